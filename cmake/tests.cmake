@@ -14,6 +14,7 @@
 #                  ranks, and on all of them as *.on_all, label "long"; and a host of that MPI
 #   hosts.*        programs of tests/hosts, their ranks on simulated hosts; what is timed has the label
 #                  "long"
+#   memory.*       programs of tests/memory under a limit of data memory, as processes of an MPI
 #   fuzz.*         the targets of tests/fuzz in the build asan, for some seconds each
 #   VARIANT.*      those programs again that can tell the other builds of CMakePresets.json from
 #                  this one (LK_TEST_VARIANTS)
@@ -359,6 +360,24 @@ foreach(mpi IN LISTS LK_MPIS)
     "8" $<TARGET_FILE:test_checkpoint_memory>)
   set_tests_properties(${mpi}.checkpoint_memory PROPERTIES RUN_SERIAL ON)
 endforeach()
+
+# Volumes of which no process could hold a sample, every day with the last MPI.
+if(LK_YAML AND NOT LK_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+  add_executable(volumes tests/memory/volumes.c)
+  target_include_directories(volumes PRIVATE tests)
+  target_link_libraries(volumes PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
+  foreach(mpi IN LISTS LK_MPIS)
+    add_dependencies(volumes mpi_${mpi})
+    lk_test(memory.volumes_${mpi} long env TEST_LONG=1 tests/memory/volumes.sh ${mpi}
+      $<TARGET_FILE:volumes> $<TARGET_FILE:lockstep>)
+    set_tests_properties(memory.volumes_${mpi} PROPERTIES RUN_SERIAL ON)
+  endforeach()
+  if(LK_MPIS)
+    list(GET LK_MPIS -1 mpi)
+    lk_test(memory.volumes ${mpi} tests/memory/volumes.sh ${mpi} $<TARGET_FILE:volumes>
+      $<TARGET_FILE:lockstep>)
+  endif()
+endif()
 
 # All mistakes that one rank can make: a few above, on one node and between two.
 foreach(transport local ${LK_MPIS})

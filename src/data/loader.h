@@ -75,6 +75,9 @@ typedef struct lk__scratch {
     void *moved[LK_MAX_FIELDS]; /* the box, moved */
 } lk__scratch;
 
+/** The bytes of it with the boxes that the loader gives now.  Errors: LK_EOVERFLOW. */
+lk_status lk__scratch_bytes(const lk_loader *l, int64_t *out) LK_NODISCARD;
+
 /** Take the memory that the boxes of a loader need, unless it has it. */
 lk_status lk__scratch_prepare(lk_loader *l) LK_NODISCARD;
 

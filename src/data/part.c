@@ -36,26 +36,46 @@ static lk_status reserve(bool needed, int64_t bytes, int64_t *end, int64_t *at)
     return LK_OK;
 }
 
-lk_status lk__scratch_prepare(lk_loader *l)
+/* Where in the block what each field needs begins, and where the block ends. */
+typedef struct layout {
+    int64_t row[LK_MAX_FIELDS], part[LK_MAX_FIELDS], moved[LK_MAX_FIELDS], end;
+} layout;
+
+static lk_status layout_make(const lk_loader *l, layout *out)
 {
-    lk__scratch *s = &l->scratch;
-    int64_t end = 0, row[LK_MAX_FIELDS], part[LK_MAX_FIELDS], moved[LK_MAX_FIELDS];
-    if (s->block)
-        return LK_OK;
+    out->end = 0;
     for (int f = 0; f < l->info->n_fields; f++) {
         const lk_field *field = &l->info->field[f];
         int64_t box = lk__box_bytes(field, &l->box[f]);
         bool reads_row = needs_row(l, f) && !lk__dataset_has_base(l->ds);
-        LK_TRY(reserve(reads_row, lk__field_bytes(field), &end, &row[f]));
-        LK_TRY(reserve(needs_part(l, f), box, &end, &part[f]));
-        LK_TRY(reserve(l->moves[f], box, &end, &moved[f]));
+        LK_TRY(reserve(reads_row, lk__field_bytes(field), &out->end, &out->row[f]));
+        LK_TRY(reserve(needs_part(l, f), box, &out->end, &out->part[f]));
+        LK_TRY(reserve(l->moves[f], box, &out->end, &out->moved[f]));
     }
+    return LK_OK;
+}
+
+lk_status lk__scratch_bytes(const lk_loader *l, int64_t *out)
+{
+    layout at;
+    LK_TRY(layout_make(l, &at));
+    *out = at.end;
+    return LK_OK;
+}
+
+lk_status lk__scratch_prepare(lk_loader *l)
+{
+    lk__scratch *s = &l->scratch;
+    layout at;
     char *start;
-    LK_TRY(lk_alloc(&start, end, 1));
+    if (s->block)
+        return LK_OK;
+    LK_TRY(layout_make(l, &at));
+    LK_TRY(lk_alloc(&start, at.end, 1));
     for (int f = 0; f < l->info->n_fields; f++) {
-        s->row[f] = row[f] >= 0 ? start + row[f] : NULL;
-        s->part[f] = part[f] >= 0 ? start + part[f] : NULL;
-        s->moved[f] = moved[f] >= 0 ? start + moved[f] : NULL;
+        s->row[f] = at.row[f] >= 0 ? start + at.row[f] : NULL;
+        s->part[f] = at.part[f] >= 0 ? start + at.part[f] : NULL;
+        s->moved[f] = at.moved[f] >= 0 ? start + at.moved[f] : NULL;
     }
     s->block = start;
     return LK_OK;

@@ -6,6 +6,7 @@
  * what is counted is what the ops themselves ask for, margins and kernels' room among it.
  */
 #include "base/fpenv.h"
+#include "data/loader.h"
 #include "nn/model.h"
 #include "train/pass.h"
 
@@ -27,6 +28,27 @@ static void role_swap(lk_trainer *t, role *other)
     t->shards = other->shards;
     t->owners = other->owners;
     *other = own;
+}
+
+int64_t lk__sample_bytes(const lk_loader *l)
+{
+    int64_t bytes = (int64_t)sizeof(int64_t); /* its number */
+    for (int f = 0; f < l->info->n_fields; f++) {
+        lk_field field = lk_loader_field(l, f);
+        int64_t elements = 1;
+        for (int i = 0; i < field.shape.ndim; i++)
+            elements *= field.shape.dim[i];
+        bytes += elements * (int64_t)lk_dtype_size(field.dtype);
+    }
+    return bytes * l->n_slots;
+}
+
+lk_status lk__samples_plan(const lk_loader *l, lk_plan *plan)
+{
+    int64_t scratch;
+    LK_TRY(lk__scratch_bytes(l, &scratch));
+    plan->memory.samples = plan->samples.n * lk__sample_bytes(l) + scratch;
+    return LK_OK;
 }
 
 /* The mesh of a plan's rank, without the others. */
@@ -62,7 +84,7 @@ static lk_status tiles_run(lk_trainer *t)
     lk_plan *p = t->plan;
     lk_batch batch = {.size = p->samples.n, .first = p->samples.first, .n = p->samples.n};
     LK_TRY(lk__pass_set_boxes(t, t->spec.train, true));
-    p->memory.samples = p->samples.n * lk__sample_bytes(t->spec.train);
+    LK_TRY(lk__samples_plan(t->spec.train, p));
     p->tiling->rehearses = true;
     lk_status st = passes_run(t, p->spec.shards, p->spec.batch, batch, &p->memory.values);
     p->tiling->rehearses = false;
@@ -106,6 +128,7 @@ lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
     int64_t shard_size = lk_loader_shard_size(t->spec.train), samples = plan->pass_samples;
     LK_CHECK(t->step == 0 && !lk__trainer_comm(t), LK_ESTATE,
              "only a trainer of this rank alone that has done no step can rehearse one");
+    LK_TRY(lk__samples_plan(t->spec.train, plan));
     if (plan->tiling && plan->tiling->size > 1 && has_positions(t->spec.model))
         return LK_OK; /* this rank has other weights than the plan's: the sum of values must do */
     if (plan->tiling && plan->tiling->size > 1)

@@ -32,19 +32,6 @@ const lk_descriptor lk_trainer_descriptor = {.name = "trainer",
 
 /* ---- ranks ---- */
 
-int64_t lk__sample_bytes(const lk_loader *l)
-{
-    int64_t bytes = (int64_t)sizeof(int64_t); /* its number */
-    for (int f = 0; f < l->info->n_fields; f++) {
-        lk_field field = lk_loader_field(l, f);
-        int64_t elements = 1;
-        for (int i = 0; i < field.shape.ndim; i++)
-            elements *= field.shape.dim[i];
-        bytes += elements * (int64_t)lk_dtype_size(field.dtype);
-    }
-    return bytes * l->n_slots;
-}
-
 /* What passes need room for, and the boxes that the loader gives. */
 static lk_status passes_make(lk_trainer *t)
 {
@@ -61,7 +48,7 @@ static lk_status passes_make(lk_trainer *t)
     LK_TRY(lk__control_new(t->mesh->world, dtype, t->plan->spec.shards * tiles, &t->control));
     LK_TRY(lk__control_new(t->mesh->along[LK_AXIS_SPACE], dtype, shards * tiles, &t->eval_control));
     LK_TRY(lk__pass_set_boxes(t, t->spec.train, true));
-    t->plan->memory.samples = t->plan->samples.n * lk__sample_bytes(t->spec.train);
+    LK_TRY(lk__samples_plan(t->spec.train, t->plan));
     return LK_OK;
 }
 

@@ -192,6 +192,10 @@ lk_status lk__zeros_pass(lk_trainer *t, lk_batch batch, lk_step_seconds *time) L
 /** Bytes that a loader holds for each sample of a rank, in all its slots. */
 int64_t lk__sample_bytes(const lk_loader *loader);
 
+/** Fill in plan->memory.samples, with the boxes that the loader gives now: all of these, and what it has for
+ * one sample at a time before it is converted.  Errors: LK_EOVERFLOW. */
+lk_status lk__samples_plan(const lk_loader *loader, lk_plan *plan) LK_NODISCARD;
+
 /** One pass, forward and backward, into an accumulator that begins with zeros. */
 lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator,
                               lk_step_seconds *time) LK_NODISCARD;

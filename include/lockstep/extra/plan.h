@@ -67,7 +67,7 @@ typedef struct lk_plan_memory {
     int64_t optimizer;  /* the same, without its own */
     int64_t gradients;  /* and what else passes add up */
     int64_t state;      /* running statistics */
-    int64_t samples;    /* of the loader, those that it prepares ahead as well */
+    int64_t samples;    /* of the loader, those that it prepares ahead and reads as well */
     int64_t exchange; /* that calls share with the other ranks of a node, a block a communicator */
     int64_t values;   /* of all layers in the largest pass of a step; see lk_trainer_rehearse() */
 } lk_plan_memory;
