@@ -229,6 +229,7 @@ set(ranks_of_test_finite "1 2 3 4")
 set(ranks_of_test_other_data "2 3")
 set(ranks_of_test_patience "3 5")
 set(ranks_of_test_plan "2 3 4")
+set(ranks_of_test_domains "2 4")
 set(ranks_of_test_progress "1 2 3 8")
 set(ranks_of_test_random_chains "2 3 4 5")
 set(ranks_of_test_rank_traps "2 3")
@@ -261,6 +262,7 @@ set(threads_of_test_tile_payload "2 3 4")
 set(daily_ranks_of_test_tile_payload "4 3")
 set(threads_of_test_tile_plan "1 2 4 6")
 set(daily_ranks_of_test_tile_plan "4 6")
+set(threads_of_test_domains ${ranks_of_test_domains})
 set(daily_ranks_of_test_spatial_positions "4 3")
 foreach(name fetch sum_tiles tile_samples)
   set(threads_of_test_${name} ${ranks_of_test_${name}})
@@ -336,6 +338,9 @@ foreach(name chains random_chains chain_training)
   endforeach()
 endforeach()
 
+# All ways through four hundred random nets.
+lk_test(local.test_domains.whole long env TEST_LONG=1 TEST_RANKS=4 ${CMAKE_CROSSCOMPILING_EMULATOR}
+  $<TARGET_FILE:test_domains>)
 # Two thousand random pools on tiles.
 lk_test(local.test_tile_pool.whole long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
   $<TARGET_FILE:test_tile_pool>)

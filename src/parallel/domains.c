@@ -2,9 +2,9 @@
  *
  * A layer that adds up over positions is *tiled* if every tile of what it adds up has pieces.least_tile
  * positions: this follows from model and pieces alone, because it decides bits.  Where ranks share space,
- * tiled layers run by tiles, those that need whole samples by samples, and others stay in the domain they
- * find.  Where two layers differ, the value changes from one to the other; a list within a layer ends as
- * it began.
+ * tiled layers run by tiles, others with parameters and those that need whole samples by samples, and the
+ * rest where values change least (domain_costs.c).  Where two layers differ, the value changes from one to
+ * the other; a list within a layer ends as it began.
  *
  * Then each layer that runs by tiles gets a tile, with margins that are those of all values of its
  * size; margins.c says which of them are fetched.
@@ -15,6 +15,7 @@
 
 #include "dist/common/tiles.h"
 #include "nn/model.h"
+#include "parallel/domain_costs.h"
 #include "parallel/margins.h"
 
 #include <stdio.h>
@@ -27,7 +28,8 @@ typedef struct walk {
     lk_tile_spec *spec; /* by number of a tile */
     int64_t n_specs, max_specs;
     int64_t *tile_of, *before_of, *after_of; /* by layer: number of its tiles, -1: none */
-    lk_arena *arena;                         /* of these */
+    lk__domain_walk choice;
+    lk_arena *arena; /* of these */
 } walk;
 
 /* ---- domains ---- */
@@ -37,10 +39,9 @@ static int spatial_axes(lk_tensor_type t)
     return t.shape.ndim - 1;
 }
 
-/* Whether a value can be cut: it has the axes of the grid, and no more than tiles can have. */
 static bool can_cut(const walk *w, lk_tensor_type t)
 {
-    return spatial_axes(t) >= w->plan->tiling->ndim && spatial_axes(t) <= LK_TILE_AXES;
+    return lk__domain_can_cut(w->plan->tiling, t);
 }
 
 /* The fewest positions of a tile of such a value. */
@@ -74,18 +75,24 @@ static bool is_tiled(const walk *w, const lk_layer_instance *l)
     return can_sum(w, l, &positions) && positions >= w->plan->spec.pieces.least_tile;
 }
 
-/* Where a layer runs that finds its input in domain `at`. */
-static lk_domain layer_domain(const walk *w, const lk_layer_instance *l, lk_domain at)
+/* Where a layer can run.  Only one without parameters and sums has a choice. */
+static void layer_may(const walk *w, const lk_layer_instance *l, bool may[LK__N_DOMAINS])
 {
     bool silent = l->n_params > 0 || l->reach == LK_REACH_SAMPLE ||
                   (l->reach == LK_REACH_WINDOW && l->window.ndim == 0);
-    if (!w->space || !can_cut(w, l->in))
-        return LK_BY_SAMPLE;
-    if (lk__layer_is_by_position(l)) /* who has which of its parameters follows from tiles alone */
-        return can_cut(w, l->out) ? LK_BY_TILE : LK_BY_SAMPLE;
-    if (l->summed != LK_SUMMED_NOTHING)
-        return is_tiled(w, l) ? LK_BY_TILE : LK_BY_SAMPLE;
-    return silent ? LK_BY_SAMPLE : at;
+    bool tiles = w->space && can_cut(w, l->in), samples = true;
+    if (lk__layer_is_by_position(
+            l)) { /* who has which of its parameters follows from tiles alone */
+        tiles = tiles && can_cut(w, l->out);
+        samples = !tiles;
+    } else if (l->summed != LK_SUMMED_NOTHING) {
+        tiles = tiles && is_tiled(w, l);
+        samples = !tiles;
+    } else {
+        tiles = tiles && !silent;
+    }
+    may[LK_BY_TILE] = tiles;
+    may[LK_BY_SAMPLE] = samples;
 }
 
 /* ---- tiles ---- */
@@ -130,7 +137,7 @@ static lk_status value_spec(walk *w, lk_tensor_type type, int64_t *number)
 
 /* ---- domains of all layers ---- */
 
-static lk_status list_plan(walk *w, int64_t list, lk_domain begin, bool returns, lk_domain *end);
+static lk_status list_plan(walk *w, int64_t list, lk_domain begin, lk_domain end);
 
 static lk_status change_plan(walk *w, lk_domain from, lk_domain to, lk_tensor_type type,
                              lk_change *change, int64_t *number)
@@ -142,12 +149,12 @@ static lk_status change_plan(walk *w, lk_domain from, lk_domain to, lk_tensor_ty
     return LK_OK;
 }
 
-static lk_status layer_plan(walk *w, int64_t number, lk_domain *at)
+/* A layer that is to run in a domain, and finds its input in *at. */
+static lk_status layer_plan(walk *w, int64_t number, lk_domain domain, lk_domain *at)
 {
     const lk_layer_instance *l = &w->net->instance[number];
     lk_layer_part *part = &w->plan->part[number];
     lk_layer_plan *plan = &w->plan->layer[number];
-    lk_domain domain = layer_domain(w, l, *at), end;
     LK_TRY(change_plan(w, *at, domain, l->in, &part->before, &w->before_of[number]));
     part->by_tile = domain == LK_BY_TILE;
     plan->domain = domain;
@@ -156,23 +163,23 @@ static lk_status layer_plan(walk *w, int64_t number, lk_domain *at)
     if (part->by_tile || plan->tiled)
         LK_TRY(layer_spec(w, l, &w->tile_of[number]));
     for (int i = 0; i < l->n_lists; i++)
-        LK_TRY(list_plan(w, l->list[i], domain, true, &end));
+        LK_TRY(list_plan(w, l->list[i], domain, domain));
     *at = can_cut(w, l->out) ? domain : LK_BY_SAMPLE;
     return LK_OK;
 }
 
-static lk_status list_plan(walk *w, int64_t list, lk_domain begin, bool returns, lk_domain *end)
+static lk_status list_plan(walk *w, int64_t list, lk_domain begin, lk_domain end)
 {
     const lk__list *layers = &w->net->list[list];
-    *end = begin;
+    lk_domain at = begin;
     for (int64_t i = 0; i < layers->n; i++)
-        LK_TRY(layer_plan(w, layers->instance[i], end));
-    if (!returns || layers->n == 0)
+        LK_TRY(layer_plan(w, layers->instance[i], lk__domain_choose(&w->choice, list, i, at, end),
+                          &at));
+    if (layers->n == 0)
         return LK_OK;
     int64_t last = layers->instance[layers->n - 1];
-    LK_TRY(change_plan(w, *end, begin, w->net->instance[last].out, &w->plan->part[last].after,
+    LK_TRY(change_plan(w, at, end, w->net->instance[last].out, &w->plan->part[last].after,
                        &w->after_of[last]));
-    *end = begin;
     return LK_OK;
 }
 
@@ -264,37 +271,39 @@ static lk_status tiles_make(walk *w)
     return LK_OK;
 }
 
-/* The loss is taken where it is tiled by tiles, otherwise by samples. */
-static lk_status end_plan(walk *w)
-{
-    const lk__list *layers = &w->net->list[0];
-    lk_domain end = w->space && w->plan->loss_tiled ? LK_BY_TILE : LK_BY_SAMPLE;
-    int64_t last = layers->n > 0 ? layers->instance[layers->n - 1] : -1;
-    if (last >= 0)
-        LK_TRY(change_plan(w, w->plan->out, end, w->net->out, &w->plan->part[last].after,
-                           &w->after_of[last]));
-    w->plan->out = end;
-    return LK_OK;
-}
-
-/* What comes in and goes out, as number of a tile of its own. */
+/* What comes in and goes out, as number of a tile of its own.  x comes by tiles unless the first layer cannot
+ * run so; the loss is taken by tiles where it is tiled. */
 static lk_status ends_plan(walk *w, int64_t *x, int64_t *y)
 {
     lk_plan *p = w->plan;
     const lk__list *layers = &w->net->list[0];
     const lk__net *net = w->net;
     *x = *y = -1;
-    p->in = w->space && can_cut(w, net->spec.in) ? LK_BY_TILE : LK_BY_SAMPLE;
-    if (layers->n > 0)
-        p->in = layer_domain(w, &net->instance[layers->instance[0]], p->in);
+    bool tiles = layers->n > 0 ? w->choice.may[layers->instance[0]][LK_BY_TILE]
+                               : w->space && can_cut(w, net->spec.in);
+    p->in = tiles ? LK_BY_TILE : LK_BY_SAMPLE;
     p->loss_tiled = can_cut(w, net->out) &&
                     smallest_tile(p->tiling, net->out) >= p->spec.pieces.least_tile;
-    LK_TRY(list_plan(w, 0, p->in, false, &p->out));
-    LK_TRY(end_plan(w));
+    p->out = w->space && p->loss_tiled ? LK_BY_TILE : LK_BY_SAMPLE;
+    LK_TRY(list_plan(w, 0, p->in, p->out));
     if (p->in == LK_BY_TILE)
         LK_TRY(value_spec(w, net->spec.in, x));
     if (p->loss_tiled)
         LK_TRY(value_spec(w, net->out, y));
+    return LK_OK;
+}
+
+/* What each layer can do, and what ways through them cost. */
+static lk_status choices_make(walk *w)
+{
+    lk__domain_walk *c = &w->choice;
+    c->net = w->net;
+    c->tiling = w->plan->tiling;
+    LK_TRY(lk_arena_alloc(w->arena, &c->may, w->plan->n_layers, sizeof *c->may));
+    LK_TRY(lk_arena_alloc(w->arena, &c->ways, w->plan->n_layers, sizeof *c->ways));
+    for (int64_t i = 0; i < w->plan->n_layers; i++)
+        layer_may(w, &w->net->instance[i], c->may[i]);
+    lk__domains_weigh(c, 0);
     return LK_OK;
 }
 
@@ -308,6 +317,7 @@ static lk_status walk_run(walk *w)
     w->after_of = w->before_of + n;
     for (int64_t i = 0; i < 3 * n; i++)
         w->tile_of[i] = -1;
+    LK_TRY(choices_make(w));
     LK_TRY(ends_plan(w, &in, &out));
     LK_TRY(tiles_make(w));
     if (in >= 0)

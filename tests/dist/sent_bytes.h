@@ -1,5 +1,5 @@
 /* Bytes that a rank sends to others, counted at the transport: all, those of messages, and those of calls
- * of alltoall. */
+ * of alltoall, whose own messages are counted too. */
 #ifndef LK_TEST_SENT_BYTES_H
 #define LK_TEST_SENT_BYTES_H
 
@@ -7,7 +7,7 @@
 #include "comm/world.h"
 
 typedef struct sent_bytes {
-    int64_t all, messages, alltoall;
+    int64_t all, messages, alltoall, alltoalls;
 } sent_bytes;
 
 static _Thread_local lk__transport bytes_transport;
@@ -20,8 +20,10 @@ static inline lk_status bytes_send(lk__world *w, lk_request *r)
         const lk__header *h = &r->label->h;
         bytes_sent.all += r->bytes;
         bytes_sent.messages += h->kind == LK_KIND_P2P ? r->bytes : 0;
-        if (h->kind == LK_KIND_COLLECTIVE && h->call == LK_CALL_ALLTOALL)
+        if (h->kind == LK_KIND_COLLECTIVE && h->call == LK_CALL_ALLTOALL) {
             bytes_sent.alltoall += r->bytes;
+            bytes_sent.alltoalls++;
+        }
     }
     return bytes_original->send(w, r);
 }
@@ -33,7 +35,7 @@ static inline void bytes_begin(lk_comm *comm)
     bytes_transport = *bytes_original;
     bytes_transport.send = bytes_send;
     comm->w->transport = &bytes_transport;
-    bytes_sent = (sent_bytes){0, 0, 0};
+    bytes_sent = (sent_bytes){0, 0, 0, 0};
 }
 
 static inline sent_bytes bytes_end(lk_comm *comm)
