@@ -32,8 +32,8 @@ static void json_tile(const lk_plan *p, const lk_layer_plan *l)
     for (int d = 0; d < p->tiling->ndim; d++)
         printf("%s[%lld,%lld]", d ? "," : "", (long long)l->margin[d][0],
                (long long)l->margin[d][1]);
-    printf("],\"fetched\":%lld,\"fetches\":[", (long long)(l->get_x_bytes + l->get_dy_bytes));
-    for (int k = 0; k < 2; k++) {
+    printf("],\"fetched\":%lld,\"fetches\":[", (long long)plan_fetched(l));
+    for (int k = 0; k < PLAN_FETCHES; k++) {
         int64_t bytes;
         int rank;
         lk_box box;
@@ -41,12 +41,14 @@ static void json_tile(const lk_plan *p, const lk_layer_plan *l)
         for (int i = 0; fetch && lk_fetch_part(fetch, i, &rank, &box); i++) {
             printf("%s{", n++ ? "," : "");
             json_text("when", plan_when_name[k == 0 ? LK_IN_FORWARD : LK_IN_BACKWARD]);
+            putchar(',');
+            json_text("what", plan_fetch_name[k]);
             printf(",\"rank\":%d", plan_rank(p, rank));
             json_box("box", &box);
             printf(",\"bytes\":%lld}", (long long)(bytes * lk_box_count(&box)));
         }
     }
-    putchar(']');
+    printf("],\"filters\":%lld", (long long)l->filter_bytes);
 }
 
 /* The grid of the ranks that share samples. */
@@ -115,12 +117,12 @@ void plan_show_json(const lk_plan *p, const char *word)
                (long long)t->bytes);
     }
     printf("],\"calls\":%lld,\"bytes\":%lld,\"memory\":{\"parameters\":%lld,\"optimizer\":%lld,"
-           "\"gradients\":%lld,\"statistics\":%lld,\"samples\":%lld,\"exchange\":%lld,\"values\":%"
-           "lld,\"sum\":%lld}",
+           "\"gradients\":%lld,\"statistics\":%lld,\"samples\":%lld,\"exchange\":%lld,"
+           "\"values\":%lld,\"filters\":%lld,\"sum\":%lld}",
            (long long)lk_plan_calls(p), (long long)lk_plan_bytes(p), (long long)m->parameters,
            (long long)m->optimizer, (long long)m->gradients, (long long)m->state,
            (long long)m->samples, (long long)m->exchange, (long long)m->values,
-           (long long)plan_memory_sum(m));
+           (long long)m->filters, (long long)plan_memory_sum(m));
     char note[PLAN_NOTE];
     printf(",\"notes\":[");
     for (int64_t at = 0, n = 0; plan_note_next(p, &at, note); n++) {

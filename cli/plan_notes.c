@@ -8,11 +8,12 @@ const char *const plan_domain_name[] = {"samples", "tiles"};
 const char *const plan_when_name[] = {"in forward", "in backward", "before the update",
                                       "after the update"};
 const char *const plan_kind_name[] = {"joined", "fetched", "changed"};
+const char *const plan_fetch_name[] = {"x", "dy", "filters"};
 
 int64_t plan_memory_sum(const lk_plan_memory *m)
 {
     return m->parameters + m->optimizer + m->gradients + m->state + m->samples + m->exchange +
-           m->values;
+           m->values + m->filters;
 }
 
 bool plan_has_space(const lk_plan *p)
@@ -30,12 +31,18 @@ int plan_ranks(const lk_plan *p)
     return plan_has_space(p) ? p->ranks * p->tiling->size : p->ranks;
 }
 
+int64_t plan_fetched(const lk_layer_plan *l)
+{
+    return l->get_x_bytes + l->get_dy_bytes + l->get_w_bytes;
+}
+
 const lk_fetch *plan_fetch(const lk_layer_plan *l, int number, int64_t *bytes)
 {
     const lk_fetch *fetch = number == 0 ? l->get_x : l->get_dy;
     int64_t gets = lk_fetch_size_of(fetch).gets;
-    *bytes = gets > 0 ? (number == 0 ? l->get_x_bytes : l->get_dy_bytes) / gets : 0;
-    return gets > 0 ? fetch : NULL;
+    int64_t all = (int64_t[]){l->get_x_bytes, l->get_dy_bytes, l->get_w_bytes}[number];
+    *bytes = gets > 0 ? all / gets : 0;
+    return *bytes > 0 ? fetch : NULL;
 }
 
 static bool runs_by_samples(const lk_plan *p)

@@ -22,13 +22,18 @@ bool plan_has_space(const lk_plan *plan);
 int plan_rank(const lk_plan *plan, int rank_of_grid);
 int plan_ranks(const lk_plan *plan);
 
-/** Fetch number 0 (forward) or 1 (backward) of a layer, and the bytes of a position of all its samples; NULL:
- * there is none. */
+/** Fetch number i of a layer, of x in forward, and of dy and of filters in backward, and the bytes of a position:
+ * of x and dy those of all samples; NULL: there is none. */
+enum { PLAN_FETCHES = 3 };
 const lk_fetch *plan_fetch(const lk_layer_plan *layer, int number, int64_t *bytes);
 
-/** Words for enums. */
-extern const char *const plan_reach_name[], *const plan_domain_name[], *const plan_when_name[],
-                                                                           *const plan_kind_name[];
+/** Bytes that a layer gets by all of them. */
+int64_t plan_fetched(const lk_layer_plan *layer);
+
+/** Words for enums, and for fetches. */
+extern const char *const plan_reach_name[],
+    *const plan_domain_name[], *const plan_when_name[], *const plan_kind_name[],
+                                                            *const plan_fetch_name[];
 
 int64_t plan_memory_sum(const lk_plan_memory *memory);
 

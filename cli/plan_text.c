@@ -95,7 +95,7 @@ static const char *from_text(const lk_plan *p, const lk_layer_plan *l, char out[
     size_t n = 0;
     for (int r = 0; r < p->tiling->size && n < 100; r++) {
         bool gives = false;
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < PLAN_FETCHES; k++) {
             int64_t bytes;
             int rank;
             lk_box box;
@@ -124,9 +124,8 @@ static void print_tiles(const lk_plan *p)
                                        cell_text(range_text(l->samples, samples)),
                                        cell_text(box_text(&l->tile, tile)),
                                        cell_text(margin_text(p, l, margin)),
-                                       cell_int(l->get_x_bytes + l->get_dy_bytes),
-                                       cell_text(from_text(p, l, from)), cell_int(l->param_bytes),
-                                       cell_int(l->value_bytes)});
+                                       cell_int(plan_fetched(l)), cell_text(from_text(p, l, from)),
+                                       cell_int(l->param_bytes), cell_int(l->value_bytes)});
     }
     report_end(&r);
 }
@@ -166,10 +165,13 @@ void plan_show_text(const lk_plan *p, const char *word)
     printf("\na step: %lld calls, %lld bytes\n", (long long)lk_plan_calls(p),
            (long long)lk_plan_bytes(p));
     printf("memory: %lld bytes: parameters %lld, optimizer %lld, gradients %lld, statistics %lld, "
-           "samples %lld, exchange %lld, values %lld\n",
+           "samples %lld, exchange %lld, values %lld",
            (long long)plan_memory_sum(m), (long long)m->parameters, (long long)m->optimizer,
            (long long)m->gradients, (long long)m->state, (long long)m->samples,
            (long long)m->exchange, (long long)m->values);
+    if (m->filters > 0)
+        printf(", filters of others %lld", (long long)m->filters);
+    putchar('\n');
     char note[PLAN_NOTE];
     for (int64_t at = 0; plan_note_next(p, &at, note);)
         printf("note: %s\n", note);

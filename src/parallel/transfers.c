@@ -6,7 +6,8 @@
  * input that is given.  A node that communicates is always recorded, and always run by backward
  * (LK_OP_COLLECTIVE), so what it gives has a gradient.
  *
- *     fetch              of a margin: what this rank has of the margins of others
+ *     fetch              of a margin: what this rank has of the margins of others; of filters that
+ *                        positions have for themselves once a step
  *     change of domain   its tile of the samples of others, or the tiles of others of its samples
  *     sum over tiles     one collective along each axis that has several ranks (sum_tiles.c)
  *
@@ -14,6 +15,7 @@
  */
 #include "parallel/transfers.h"
 
+#include "dist/common/tiles.h"
 #include "nn/model.h"
 #include "parallel/groups_internal.h"
 
@@ -62,6 +64,28 @@ static lk_status fetch_add(walk *w, lk_step_phase when, int64_t number, const lk
     *(forward ? &plan->get_x_bytes : &plan->get_dy_bytes) = size.gets * bytes;
     LK_TRY(
         add(w, (lk_transfer){when, LK_FETCHED, l->name, size.from, w->passes, size.gives * bytes}));
+    return LK_OK;
+}
+
+/* The filters of the positions of dy that a rank fetches, into an array that has its own, too
+ * (tile_local_conv.c). */
+static lk_status filters_add(walk *w, int64_t number, const lk_tile *tile)
+{
+    const lk_layer_instance *l = &w->net->instance[number];
+    lk_layer_plan *plan = &w->plan->layer[number];
+    lk_fetch_size size = lk_fetch_size_of(tile->get_dy);
+    lk_box hull = lk__box_hull(&tile->y.tile, &tile->dy_reads);
+    int64_t channels = l->in.shape.dim[l->window.ndim], filter = channels * position_bytes(l->out);
+    if (!tile->get_dy || w->samples == 0)
+        return LK_OK;
+    for (int d = 0; d < l->window.ndim; d++)
+        filter *= l->window.kernel[d];
+    plan->get_w_bytes = size.gets * filter;
+    if (!lk__box_has(&tile->y.tile, &tile->dy_reads))
+        plan->filter_bytes = lk_box_count(&hull) * filter;
+    w->plan->memory.filters += plan->filter_bytes;
+    LK_TRY(add(w, (lk_transfer){LK_IN_BACKWARD, LK_FETCHED, w->net->use[l->param].name, size.from,
+                                1, size.gives * filter}));
     return LK_OK;
 }
 
@@ -196,9 +220,12 @@ static lk_status layer_backward(walk *w, int64_t number)
     LK_TRY(sums_add(w, LK_IN_BACKWARD, l, part->by_tile));
     if (tile && is_mean(l))
         LK_TRY(mean_add(w, LK_IN_BACKWARD, l));
+    bool local = lk__layer_is_by_position(l);
     /* of a transposed convolution, the gradient of weights reads dy's margin, too */
-    if (tile && (tile->kind != LK_TILE_CONV || w->needs[number]))
+    if (tile && ((tile->kind != LK_TILE_CONV && !local) || w->needs[number]))
         LK_TRY(fetch_add(w, LK_IN_BACKWARD, number, tile->get_dy));
+    if (tile && local && w->needs[number])
+        LK_TRY(filters_add(w, number, tile));
     if (part->before != LK_STAY)
         LK_TRY(
             change_add(w, LK_IN_BACKWARD, l->name, other_of(part->before), part->before_at, l->in));

@@ -51,7 +51,7 @@ status 0 "$lockstep" plan $lenet "$images" pieces.tiles=4x4 pieces.least_tile=1 
 "$json" <"$work/out" || fail 'no JSON of tiles'
 out '"rank":0,"ranks":4,'
 out '"grid":[2,2],"tiles":[4,4],"tiles_held":[[0,2],[0,2]],"samples_owned":[0,8],'
-out '"tile":[[0,4],[0,4],[0,50]],"margin":[[0,2],[0,2]],"fetched":199680,"fetches":[{"when":"in forward","rank":1,"box":[[0,6],[6,2]],"bytes":30720},'
+out '"tile":[[0,4],[0,4],[0,50]],"margin":[[0,2],[0,2]],"fetched":199680,"fetches":[{"when":"in forward","what":"x","rank":1,"box":[[0,6],[6,2]],"bytes":30720},'
 out '{"when":"in forward","what":"flatten1","how":"changed","ranks":4,"calls":1,"bytes":19200}'
 out '"notes":[]}'
 
@@ -108,6 +108,17 @@ optimizer: sgd
 END
 status 0 "$lockstep" plan "$work/own.yaml" --layout 2x2
 grep -Eq '^local_conv1 +tiles ' "$work/out" || fail 'a local convolution by tiles'
+! grep -Eq 'weight|filters' "$work/out" || fail 'filters of others for a gradient that nobody asks for'
+behind='model=[{type: conv, filters: 2, kernel: 3}, {type: local_conv, filters: 2, kernel: 3}, flatten, {type: linear, units: 2}]'
+status 0 "$lockstep" plan "$work/own.yaml" "$behind" --layout 2x2 --rank 3
+grep -Eq '^local_conv1 +tiles +0-7 +\[4-7,3-5,0-1\] +1\+0,1\+0 +2304 +0,1,2 ' "$work/out" || fail 'what a local convolution fetches'
+grep -Eq '^in backward +local_conv1\.weight +fetched +3 +1 +1152$' "$work/out" || fail 'filters that are fetched'
+out ', filters of others 2880'
+status 0 "$lockstep" plan "$work/own.yaml" "$behind" --layout 2x2 --rank 3 --json
+"$json" <"$work/out" || fail 'no JSON of filters'
+out '{"when":"in backward","what":"filters","rank":0,"box":[[3,1],[2,1]],"bytes":144},'
+out '"filters":2880,"parameters":1728,'
+out ',"filters":2880,"sum":'
 
 # sums over tiles, some of which this process does not have, are the same in both runs of a segment
 cat >"$work/norm.yaml" <<'END'

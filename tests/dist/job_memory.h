@@ -28,7 +28,7 @@ static inline int64_t sets_bytes(const lk_job *job)
 static inline int64_t memory_sum(const lk_plan_memory *m)
 {
     return m->parameters + m->optimizer + m->gradients + m->state + m->samples + m->exchange +
-           m->values;
+           m->values + m->filters;
 }
 
 #endif /* LK_TEST_JOB_MEMORY_H */

@@ -1,6 +1,7 @@
 /* Plans of runs that are cut into tiles: what a step was planned to fetch, to change and to join is what it
  * sends, rank by rank; what is by tiles; and the memory that it takes.
  */
+#include "dist/common/tiles.h"
 #include "job_memory.h"
 #include "planned_bytes.h"
 #include "sent_bytes.h"
@@ -98,6 +99,63 @@ static void a_step_of_tiles_sends_what_was_planned(lk_comm *comm)
 static void passes_of_shards_send_what_was_planned(lk_comm *comm)
 {
     expect_planned(comm, series, "pieces.tiles=4x3", "pieces.least_tile=1", few, NULL);
+}
+
+/* Filters of positions: the first layer, whose x has no gradient, reads none of others; then windows of which
+ * some see padding alone, windows across the cuts, and such that no tile shares. */
+#define POSITIONS                                                                               \
+    "data: {type: shapes, count: 21, test_count: 6, shape: [13, 11, 2], batch: 8, shards: 8}\n" \
+    "loss: softmax_cross_entropy\n"                                                             \
+    "optimizer: {type: adam, rate: 0.01}\n"                                                     \
+    "model:\n"                                                                                  \
+    "  - {type: local_conv, filters: 3, kernel: 3, padding: 1}\n"                               \
+    "  - relu\n"                                                                                \
+    "  - {type: local_conv, filters: 3, kernel: 1, padding: [2, 0]}\n"                          \
+    "  - {type: residual, layers: [tanh, {type: local_conv, filters: 3, kernel: [4, 3], pad: "  \
+    "same}]}\n"                                                                                 \
+    "  - {type: l2pool, size: 3, stride: 2}\n"                                                  \
+    "  - {type: local_conv, filters: 4, kernel: 3, stride: 2, padding: 1}\n"                    \
+    "  - {type: local_conv, filters: 2, kernel: 1}\n"                                           \
+    "  - flatten\n"
+static const char positions[] = POSITIONS "  - {type: linear, units: 2}\n";
+static const char positions_of_times[] = POSITIONS "  - {type: reshape, shape: [12, 2]}\n"
+                                                   "  - {type: gru, units: 3}\n"
+                                                   "  - flatten\n"
+                                                   "  - {type: linear, units: 2}\n";
+
+/* What a rank holds of the filters of others, with its own beside them, after some steps. */
+static void expect_filters(lk_comm *comm, const char *spatial)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    const char *settings[MAX_SETTINGS] = {"pieces.tiles=4x3", "pieces.least_tile=0", spatial};
+    int64_t held = 0, listed = 0;
+    ASSERT_OK(job_of(positions, comm, settings, &e, &job));
+    ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
+    const lk_plan *p = lk_trainer_plan(lk_job_trainer(job));
+    for (int64_t i = 0; i < p->n_tiles; i++)
+        held += p->tile[i]->weights ? p->tile[i]->weights->bytes : 0;
+    for (int64_t i = 0; i < p->n_layers; i++)
+        listed += p->layer[i].filter_bytes;
+    ASSERT_EQ(p->memory.filters, held);
+    ASSERT_EQ(listed, held);
+    ASSERT_TRUE(lk_comm_size(comm) == 1 || held > 0);
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
+/* The margin of filters travels once a step, however many passes it has. */
+static void filters_of_positions_are_in_the_plan(lk_comm *comm)
+{
+    expect_planned(comm, positions, "pieces.tiles=4x3", "pieces.least_tile=0", planes, NULL);
+    expect_planned(comm, positions, "pieces.tiles=4x3", "pieces.least_tile=0", planes, "dtype=f64");
+    expect_planned(comm, positions_of_times, "pieces.tiles=4x3", "pieces.least_tile=0", few, NULL);
+    for (int i = 0; planes[i].ranks > 0; i++) {
+        char spatial[64];
+        snprintf(spatial, sizeof spatial, "parallel.spatial=%s", planes[i].spatial);
+        if (lk_comm_size(comm) == planes[i].ranks)
+            expect_filters(comm, spatial);
+    }
 }
 
 /* ---- by tiles in fact ---- */
@@ -280,4 +338,5 @@ static void a_rehearsal_leaves_no_trace(lk_comm *comm)
 RANKS_MAIN(TEST_OF(a_step_of_tiles_takes_what_was_planned),
            TEST_OF(a_step_of_tiles_sends_what_was_planned),
            TEST_OF(passes_of_shards_send_what_was_planned),
+           TEST_OF(filters_of_positions_are_in_the_plan),
            TEST_OF(layers_before_whole_samples_run_by_tiles), TEST_OF(a_rehearsal_leaves_no_trace))

@@ -31,10 +31,13 @@ typedef struct lk_layer_plan {
     int64_t margin[LK_TILE_AXES][2];
     const lk_fetch *get_x, *get_dy;
     int64_t get_x_bytes, get_dy_bytes; /* that this rank gets by them in a step */
-    bool can_tile;                     /* what it adds up can be cut: */
-    int64_t smallest_tile;             /* the fewest positions of a tile of that */
-    int64_t param_bytes;               /* of the layer's own parameters */
-    int64_t value_bytes;               /* of its output in a pass */
+    /* Of a local convolution the filters of get_dy's positions are fetched, too, once a step: bytes that
+     * this rank gets, and those of the array that it holds them in, with a copy of its own. */
+    int64_t get_w_bytes, filter_bytes;
+    bool can_tile;         /* what it adds up can be cut: */
+    int64_t smallest_tile; /* the fewest positions of a tile of that */
+    int64_t param_bytes;   /* of the layer's own parameters */
+    int64_t value_bytes;   /* of its output in a pass */
 } lk_layer_plan;
 
 /** When in a step something is sent, in the order of these. */
@@ -48,7 +51,7 @@ typedef enum lk_step_phase {
 /** How something is sent. */
 typedef enum lk_transfer_kind {
     LK_JOINED,  /* sums, by a collective call */
-    LK_FETCHED, /* margins, from those who have them */
+    LK_FETCHED, /* margins, of filters too, from those who have them */
     LK_CHANGED  /* tiles become whole samples, or these tiles: an alltoall */
 } lk_transfer_kind;
 
@@ -56,7 +59,7 @@ typedef enum lk_transfer_kind {
 typedef struct lk_transfer {
     lk_step_phase when;
     lk_transfer_kind kind;
-    const char *what;     /* the name of the layer, or "gradients", ... */
+    const char *what;     /* the name of the layer, of filters, or "gradients", ... */
     int ranks;            /* that take part; of a fetch those that this one gets something from */
     int64_t calls, bytes; /* of all of them, what this rank gives */
 } lk_transfer;
@@ -67,6 +70,7 @@ typedef struct lk_plan_memory {
     int64_t optimizer;  /* the same, without its own */
     int64_t gradients;  /* and what else passes add up */
     int64_t state;      /* running statistics */
+    int64_t filters;    /* that positions have of their own, of others' that layers read */
     int64_t samples;    /* of the loader, those that it prepares ahead and reads as well */
     int64_t exchange; /* that calls share with the other ranks of a node, a block a communicator */
     int64_t values;   /* of all layers in the largest pass of a step; see lk_trainer_rehearse() */
