@@ -1,9 +1,10 @@
 /* Which margins are right already when a layer comes to read them: those are not fetched again.
  *
  * The loader reads the margin of the model's input; a fetch fills what its layer reads; a pool makes some of
- * the margin of its output; element-wise layers leave right what was.  Whether a fetch is left out is
- * decided for all ranks at once, because each message has two ends.  lk__domains_plan() calls this, on each
- * rank; it is arithmetic.
+ * the margin of its output; element-wise layers leave right what was.  Where two layers read the same
+ * value, and the second reads more, the first fetches for both.  Whether a fetch is left out is decided
+ * for all ranks at once, because each message has two ends.  lk__domains_plan() calls this, on each rank;
+ * it is arithmetic.
  */
 #include "parallel/margins.h"
 
@@ -15,6 +16,7 @@ enum { RIGHT = 4 }; /* boxes of a value that are known to be right, at most */
 typedef struct value {
     bool all;                   /* its margins are right */
     const lk_box *right[RIGHT]; /* [ranks] each: boxes that are, besides the tile */
+    lk_tile *by[RIGHT];         /* whose fetch makes them so; NULL: they were */
     int n_right;
 } value;
 
@@ -28,14 +30,22 @@ typedef struct walk {
 
 static lk_status list_margins(walk *w, int64_t list, value *x, value *y);
 
-/* The boxes that all ranks read, or make, of a layer's value. */
-static lk_status boxes_of(walk *w, const lk_tile_spec *spec, bool reads, lk_box **out)
+/* The boxes that all ranks have and read of what a layer gets, and make of what it gives. */
+typedef struct boxes {
+    lk_box *own, *reads, *makes;
+} boxes;
+
+static lk_status boxes_of(walk *w, const lk_tile_spec *spec, boxes *out)
 {
     const lk_tiling *t = w->plan->tiling;
-    LK_TRY(lk_arena_alloc(w->arena, out, t->size, sizeof **out));
+    LK_TRY(lk_arena_alloc(w->arena, &out->own, (int64_t)3 * t->size, sizeof *out->own));
+    out->reads = out->own + t->size;
+    out->makes = out->reads + t->size;
     for (int r = 0; r < t->size; r++) {
         lk__tile_reach reach = lk__tile_reach_of(t, r, spec);
-        (*out)[r] = reads ? reach.x_reads : reach.y_makes;
+        out->own[r] = reach.x_tile;
+        out->reads[r] = reach.x_reads;
+        out->makes[r] = reach.y_makes;
     }
     return LK_OK;
 }
@@ -52,22 +62,59 @@ static bool is_right(const walk *w, const value *x, const lk_box *reads)
     return right;
 }
 
+/* Whether on every rank some boxes lie in others. */
+static bool lie_in(const walk *w, const lk_box *some, const lk_box *others)
+{
+    bool within = true;
+    for (int r = 0; within && r < w->plan->tiling->size; r++)
+        within = lk__box_has(&others[r], &some[r]);
+    return within;
+}
+
+/* Let the fetch of a layer before, all of which is read here, get the rest too, if there is one. */
+static lk_status fetch_widen(const walk *w, const boxes *b, value *x, bool *done)
+{
+    *done = false;
+    for (int i = 0; !*done && i < x->n_right; i++) {
+        lk_fetch *wider = NULL;
+        if (!x->by[i] || !lie_in(w, x->right[i], b->reads))
+            continue;
+        LK_TRY(lk_fetch_new(w->plan->tiling, b->own, b->reads, &wider));
+        lk_fetch_free(x->by[i]->get_x);
+        x->by[i]->get_x = wider;
+        x->right[i] = b->reads;
+        *done = true;
+    }
+    return LK_OK;
+}
+
 /* A layer with windows reads x and makes y. */
 static lk_status window_margins(walk *w, const lk_layer_instance *l, lk_tile *tile, value *x,
                                 value *y)
 {
-    lk_box *reads = NULL, *makes = NULL;
-    const lk_tile_spec *spec = &w->spec[w->tile_of[l - w->net->instance]];
-    LK_TRY(boxes_of(w, spec, true, &reads));
-    LK_TRY(boxes_of(w, spec, false, &makes));
-    if (is_right(w, x, reads)) {
+    boxes b;
+    LK_TRY(boxes_of(w, &w->spec[w->tile_of[l - w->net->instance]], &b));
+    bool has = is_right(w, x, b.reads);
+    if (!has)
+        LK_TRY(fetch_widen(w, &b, x, &has));
+    if (has) {
         lk_fetch_free(tile->get_x);
         tile->get_x = NULL;
     } else if (x->n_right < RIGHT) {
-        x->right[x->n_right++] = reads;
+        x->right[x->n_right] = b.reads;
+        x->by[x->n_right++] = tile;
     }
-    *y = (value){.right = {makes}, .n_right = 1};
+    *y = (value){.right = {b.makes}, .n_right = 1};
     return LK_OK;
+}
+
+/* A value of its own, whose margin is right where x's is. */
+static value value_as(const value *x)
+{
+    value y = *x;
+    for (int i = 0; i < y.n_right; i++)
+        y.by[i] = NULL;
+    return y;
 }
 
 static lk_status layer_margins(walk *w, int64_t number, value *x, value *y)
@@ -81,7 +128,7 @@ static lk_status layer_margins(walk *w, int64_t number, value *x, value *y)
     if (part->by_tile && tile && tile->kind != LK_TILE_POINTWISE) {
         LK_TRY(window_margins(w, l, tile, x, y));
     } else { /* right where x is; of a layer with lists, the tile */
-        *y = *x;
+        *y = value_as(x);
         if (l->n_lists > 0) {
             y->all = false;
             y->n_right = 0;
