@@ -245,6 +245,7 @@ set(ranks_of_test_spatial_positions "1 2 3 4 6 8")
 set(ranks_of_test_sum_tiles "1 2 3 4 5 6 8 9 12 16")
 set(ranks_of_test_tile_samples "1 2 3 4 5 6 7 8 9 16")
 set(ranks_of_test_tile_local_conv "1 2 3 4 5 6 8")
+set(ranks_of_test_tile_layer_norm "1 2 3 4 5 6 8")
 set(ranks_of_test_tile_conv "1 2 3 4 5 6 7 8 9")
 set(ranks_of_test_wakes "2 5")
 set(ranks_of_test_weights_boxes "1 3 5")
@@ -276,6 +277,7 @@ set(daily_ranks_of_test_halo_add "4 3 6 8") # squares, a line, rectangles and a 
 set(daily_ranks_of_test_tile_pool "4 3 6 8")
 set(daily_ranks_of_test_tile_conv "4 3 6 8")
 set(daily_ranks_of_test_tile_local_conv "4 3")
+set(daily_ranks_of_test_tile_layer_norm "4 3")
 # On threads there are all numbers, but every day of the longest some.
 set(daily_threads test_adjoints test_chain_jobs test_chain_training test_checkpoint_boxes test_folds
   test_plan test_recurrent test_recurrent_chains test_training)

@@ -108,8 +108,9 @@ typedef enum lk_tile_kind {
     LK_TILE_CONV,
     LK_TILE_CONV_TRANSPOSE, /* the window is that of the convolution it is the transpose of */
     LK_TILE_POOL,
-    LK_TILE_LCN,       /* windows around each position; they are gone over twice */
-    LK_TILE_LOCAL_CONV /* a convolution whose every position of y has its own weights */
+    LK_TILE_LCN,        /* windows around each position; they are gone over twice */
+    LK_TILE_LOCAL_CONV, /* a convolution whose every position of y has its own weights */
+    LK_TILE_SAMPLE      /* all positions together, each with parameters of its own; no margins */
 } lk_tile_kind;
 
 /** A layer, for which a tile is made. */
@@ -306,11 +307,20 @@ LK_API lk_status lk_dist_tile_linear(const lk_tile *tile, lk_var x, lk_var w, lk
                                      const char *name, lk_var *out) LK_NODISCARD;
 
 /**
- * lk_layer_norm() over the channels of each position of x.  Any tile whose x this is will do.
+ * lk_layer_norm() over the channels of each position of x, or over all of each sample.  Any tile whose x
+ * this is will do.
  *
- * gamma and beta, [channels], are plain or by tile, each for itself.  The margin of y is right where
- * x's was.  What a tile says of their gradients are the sums of lk_sum_to() over its positions.  Errors:
- * also LK_EINVAL for more than one axis.
+ * Over 1 axis (attr->axes) gamma and beta, [channels], are plain or by tile, each for itself.  The margin
+ * of y is right where x's was.  What a tile says of their gradients are the sums of lk_sum_to() over its
+ * positions.
+ *
+ * Over as many axes as a sample has, positions and channels, gamma and beta have the elements of this
+ * rank's positions, [tile->x.tile...][channels], which no other rank has; their gradients are theirs alone,
+ * and nothing of them is joined.  A sum over a sample is the tree over tiles of lane sums over their
+ * elements, row-major: with one tile the bits of lk_layer_norm().  y is 0 in its margin, dx in x's.  Two
+ * sums in forward and two at once in backward, of all samples.
+ *
+ * Errors: also LK_EINVAL for another number of axes.
  */
 LK_API lk_status lk_dist_tile_layer_norm(const lk_tile *tile, lk_var x, lk_var gamma, lk_var beta,
                                          const lk_layer_norm_attr *attr, const char *name,

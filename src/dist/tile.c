@@ -66,7 +66,7 @@ static lk_status axis_check(const lk_tile_spec *s, int d)
 
 static lk_status spec_check(const lk_tiling *t, const lk_tile_spec *s)
 {
-    LK_CHECK(s->kind >= LK_TILE_POINTWISE && s->kind <= LK_TILE_LOCAL_CONV, LK_EINVAL,
+    LK_CHECK(s->kind >= LK_TILE_POINTWISE && s->kind <= LK_TILE_SAMPLE, LK_EINVAL,
              "a layer of the kind %d", (int)s->kind);
     LK_CHECK(s->window.ndim >= t->ndim && s->window.ndim <= LK_TILE_AXES, LK_EINVAL,
              "a layer of %d spatial axes, of which %d are cut", s->window.ndim, t->ndim);

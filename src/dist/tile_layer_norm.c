@@ -1,4 +1,5 @@
-/* tile_layer_norm: layer norm over the channels of each position of the held box, margin included.
+/* tile_layer_norm: layer norm over the channels of each position of the held box, margin included.  Over
+ * all of a sample it is tile_sample_norm.c.
  *
  *   y, dx        as ops/layer_norm.c, for each position by itself
  *   dgamma[leaf] = dy times the normalised x, dbeta[leaf] = dy, summed over the leaf: tile_bias.c
@@ -123,8 +124,11 @@ lk_status lk_dist_tile_layer_norm(const lk_tile *tile, lk_var x, lk_var gamma, l
     lk_var in[] = {x, gamma, beta};
     LK_CHECK(tile && out, LK_EINVAL, "tile_layer_norm: %s is NULL", tile ? "out" : "tile");
     *out = LK_NO_VAR;
-    LK_CHECK(!attr || attr->axes == 0 || attr->axes == 1, LK_EINVAL,
-             "tile_layer_norm over %d axes: on tiles there is one, the channels", attr->axes);
+    int axes = attr && attr->axes != 0 ? attr->axes : 1, all = tile->x.box.ndim + 1;
+    LK_CHECK(axes == 1 || axes == all, LK_EINVAL,
+             "tile_layer_norm over %d axes: on tiles there is 1, the channels, or %d, all of a "
+             "sample",
+             axes, all);
     lk_comm *comm = tile->tiling->comm;
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */
     a.tile = tile;
@@ -132,6 +136,8 @@ lk_status lk_dist_tile_layer_norm(const lk_tile *tile, lk_var x, lk_var gamma, l
     a.norm.eps = attr ? attr->eps : 0;
     for (int i = 0; i < 3; i++)
         LK_TRY_DIST(comm, lk__dist_valid("tile_layer_norm", in[i]));
+    if (axes > 1)
+        return lk__tile_sample_norm(tile, in, a.norm.eps, name, out);
     LK_TRY_DIST(comm, lk_contiguous(in[0], &in[0]));
     for (int i = 1; i < 3; i++)
         LK_TRY_DIST(comm, lk__tile_param(tile->tiling, in[i], 1, name, &in[i]));

@@ -12,14 +12,13 @@
 #include "ops/common/layer_norm.h"
 
 #include "ops/common/ops.h"
-#include "ops/common/rows.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
 
 static const double DEFAULT_EPS = 1e-5;
 
-static double eps_of(const lk_layer_norm_attr *a)
+double lk__layer_norm_eps(const lk_layer_norm_attr *a)
 {
     return a->eps == 0 ? DEFAULT_EPS : a->eps;
 }
@@ -84,6 +83,12 @@ LK_ROW_MAP(weigh_normal, b *c *((a - p) * q))
 LK_ROW_MAP(gradient, q *((b * c - u) - (a - p) * q * v))
 LK_ROW_MAP(times_normal, c *((a - p) * q))
 
+lk__row_fn *const lk__layer_norm_map[LK__NORM_MAPS] = {
+    [LK__NORM_SQUARE] = centre_square, [LK__NORM_VALUES] = normalise,
+    [LK__NORM_WEIGH] = weigh,          [LK__NORM_WEIGH_NORMAL] = weigh_normal,
+    [LK__NORM_GRADIENT] = gradient,    [LK__NORM_PRODUCT] = times_normal,
+};
+
 /* r->p = mean and inv of x; the output is room. */
 static void statistics(lk__row *r)
 {
@@ -119,7 +124,7 @@ static lk_status run_rows(lk_call *c, int64_t n, const lk_layer_norm_attr *a, un
                           lk__row_fn *fn)
 {
     const lk_tensor *x = c->x[0];
-    double eps = eps_of(a);
+    double eps = lk__layer_norm_eps(a);
     lk__rows rows = {.dtype = x->dtype,
                      .rows = x->count / n,
                      .n = n,
@@ -219,7 +224,7 @@ static lk_status compose(lk_call *c, lk_var dy, lk_var *dx, lk_var *product)
     LK_TRY(lk_sub(c->in[0], normal, &normal));
     LK_TRY(lk_mul(normal, normal, &inv));
     LK_TRY(mean_of(c, inv, &inv));
-    LK_TRY(lk_affine(inv, 1, eps_of(c->attr), &inv));
+    LK_TRY(lk_affine(inv, 1, lk__layer_norm_eps(c->attr), &inv));
     LK_TRY(lk_sqrt(inv, &inv));
     LK_TRY(lk_full(c->tape, lk_dtype_of(dy), LK_SCALAR, 1, &one));
     LK_TRY(lk_div(one, inv, &inv));

@@ -31,17 +31,23 @@ int64_t lk__leaf_pieces(const lk__leaf_sums *s)
 
 lk_status lk__leaf_sum(const lk__leaf_sums *s, const void *x, void *out)
 {
-    int64_t elem = (int64_t)lk_dtype_size(s->dtype), each = lk__leaf_pieces(s) * s->channels * elem;
+    int64_t elem = (int64_t)lk_dtype_size(s->dtype), width = s->over_channels ? 1 : s->channels;
+    int64_t each = lk__leaf_pieces(s) * width * elem;
+    int last = s->box->ndim - 1;
     char *to = out;
     for (int64_t i = 0; i < s->leaves && each > 0; i++, to += each) {
         const lk_box *leaf = &s->leaf[i];
         lk__tile_part p = lk__tile_part_of(s->box, leaf, s->channels);
         lk_reduce_box_shape rows = {.samples = s->samples,
                                     .n = {p.n[0], p.n[1], p.n[2]},
-                                    .channels = s->channels,
+                                    .channels = width,
                                     .sample_step = p.sample,
                                     .step = {p.step[0], p.step[1], p.step[2]},
                                     .piece = s->piece};
+        if (s->over_channels) {
+            rows.n[last] *= s->channels;
+            rows.step[last] = 1;
+        }
         if (lk__box_is_empty(leaf))
             memset(to, 0, (size_t)each);
         else

@@ -93,6 +93,10 @@ int64_t lk__tile_leaves_most(lk__tile_leaves of, int64_t samples);
  * [channels]: what lk_sum_to() would say of each leaf.  Adds to the leaf's gradient in place where it may. */
 lk_status lk__tile_bias(lk_call *c, int i, lk__tile_leaves of, lk_var dy, lk_var *out) LK_NODISCARD;
 
+/** lk_dist_tile_layer_norm() of x, gamma and beta over all of a sample. */
+lk_status lk__tile_sample_norm(const lk_tile *tile, const lk_var in[3], double eps,
+                               const char *name, lk_var *out) LK_NODISCARD;
+
 /** A value that an op takes must be [samples][box...][channels].  Errors: LK_ESHAPE naming both. */
 lk_status lk__tile_check(const char *call, const char *what, lk_shape shape,
                          const lk_box *box) LK_NODISCARD;

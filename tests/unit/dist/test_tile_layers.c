@@ -1,6 +1,7 @@
 /* Linear layers, layer norm and local contrast normalisation on tiles, on one rank that has all of them:
  * values and gradients of x are those of the plain ops by memcmp, and what each tile says of parameters is
- * what the plain op says of that tile cut out.  Ranks are compared in tests/dist/test_spatial_layers.c.
+ * what the plain op says of that tile cut out.  Ranks are compared in tests/dist/test_spatial_layers.c, and
+ * values of layer norm over all of a sample in tests/dist/test_tile_layer_norm.c.
  */
 #include "faults.h"
 
@@ -9,7 +10,7 @@
 
 enum { SAMPLES = 5, SHARD = 2, ROWS = 7, COLUMNS = 6, IN = 3, OUT = 4 };
 
-typedef enum kind { LINEAR, LINEAR_RELU, LAYER_NORM, LCN } kind;
+typedef enum kind { LINEAR, LINEAR_RELU, LAYER_NORM, LCN, SAMPLE_NORM } kind;
 
 static lk_tensor *drawn(lk_shape shape, const char *purpose)
 {
@@ -76,7 +77,9 @@ static lk_status apply(kind k, const lk_tile *tile, lk_var x, const lk_var *p, l
     lk_act act = k == LINEAR_RELU ? LK_ACT_RELU : LK_ACT_NONE;
     if (k == LCN)
         return tile ? lk_dist_tile_lcn(tile, x, 5, 3, "lcn", out) : lk_lcn(x, 5, 3, out);
-    if (k == LAYER_NORM)
+    if (k == SAMPLE_NORM)
+        norm.axes = 3;
+    if (k == LAYER_NORM || k == SAMPLE_NORM)
         return tile ? lk_dist_tile_layer_norm(tile, x, p[0], p[1], &norm, "norm", out)
                     : lk_layer_norm(x, p[0], p[1], &norm, out);
     if (tile)
@@ -250,18 +253,19 @@ static void what_does_not_fit_is_refused(void)
 /* ---- memory ---- */
 
 static float values[2 * ROWS * COLUMNS * IN], grads[LK_COUNT(values)];
-static float params[2][IN * OUT], param_grads[2][IN * OUT];
+static float params[2][ROWS * COLUMNS * IN], param_grads[2][LK_COUNT(params[0])];
 static kind failing;
 
 static lk_status pass(lk_tape *tape, const lk_tile *tile)
 {
     lk_var x, p[2], y, sum;
     bool linear = failing == LINEAR || failing == LINEAR_RELU;
+    lk_shape each = LK_SHAPE(ROWS, COLUMNS, IN), w = linear ? LK_SHAPE(IN, OUT) : LK_SHAPE(IN);
+    lk_shape b = failing == SAMPLE_NORM ? each : LK_SHAPE(out_channels(failing));
+    w = failing == SAMPLE_NORM ? each : w;
     LK_TRY(lk_leaf_data(tape, LK_F32, LK_SHAPE(2, ROWS, COLUMNS, IN), values, grads, &x));
-    LK_TRY(lk_leaf_data(tape, LK_F32, linear ? LK_SHAPE(IN, OUT) : LK_SHAPE(IN), params[0],
-                        param_grads[0], &p[0]));
-    LK_TRY(lk_leaf_data(tape, LK_F32, LK_SHAPE(out_channels(failing)), params[1], param_grads[1],
-                        &p[1]));
+    LK_TRY(lk_leaf_data(tape, LK_F32, w, params[0], param_grads[0], &p[0]));
+    LK_TRY(lk_leaf_data(tape, LK_F32, b, params[1], param_grads[1], &p[1]));
     LK_TRY(apply(failing, tile, x, p, &y));
     LK_TRY(lk_sum(y, NULL, &sum));
     LK_TRY(lk_backward(tape, &(lk_seed){.of = sum}, 1, 0));
@@ -290,7 +294,7 @@ static lk_status layer_run(void)
 
 static void every_allocation_may_fail(void)
 {
-    for (failing = LINEAR; failing <= LCN; failing = (kind)(failing + 1))
+    for (failing = LINEAR; failing <= SAMPLE_NORM; failing = (kind)(failing + 1))
         ASSERT_TRUE(test_every_allocation_fails(layer_run) > 10);
 }
 
