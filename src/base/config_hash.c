@@ -58,12 +58,20 @@ static lk_status hash_option(const lk_option *o, const void *fields, lk_arena *a
     return LK_OK;
 }
 
-/* Whether an option that came later has its default. */
+static bool is_list(const lk_option *o)
+{
+    return o->type == LK_OPTION_INTS || o->type == LK_OPTION_REALS || o->type == LK_OPTION_NAMES;
+}
+
+/* Whether an option that came later has its default; of a list without one, none. */
 static bool is_as_before(const lk_option *o, const void *fields)
 {
     char value[LK_OPTION_NAME_SIZE];
-    return o->flags & LK_OPTION_LATER && o->def &&
-           strcmp(lk_option_show(o, fields, value, sizeof value), o->def) == 0;
+    if (!(o->flags & LK_OPTION_LATER))
+        return false;
+    if (is_list(o) && !o->def)
+        return *(const int *)(const void *)((const char *)fields + o->offset) == 0;
+    return o->def && strcmp(lk_option_show(o, fields, value, sizeof value), o->def) == 0;
 }
 
 static lk_status hash_choice(const lk_config *choice, lk_arena *arena, lk_hash *h)

@@ -41,4 +41,31 @@ lk_status lk__hits_count(const lk_tensor *y, const lk_tensor *target, int64_t *h
 /** Hits divided by rows; NaN for none. */
 double lk__hits_value(const void *options, lk_tensor_type out, const double *number);
 
+/* ---- dice and iou: src/nn/overlaps.c ---- */
+
+/* Their options. */
+typedef struct lk__overlap {
+    lk_option_ints ignore;
+} lk__overlap;
+
+extern const lk_option lk__overlap_options[];
+
+/** Fail unless the model gives classes, and some of them are not ignored. */
+lk_status lk__overlap_check(const char *metric, const lk__overlap *o, lk_tensor_type out,
+                            lk_tensor_type target) LK_NODISCARD;
+
+/** How many numbers they have: three for each class. */
+int64_t lk__overlap_numbers(const void *options, lk_tensor_type out);
+
+/** Count the rows of y.  Errors: those of lk__scores_label(). */
+lk_status lk__overlap_add(const void *options, const lk_tensor *y, const lk_tensor *target,
+                          double *number) LK_NODISCARD;
+
+/* What a metric makes of the numbers of a class; `answered` and `labelled` are not both 0. */
+typedef double lk__overlap_fn(double both, double answered, double labelled);
+
+/** The mean over the classes that occur; NaN for none. */
+double lk__overlap_mean(const lk__overlap *o, lk_tensor_type out, const double *number,
+                        lk__overlap_fn *of);
+
 #endif /* LK_NN_METRICS_H */

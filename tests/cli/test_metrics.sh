@@ -15,7 +15,7 @@ optimizer: {type: sgd, rate: 0.001}
 train: {epochs: 2}
 END
 status 0 "$lockstep" train "$work/line.yaml" "train.output=$work/line"
-for metric in accuracy misclassification '{type: top_k, k: 1}' confusion auc; do
+for metric in accuracy misclassification '{type: top_k, k: 1}' confusion auc dice iou; do
     status 2 "$lockstep" train "$work/line.yaml" "metrics=[$metric]"
     err 'is for classes, but the targets of'
     err 'are real numbers, f32[2], that mean_squared_error is to meet; leave the metric out'

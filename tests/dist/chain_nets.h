@@ -130,7 +130,8 @@ static inline lk_loader *side_loader(const struct chain_side *s, lk_dataset *set
 
 static inline void options_of(const struct chain_net *net, char *out, size_t size)
 {
-    snprintf(out, size, "loss=softmax_cross_entropy metrics=accuracy,confusion %s", net->options);
+    snprintf(out, size, "loss=softmax_cross_entropy metrics=accuracy,confusion,dice %s",
+             net->options);
 }
 
 static inline void side_begin(const struct chain_net *net, lk_comm *comm, struct chain_side *s)

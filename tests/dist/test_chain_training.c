@@ -103,6 +103,7 @@ static void expect_same_eval(const lk_eval *a, const lk_eval *b)
     ASSERT_EQ(a->samples, b->samples);
     ASSERT_SAME_BITS(&a->loss, &b->loss, sizeof a->loss);
     ASSERT_SAME_BITS(&a->value[0], &b->value[0], sizeof a->value[0]);
+    ASSERT_SAME_BITS(&a->value[2], &b->value[2], sizeof a->value[2]);
     ASSERT_TRUE(strcmp(a->json[1], b->json[1]) == 0);
 }
 
@@ -467,7 +468,7 @@ static void a_rank_that_cannot_read_stops_all(lk_comm *comm)
     s.loader = side_loader(&s, set);
     lk_dataset_free(set);
     ASSERT_OK(lk_trainer_new(&(lk_trainer_spec){.chain = s.chain, .train = s.loader, .epochs = 3},
-                             "loss=softmax_cross_entropy metrics=accuracy,confusion "
+                             "loss=softmax_cross_entropy metrics=accuracy,confusion,dice "
                              "optimizer=sgd(rate=0.1 momentum=0.9)",
                              &s.trainer));
     lk_status st = LK_OK;

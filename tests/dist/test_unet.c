@@ -51,6 +51,30 @@ static void images_have_the_bits_of_one_rank(lk_comm *comm)
     expect_same(comm, images, (const char *[MAX_SETTINGS]){"parallel.update=shared"});
 }
 
+/* A loss with weights of classes, and what overlaps of each, counted tile by tile. */
+static void weights_and_overlaps_have_the_bits_of_one_rank(lk_comm *comm)
+{
+    static const char *const grid[] = {"1", "1x1x2", "1", "2x1x2", "1", "1", "1", "2x2x2"},
+                             *const metric[] = {"metrics=[dice]",
+                                                "metrics=[{type: iou, ignore: 0}]"};
+    int n = lk_comm_size(comm);
+    char spatial[64];
+    ASSERT_TRUE(n <= 8);
+    snprintf(spatial, sizeof spatial, "parallel.spatial=%s", grid[n - 1]);
+    for (int i = 0; i < 2; i++) {
+        const char *settings[MAX_SETTINGS] = {
+            "loss={type: softmax_cross_entropy, weights: [0.4, 1.5]}", metric[i],
+            "pieces={tiles: 2x2x2, least_tile: 1}"};
+        outcome alone = train_steps(volumes, NULL, settings);
+        outcome plain = train_steps(volumes, NULL, (const char *[MAX_SETTINGS]){settings[2]});
+        settings[3] = spatial;
+        outcome together = train_steps(volumes, comm, settings);
+        ASSERT_EQ(memcmp(&alone, &together, sizeof alone), 0);
+        ASSERT_TRUE(alone.test_accuracy > 0 && alone.test_accuracy < 1);
+        ASSERT_TRUE(alone.state != plain.state && alone.loss[0] != plain.loss[0]);
+    }
+}
+
 static const lk_layer_plan *layer_of(const lk_plan *plan, const char *name)
 {
     for (int64_t i = 0; i < plan->n_layers; i++)
@@ -81,4 +105,5 @@ static void the_plan_has_the_channels_of_both(lk_comm *comm)
 #        name, name   \
     }
 RANKS_MAIN(TEST_OF(volumes_have_the_bits_of_one_rank), TEST_OF(images_have_the_bits_of_one_rank),
+           TEST_OF(weights_and_overlaps_have_the_bits_of_one_rank),
            TEST_OF(the_plan_has_the_channels_of_both))
