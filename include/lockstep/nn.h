@@ -478,6 +478,10 @@ LK_API lk_status lk_build_data(lk_build *build, size_t bytes, void *out) LK_NODI
 /** The dtype of parameters. */
 LK_API lk_dtype lk_build_dtype(const lk_build *build);
 
+/** What the list of layers that this one is in begins with: the input of the model, or of `layers` of a
+ * block.  A layer behind others finds there the sizes that they have changed. */
+LK_API lk_tensor_type lk_build_list_in(const lk_build *build);
+
 /** The tile that the layer works on, or whose sums it takes; NULL: whole samples, added up at once. */
 LK_API const lk_tile *lk_pass_tile(const lk_pass *pass, const lk_layer_instance *layer);
 

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The choices of `join` of a residual block. */
+enum { JOIN_ADD, JOIN_CONCAT };
+
 /* Room for one more. */
 static lk_status item_new(lk__layers *l, lk_config **out)
 {
@@ -47,7 +50,8 @@ void lk__layers_add(lk__layers *l, const char *type, const char *options, ...)
 }
 
 /* Options of a residual block by name, since its struct belongs to its file. */
-static lk_status residual_add(lk__layers *l, const lk__layers *layers, const lk__layers *shortcut)
+static lk_status residual_add(lk__layers *l, const lk__layers *layers, const lk__layers *shortcut,
+                              int join)
 {
     const lk_descriptor *entry = NULL;
     lk_config *item = NULL;
@@ -57,9 +61,11 @@ static lk_status residual_add(lk__layers *l, const lk__layers *layers, const lk_
     LK_TRY(lk_arena_alloc(l->arena, &item->options, 1, entry->options_size));
     char *fields = item->options;
     const lk_option *a = lk_option_find(entry->options, "layers"),
-                    *b = lk_option_find(entry->options, "shortcut");
+                    *b = lk_option_find(entry->options, "shortcut"),
+                    *c = lk_option_find(entry->options, "join");
     memcpy(fields + a->offset, &layers->list, sizeof layers->list);
     memcpy(fields + b->offset, &shortcut->list, sizeof shortcut->list);
+    memcpy(fields + c->offset, &join, sizeof join);
     return LK_OK;
 }
 
@@ -68,7 +74,16 @@ void lk__layers_residual(lk__layers *l, const lk__layers *layers, const lk__laye
     if (l->st == LK_OK)
         l->st = layers->st != LK_OK ? layers->st : shortcut->st;
     if (l->st == LK_OK)
-        l->st = residual_add(l, layers, shortcut);
+        l->st = residual_add(l, layers, shortcut, JOIN_ADD);
+}
+
+void lk__layers_concat(lk__layers *l, const lk__layers *layers)
+{
+    const lk__layers none = {.arena = l->arena};
+    if (l->st == LK_OK)
+        l->st = layers->st;
+    if (l->st == LK_OK)
+        l->st = residual_add(l, layers, &none, JOIN_CONCAT);
 }
 
 lk_status lk__layers_end(const lk__layers *l, lk_configs *out)

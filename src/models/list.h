@@ -18,6 +18,9 @@ void lk__layers_add(lk__layers *l, const char *type, const char *options, ...) L
 /** Append a residual block of two lists; `shortcut` may be empty. */
 void lk__layers_residual(lk__layers *l, const lk__layers *layers, const lk__layers *shortcut);
 
+/** Append a residual block whose layers' channels come behind those of its input. */
+void lk__layers_concat(lk__layers *l, const lk__layers *layers);
+
 /** The list, or the first failure. */
 lk_status lk__layers_end(const lk__layers *l, lk_configs *out) LK_NODISCARD;
 

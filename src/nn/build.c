@@ -23,7 +23,8 @@ struct lk_build {
     lk__net *net;
     int64_t instance; /* number of the layer that is being built */
     const lk_config *config;
-    bool tied; /* it has declared the parameter that it shares */
+    lk_tensor_type list_in; /* what its list begins with */
+    bool tied;              /* it has declared the parameter that it shares */
 };
 
 static lk_status name_text(lk__net *net, const char *first, const char *dot, const char *second,
@@ -72,6 +73,11 @@ static lk_status layer_check_name(const lk__net *net, int64_t number)
 lk_dtype lk_build_dtype(const lk_build *build)
 {
     return build->net->spec.dtype;
+}
+
+lk_tensor_type lk_build_list_in(const lk_build *build)
+{
+    return build->list_in;
 }
 
 lk_status lk_build_data(lk_build *build, size_t bytes, void *out)
@@ -310,9 +316,9 @@ void lk_build_reach(lk_build *build, lk_reach reach)
 /* ---- lists of layers ---- */
 
 static lk_status layer_build(lk__net *net, int64_t number, const lk_config *config,
-                             lk_tensor_type in, lk_tensor_type *out)
+                             lk_tensor_type list_in, lk_tensor_type in, lk_tensor_type *out)
 {
-    lk_build build = {.net = net, .instance = number, .config = config};
+    lk_build build = {.net = net, .instance = number, .config = config, .list_in = list_in};
     const lk_layer *layer = (const lk_layer *)(const void *)config->descriptor;
     lk_config filled;
     LK_TRY(lk_config_with_defaults(config, net->arena, &filled));
@@ -357,7 +363,7 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_configs *layers
         instance->reach = instance->layer->reach;
         LK_TRY(layer_name(net, layers, i, prefix, &instance->name));
         LK_TRY(layer_check_name(net, number));
-        LK_TRY(layer_build(net, number, &layers->item[i], *out, out));
+        LK_TRY(layer_build(net, number, &layers->item[i], in, *out, out));
     }
     return LK_OK;
 }

@@ -54,6 +54,21 @@ void lk__window_conv(const lk_window *w, int64_t groups, lk_conv_attr *out);
 lk_status lk__layer_algorithm(int algorithm, int ndim, const int64_t *kernel,
                               lk_conv_attr *attr) LK_NODISCARD;
 
+/** An option `fit` of a layer that grows images: a bool in `type`. */
+#define LK__FIT_OPTION(type)                                                  \
+    {                                                                         \
+        "fit", LK_OPTION_FLAG, offsetof(type, fit),                           \
+            .def = "false", .flags = LK_OPTION_LATER,                         \
+            .help = "give the positions that the list of layers begins with " \
+                    "(in a residual block, those of x): what is beyond is "   \
+                    "cut from the end, less than a stride"                    \
+    }
+
+/** Let a transposed convolution that gives *out, of `ndim` spatial axes, give the positions that the list
+ * begins with.  Errors: LK_ESHAPE if they are a stride away. */
+lk_status lk__layer_fit(const lk_build *build, int ndim, lk_conv_attr *attr,
+                        lk_shape *out) LK_NODISCARD;
+
 /* ---- pooling ---- */
 
 typedef struct lk__pool_options {

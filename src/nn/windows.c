@@ -69,6 +69,26 @@ lk_status lk__layer_algorithm(int algorithm, int ndim, const int64_t *kernel, lk
     return LK_OK;
 }
 
+lk_status lk__layer_fit(const lk_build *build, int ndim, lk_conv_attr *attr, lk_shape *out)
+{
+    lk_shape list = lk_build_list_in(build).shape;
+    LK_CHECK(list.ndim == ndim + 1, LK_ESHAPE,
+             "fit: the list of layers begins with %s, which has not the axes of %s",
+             lk_shape_text(list).s, lk_shape_text(*out).s);
+    for (int i = 0; i < ndim; i++) {
+        int64_t least = out->dim[i] - attr->extra[i], wanted = list.dim[i],
+                stride = attr->window.stride[i];
+        LK_CHECK(least - wanted < stride && wanted - least < stride, LK_ESHAPE,
+                 "fit: along axis %d this gives %lld positions, and the list of layers begins with "
+                 "%lld, which must be less than the stride, %lld, away",
+                 i, (long long)least, (long long)wanted, (long long)stride);
+        attr->window.pad_hi[i] += least > wanted ? least - wanted : 0;
+        attr->extra[i] = least < wanted ? wanted - least : 0;
+        out->dim[i] = wanted;
+    }
+    return LK_OK;
+}
+
 lk_status lk__pool_build(lk_build *build, const void *options, lk_tensor_type in,
                          lk_tensor_type *out)
 {

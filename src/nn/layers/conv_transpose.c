@@ -1,5 +1,9 @@
 /* conv_transpose: the transpose of a convolution, for growing images: [in..., channels] gives
- * [out..., filters], out = (in - 1) stride + dilation (kernel - 1) + 1 - 2 padding + extra. */
+ * [out..., filters], out = (in - 1) stride + dilation (kernel - 1) + 1 - 2 padding + extra.
+ *
+ * With `fit` out are the positions that the list of layers begins with: what is beyond is cut from the
+ * end, less than a stride, and what is missing comes as `extra`.  So a level of a U-Net ends with the
+ * sizes that it began with, whether they are even or odd. */
 #include "nn/layers.h"
 
 #include <string.h>
@@ -7,7 +11,7 @@
 typedef struct transpose_options {
     int64_t filters, groups;
     lk_option_ints kernel, stride, padding, dilation, extra;
-    bool bias;
+    bool bias, fit;
     int algorithm;
     lk_config init, bias_init;
 } transpose_options;
@@ -30,6 +34,7 @@ static const lk_option options[] = {
      .min = 1, .max = 1e9, .help = "channels are cut into this many groups that do not mix"},
     {"bias", LK_OPTION_FLAG, offsetof(transpose_options, bias), .def = "true",
      .help = "add a vector that is learned too"},
+    LK__FIT_OPTION(transpose_options),
     LK__ALGORITHM_OPTION(transpose_options),
     {"init", LK_OPTION_CONFIG, offsetof(transpose_options, init), .def = "glorot",
      .registry = &lk_registry_init, .help = "what the weight begins with"},
@@ -79,6 +84,8 @@ static lk_status transpose_build(lk_build *build, const void *opt, lk_tensor_typ
     LK_TRY(lk_build_data(build, sizeof *attr, &attr));
     *out = in;
     LK_TRY(transpose_attr(o, in.shape, attr, kernel, &out->shape));
+    if (o->fit)
+        LK_TRY(lk__layer_fit(build, n, attr, &out->shape));
     LK_TRY(lk__layer_algorithm(o->algorithm, n, kernel, attr));
     int64_t channels = in.shape.dim[n];
     LK_CHECK(channels % o->groups == 0 && o->filters % o->groups == 0, LK_ESHAPE,
@@ -132,6 +139,7 @@ static const lk_layer_sample samples[] = {
     {"filters=2 kernel=2,3 bias=false", LK_DIMS(2, 3, 1), 0},
     {"filters=4 kernel=3 groups=2 dilation=2", LK_DIMS(4, 2), 0},
     {"filters=2 kernel=3 padding=1 algorithm=winograd", LK_DIMS(4, 5, 3), 0},
+    {"filters=2 kernel=1 stride=2 padding=0,1 fit=true", LK_DIMS(2, 2, 3), 0},
     {.shape = {.ndim = -1}}};
 
 const lk_layer lk__layer_conv_transpose = {

@@ -1,18 +1,21 @@
 /* repeat: each position several times along each spatial axis, the nearest neighbour of a larger image:
  * [in..., channels] gives [in size..., channels].  The transpose of a convolution with stride `size` and
- * weights 1, each channel for itself. */
+ * weights 1, each channel for itself.  With `fit` the sizes are those that the list of layers begins with:
+ * what is beyond is cut from the end. */
 #include "nn/layers.h"
 
 #include <lockstep/extra/checked.h>
 
 typedef struct repeat_options {
     lk_option_ints size;
+    bool fit;
 } repeat_options;
 
 static const lk_option options[] = {
     {"size", LK_OPTION_INTS, offsetof(repeat_options, size), .min = 1, .max = 1e6,
      .flags = LK_OPTION_REQUIRED,
      .help = "how often each position comes: one number, or one for each spatial axis"},
+    LK__FIT_OPTION(repeat_options),
     {0}};
 
 static lk_status repeat_build(lk_build *build, const void *opt, lk_tensor_type in,
@@ -33,6 +36,8 @@ static lk_status repeat_build(lk_build *build, const void *opt, lk_tensor_type i
         attr->window.stride[i] = attr->window.kernel[i];
         LK_TRY(lk_mul_i64(in.shape.dim[i], attr->window.kernel[i], &out->shape.dim[i]));
     }
+    if (o->fit)
+        LK_TRY(lk__layer_fit(build, n, attr, &out->shape));
     lk_build_window(build, LK_TILE_CONV_TRANSPOSE, &attr->window);
     return LK_OK;
 }

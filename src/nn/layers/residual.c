@@ -118,6 +118,10 @@ static const lk_layer_sample samples[] = {
      "conv(filters=2 kernel=1),tanh,conv_transpose(filters=2 kernel=2 stride=2) join=concat),tanh,"
      "conv_transpose(filters=2 kernel=2 stride=2) join=concat",
      LK_DIMS(4, 8, 2), 0},
+    {"layers=maxpool(size=2 pad=same),residual(layers=avgpool(size=3 pad=same),tanh,"
+     "conv_transpose(filters=2 kernel=4 stride=3 padding=1 fit=true) join=concat),"
+     "repeat(size=2 fit=true) join=concat",
+     LK_DIMS(5, 7, 2), 0},
     {.shape = {.ndim = -1}}};
 
 const lk_layer lk__layer_residual = {

@@ -13,7 +13,8 @@ static lk_status build(lk_model *model)
 static void a_text_and_a_config_give_the_same_model(void)
 {
     static const char *const presets[][2] = {{"mlp", "units=20,10 classes=4 dropout=0.5"},
-                                             {"resnet", "blocks=1 classes=4"}};
+                                             {"resnet", "blocks=1 classes=4"},
+                                             {"unet", "depth=2 width=4 classes=4"}};
     for (size_t k = 0; k < sizeof presets / sizeof presets[0]; k++) {
         char text[64];
         lk_model *a = NULL, *b = NULL;

@@ -102,7 +102,7 @@ static lk_tensor *one_hot(const segments *s)
     const int64_t *label = lk_tensor_data(s->label);
     int n = (int)lk_tensor_count(s->label), classes = (int)s->shape.dim[3];
     for (int i = 0; i < n; i++)
-        v[i * classes + label[i]] = 1;
+        v[(int64_t)i * classes + label[i]] = 1;
     return filled(lk_tensor_dtype(s->y), s->shape, v, n * classes);
 }
 
@@ -214,15 +214,16 @@ typedef struct pixels {
 static void pixels_draw(pixels *p)
 {
     lk_rng rng = lk_rng_start(3, "test", "pixels");
-    float u[SAMPLES * SIDE * SIDE];
-    ASSERT_OK(lk_rng_uniform_f32(rng, (lk_rng_at){.step = 0}, SAMPLES * SIDE * SIDE * CLASSES,
-                                 &p->y[0][0][0][0]));
-    ASSERT_OK(lk_rng_uniform_f32(rng, (lk_rng_at){.step = 1}, SAMPLES * SIDE * SIDE, u));
-    for (int i = 0; i < SAMPLES * SIDE * SIDE; i++) {
+    enum { POSITIONS = SAMPLES * SIDE * SIDE };
+    float u[POSITIONS], *score = &p->y[0][0][0][0];
+    int64_t scores = sizeof p->y / sizeof *score, *label = &p->label[0][0][0];
+    ASSERT_OK(lk_rng_uniform_f32(rng, (lk_rng_at){.step = 0}, scores, score));
+    ASSERT_OK(lk_rng_uniform_f32(rng, (lk_rng_at){.step = 1}, POSITIONS, u));
+    for (int64_t i = 0; i < POSITIONS; i++, score += CLASSES) {
         int64_t k = (int64_t)(u[i] * 4);
-        (&p->label[0][0][0])[i] = k < 2 ? k : k + 1;
-        (&p->y[0][0][0][0])[i * CLASSES + 2] = -1; /* nobody answers 2 */
-        (&p->y[0][0][0][0])[i * CLASSES + (k < 2 ? k : k + 1)] += 0.3F;
+        label[i] = k < 2 ? k : k + 1;
+        score[2] = -1; /* nobody answers 2 */
+        score[label[i]] += 0.3F;
     }
 }
 

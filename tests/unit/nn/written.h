@@ -7,7 +7,7 @@
 
 #include <lockstep/nn.h>
 
-enum { MOST_VALUES = 64 };
+enum { MOST_VALUES = 128 };
 
 static inline char *slice_of(const lk_slab *slab, const char *name, int64_t *bytes)
 {
