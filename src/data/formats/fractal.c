@@ -1,8 +1,11 @@
-/* fractal: volumes for segmentation, with a label for each voxel.
+/* fractal: images and volumes for segmentation, with a label for each position.
  *
  * A field of fractal noise, the sum of noise on lattices of halving cells with halving amplitudes,
  * is cut into classes by its value.  A voxel shows its class as a level from 0 to 1, hidden by
  * noise of its own: only its neighbours tell it.
+ *
+ * Label and value of a voxel are functions of (seed, set, sample, shape) and its place alone, so any box
+ * can be made by itself, with the same bits.  An image is the first plane of a volume that has no other.
  */
 #include "data/dataset.h"
 #include "data/format.h"
@@ -23,7 +26,7 @@ static const lk_option options[] = {
      .def = "2",
      .min = 2,
      .max = 16,
-     .help = "classes of voxels"},
+     .help = "classes of positions"},
     {.name = NULL},
 };
 
@@ -105,16 +108,40 @@ static void classes_at(uint64_t key, const int64_t *at, int64_t n, int64_t side,
     }
 }
 
-/* A box of three axes, of values, labels, or both. */
-static lk_status fractal_voxels(const lk__generator *g, int64_t index, const lk_box *box, float *x,
-                                int64_t *label)
+/* A box of a sample as one of a volume, whose sizes are `dim`: an image has one plane. */
+static lk_box volume_box(const lk__generator *g, const lk_box *box, int64_t dim[3])
 {
-    const int64_t *dim = g->info.field[0].shape.dim;
-    int64_t side = dim[0], at[3], class[RUN];
+    const lk_shape *shape = &g->info.field[1].shape;
+    lk_box out = {.ndim = 3, .n = {1, 1, 1}};
+    int planes = 3 - shape->ndim;
+    dim[0] = dim[1] = dim[2] = 1;
+    for (int d = 0; d < shape->ndim; d++) {
+        dim[planes + d] = shape->dim[d];
+        out.first[planes + d] = box->first[d];
+        out.n[planes + d] = box->n[d];
+    }
+    return out;
+}
+
+/* The shortest side of a sample. */
+static int64_t side_of(const lk__generator *g)
+{
+    const lk_shape *shape = &g->info.field[1].shape;
+    int64_t side = shape->dim[0];
+    for (int d = 1; d < shape->ndim; d++)
+        side = shape->dim[d] < side ? shape->dim[d] : side;
+    return side;
+}
+
+/* A box of values, labels, or both. */
+static lk_status fractal_voxels(const lk__generator *g, int64_t index, const lk_box *given,
+                                float *x, int64_t *label)
+{
+    int64_t side = side_of(g), at[3], class[RUN], dim[3];
+    lk_box volume = volume_box(g, given, dim);
+    const lk_box *box = &volume;
     float noise[RUN];
     uint32_t key[2];
-    for (int d = 1; d < 3; d++)
-        side = dim[d] < side ? dim[d] : side;
     LK_TRY(lk_rng_bits(g->rng, (lk_rng_at){0, index, 0}, 2, key));
     int64_t end = box->first[2] + box->n[2];
     for (int64_t r = 0; r < box->n[0] * box->n[1]; r++)
@@ -157,15 +184,22 @@ static lk_status fractal_open(const void *given, lk_split split, lk_dataset **ou
 {
     const struct fractal_options *o = given;
     const int64_t *d = o->common.shape.item;
-    LK_CHECK(o->common.shape.n == 4 && d[0] >= 4 && d[1] >= 4 && d[2] >= 4 && d[3] == 1, LK_EINVAL,
-             "fractal: the shape is planes,rows,columns,1, each side at least 4");
-    lk__generator g = {.sample = fractal_sample,
-                       .box = fractal_box,
-                       .info = {.name = "fractal",
-                                .classes = o->classes,
-                                .n_fields = 2,
-                                .field = {lk__field("x", LK_F32, LK_SHAPE(d[0], d[1], d[2], 1)),
-                                          lk__field("y", LK_I64, LK_SHAPE(d[0], d[1], d[2]))}}};
+    lk_shape label = {.ndim = o->common.shape.n - 1}, x;
+    bool right = (label.ndim == 2 || label.ndim == 3) && d[label.ndim] == 1;
+    for (int i = 0; right && i < label.ndim; i++)
+        right = d[i] >= 4;
+    LK_CHECK(right, LK_EINVAL,
+             "fractal: the shape is rows,columns,1 or planes,rows,columns,1, each side at least 4");
+    memcpy(label.dim, d, (size_t)label.ndim * sizeof *d);
+    x = label;
+    x.dim[x.ndim++] = 1;
+    lk__generator g = {
+        .sample = fractal_sample,
+        .box = fractal_box,
+        .info = {.name = "fractal",
+                 .classes = o->classes,
+                 .n_fields = 2,
+                 .field = {lk__field("x", LK_F32, x), lk__field("y", LK_I64, label)}}};
     LK_TRY(lk__generate(&g, &o->common, split, out));
     return LK_OK;
 }
@@ -173,8 +207,10 @@ static lk_status fractal_open(const void *given, lk_split split, lk_dataset **ou
 const lk_format lk__format_fractal = {
     .descriptor =
         {.name = "fractal",
-         .summary = "generated volumes of fractal noise with a label for each voxel",
-         .details = "Needs no file. Made for segmentation: labels are [planes][rows][columns].",
+         .summary = "generated images or volumes of fractal noise, a label for each position",
+         .details = "Needs no file. Made for segmentation: samples are [rows][columns][1] or "
+                    "[planes][rows][columns][1], labels have all these axes but the last. Any box "
+                    "of a sample is made by itself.",
          .options = options,
          .options_size = sizeof(struct fractal_options)},
     .open = fractal_open,

@@ -433,6 +433,7 @@ static void examine_fractal(const void *arg)
 static void fractals_are_made_by_boxes(void)
 {
     apart(examine_fractal, "count=2 test_count=0 shape=80,64,72,1 classes=3");
+    apart(examine_fractal, "count=2 test_count=0 shape=700,603,1 classes=3");
 }
 
 /* Without a folder for files, what is unpacked is kept in memory. */

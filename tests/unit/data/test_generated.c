@@ -30,6 +30,7 @@ static void the_bytes_are_known(void)
     expect_hash("glyphs", "count=100 shape=32,32,3", "ec6e2cf020a42781");
     expect_hash("shapes", "count=300", "136cf4e230254ed0");
     expect_hash("fractal", "count=2 shape=16,16,12,1 classes=3", "e515f79da56c79b6");
+    expect_hash("fractal", "count=2 shape=16,12,1 classes=3", "2a13216287baf6c4");
 }
 
 static void seed_and_set_decide_the_samples_and_the_count_does_not(void)
@@ -83,11 +84,11 @@ static void every_class_is_there_about_equally_often(void)
     lk_dataset_free(ds);
 }
 
-/* Voxels of both classes, in connected regions: a neighbour mostly has the same label. */
-static void fractal_labels_are_regions(void)
+/* Of rows of 16 voxels. */
+static void expect_regions(const char *options)
 {
     lk_dataset *ds;
-    ASSERT_OK(lk_dataset_open("fractal", "count=4 shape=16,16,16,1", LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("fractal", options, LK_TRAIN, &ds));
     static int64_t y[4096];
     int ones = 0, same = 0, pairs = 0;
     for (int64_t i = 0; i < 4; i++) {
@@ -101,6 +102,34 @@ static void fractal_labels_are_regions(void)
     ASSERT_TRUE(ones > 4096 && ones < 3 * 4096);
     ASSERT_TRUE(same > pairs * 8 / 10);
     lk_dataset_free(ds);
+}
+
+/* Voxels of both classes, in connected regions: a neighbour mostly has the same label. */
+static void fractal_labels_are_regions(void)
+{
+    static const char *const options[] = {"count=4 shape=16,16,16,1", "count=4 shape=256,16,1"};
+    for (int i = 0; i < 2; i++)
+        expect_regions(options[i]);
+}
+
+/* Of a volume that is as thick, so that its lattices are the same. */
+static void fractal_images_are_the_first_planes_of_volumes(void)
+{
+    lk_dataset *images, *volumes;
+    float x[192], plane[3072];
+    int64_t y[192], labels[3072];
+    ASSERT_OK(lk_dataset_open("fractal", "count=3 classes=4 shape=16,12,1", LK_TRAIN, &images));
+    ASSERT_OK(lk_dataset_open("fractal", "count=3 classes=4 shape=16,16,12,1", LK_TRAIN, &volumes));
+    for (int64_t i = 0; i < 3; i++) {
+        test_sample(images, "x", i, x);
+        test_sample(volumes, "x", i, plane);
+        ASSERT_SAME_BITS(x, plane, sizeof x);
+        test_sample(images, "y", i, y);
+        test_sample(volumes, "y", i, labels);
+        ASSERT_SAME_BITS(y, labels, sizeof y);
+    }
+    lk_dataset_free(images);
+    lk_dataset_free(volumes);
 }
 
 /* A rule that needs no learning must not do: the nearest mean image of each class. */
@@ -145,6 +174,10 @@ static void wrong_shapes_are_refused(void)
     ASSERT_FAILS(lk_dataset_open("glyphs", "shape=65,28,1", LK_TRAIN, &ds), LK_EINVAL, "8 to 64");
     ASSERT_FAILS(lk_dataset_open("shapes", "shape=28,28,5", LK_TRAIN, &ds), LK_EINVAL, "1 to 4");
     ASSERT_FAILS(lk_dataset_open("fractal", "shape=28,28,28", LK_TRAIN, &ds), LK_EINVAL, "planes");
+    ASSERT_FAILS(lk_dataset_open("fractal", "shape=28,1", LK_TRAIN, &ds), LK_EINVAL,
+                 "rows,columns,1");
+    ASSERT_FAILS(lk_dataset_open("fractal", "shape=28,3,1", LK_TRAIN, &ds), LK_EINVAL,
+                 "at least 4");
 }
 
 static lk_status open_scenario(void)
@@ -211,7 +244,8 @@ static void installed_sets_are_found(void)
 
 TEST_MAIN(TEST(the_bytes_are_known), TEST(seed_and_set_decide_the_samples_and_the_count_does_not),
           TEST(large_sets_are_not_kept), TEST(every_class_is_there_about_equally_often),
-          TEST(fractal_labels_are_regions), TEST(the_nearest_mean_does_not_tell_the_glyphs),
-          TEST(wrong_shapes_are_refused), TEST(failed_allocations_leave_nothing),
+          TEST(fractal_labels_are_regions), TEST(fractal_images_are_the_first_planes_of_volumes),
+          TEST(the_nearest_mean_does_not_tell_the_glyphs), TEST(wrong_shapes_are_refused),
+          TEST(failed_allocations_leave_nothing),
           TEST(without_files_mnist_and_cifar10_are_glyphs_with_a_message),
           TEST(installed_sets_are_found))
