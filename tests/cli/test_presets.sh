@@ -15,7 +15,13 @@ runs=0
 while read -r preset hash whole; do
     [ -z "$whole" ] || grep -q '^pieces: ' "experiments/$preset.yaml" || fail "$preset has no pieces"
     [ -n "$whole" ] || ! grep -q '^pieces: ' "experiments/$preset.yaml" || fail "$preset: no hash without pieces"
-    case $preset in cifar*) shape="[32, 32, 3]" ;; *lenet) shape="[28, 28, 1], one_hot: true" ;; *) shape="[28, 28, 1]" ;; esac
+    case $preset in
+    cifar*) data='glyphs, shape: [32, 32, 3]' ;;
+    *lenet) data='glyphs, shape: [28, 28, 1], one_hot: true' ;;
+    unet) data='fractal, shape: [32, 32, 1]' ;;
+    unet3d) data='fractal, shape: [8, 8, 8, 1]' ;;
+    *) data='glyphs, shape: [28, 28, 1]' ;;
+    esac
     for how in '1 scalar' '2 avx2' '4 avx512'; do
         isa=${how#* }
         [ $preset:$isa != cifar10-vgg:scalar ] || continue # takes long
@@ -25,7 +31,7 @@ while read -r preset hash whole; do
             # shellcheck disable=SC2086 # two words, or one
             set -- $wanted
             status 0 env LK_THREADS="${how% *}" LK_ISA="$isa" "$lockstep" train --quiet "experiments/$preset.yaml" \
-                "data={type: glyphs, count: 8, test_count: 0, shape: $shape, batch: 4, shards: 2}" train.steps=2 ${2:+"$2"}
+                "data={type: $data, count: 8, test_count: 0, batch: 4, shards: 2}" train.steps=2 ${2:+"$2"}
             [ "$(cat "$work/out")" = "state $1" ] || fail "$preset, $how ${2-}: $(cat "$work/out"), not $1"
             runs=$((runs + 1))
         done

@@ -5,7 +5,6 @@
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/places.sh"
 export LK_THREADS=1 LK_DEADLINE=60
-pieces='pieces.tiles=4x4 pieces.least_tile=1'
 first=${mpis# }
 first=${first%% *}
 
@@ -14,8 +13,12 @@ first=${first%% *}
 # one_state PRESET SHAPE LAYOUTS [MPIS]: prints it.
 one_state()
 {
-    # shellcheck disable=SC2086 # two words
-    status 0 "$lockstep" verify "experiments/$1.yaml" "data={type: glyphs, count: 14, test_count: 0, shape: $2, batch: 8, shards: 4}" \
+    case $1 in
+    unet*) data="type: fractal, count: 6, batch: 4, shards: 2" pieces= ;; # their own pieces
+    *) data="type: glyphs, count: 14, batch: 8, shards: 4" pieces='pieces.tiles=4x4 pieces.least_tile=1' ;;
+    esac
+    # shellcheck disable=SC2086 # two words, or none
+    status 0 "$lockstep" verify "experiments/$1.yaml" "data={$data, test_count: 0, shape: $2}" \
         $pieces --steps "$steps" --layouts "$3" --transport "local${4:+,mpi}" ${4:+--mpi "$4"} --json
     "$json" <"$work/out" || fail 'JSON'
     [ "$(grep -c '"same": true' "$work/out")" -eq "$(wc -l <"$work/out")" ] || fail "$1: layouts differ"
@@ -23,8 +26,27 @@ one_state()
     [ "$(wc -l <"$work/states")" -eq 1 ] || fail "$1: no state"
     echo "$1 $(cat "$work/states"): $(wc -l <"$work/out") configurations"
 }
+# by_tiles PRESET LAYOUT: every layer of its plan is, without an exchange of samples.
+by_tiles()
+{
+    status 0 "$lockstep" plan "experiments/$1.yaml" --layout "$2"
+    awk '/^layer /{ on = 1; next } on && NF == 0 { exit } on && $2 != "tiles" { print; bad = 1 } on { n++ } END { exit bad || n < 30 }' \
+        "$work/out" || fail "$1 on $2: layers that do not run by tiles"
+    grep -q ' changed ' "$work/out" && fail "$1 on $2: samples are exchanged"
+    return 0
+}
+for layout in 2x1 2x2 data2.2x2; do
+    by_tiles unet $layout
+done
+for layout in 2x1x1 2x2x2 data2.2x2x2; do
+    by_tiles unet3d $layout
+done
+
 steps=2
 if [ -n "${TEST_LONG-}" ]; then
+    steps=20
+    one_state unet '[64, 64, 1]' 1,2x1,1x2,2x2,data2.2x2 "$(echo "${mpis# }" | tr ' ' ,)"
+    one_state unet3d '[32, 32, 32, 1]' 1,2x1x1,2x2x1,2x2x2,data2.2x2x2 "$(echo "${mpis# }" | tr ' ' ,)"
     steps=4
     all=1,2x1,1x2,2x2,4x1,3x3,4x4,data2.2x2
     listed=$(echo "${mpis# }" | tr ' ' ,)
@@ -35,6 +57,8 @@ else
     one_state mnist-lenet '[28, 28, 1], one_hot: true' 1,1x2,3x3,4x4,data2.2x2
     one_state cifar10-cnn '[32, 32, 3]' 1,4x1,2x2
     one_state cifar10-resnet '[32, 32, 3]' 1,2x2
+    one_state unet '[64, 64, 1]' 1,2x1,2x2,data2.2x2
+    one_state unet3d '[32, 32, 32, 1]' 1,2x1x1,2x2x2,data2.2x2x2
     [ -z "$first" ] || one_state mnist-lenet '[28, 28, 1], one_hot: true' 2x2 "$first"
 fi
 

@@ -102,19 +102,24 @@ function residual(before, text, after)
     return text
 }
 
-# A level of a U-Net: half the size and back, if it is even.
-function level(before, text, d, two, fits)
+# A level of a U-Net: half the size and back; if it is not even, rounded up and cut again.
+function level(before, text, d, was, same, fit)
 {
-    fits = 1
-    for (d = 1; d <= ndim; d++) { if (size[d] % 2) fits = 0; two[d] = 2 }
-    if (!fits) return residual()
+    same = pick(2) ? ", pad: same" : ""
+    for (d = 1; d <= ndim; d++) { if (size[d] % 2) same = ", pad: same"; was[d] = size[d] }
+    fit = same ? ", fit: true" : ""
     before = channels
-    for (d = 1; d <= ndim; d++) size[d] /= 2
-    text = "{type: " one_of("maxpool avgpool l2pool") ", size: 2}, " conv(1, 1 + pick(4)) ", " same_size()
+    for (d = 1; d <= ndim; d++) size[d] = int((size[d] + 1) / 2)
+    text = "{type: " one_of("maxpool avgpool l2pool") ", size: 2" same "}, " conv(1, 1 + pick(4)) ", " same_size()
     if (pick(2)) text = text ", " residual()
-    for (d = 1; d <= ndim; d++) size[d] *= 2
-    channels = 1 + pick(3)
-    text = text ", {type: conv_transpose, filters: " channels ", kernel: " axes_text(two) ", stride: 2}"
+    for (d = 1; d <= ndim; d++) size[d] = was[d]
+    if (pick(3)) {
+        channels = 1 + pick(3)
+        text = text ", {type: conv_transpose, filters: " channels ", kernel: " 2 + pick(2) ", stride: 2"
+        text = text (text ~ /kernel: 3, stride: 2$/ ? ", padding: 1, fit: true" : fit) "}"
+    } else {
+        text = text ", {type: repeat, size: 2" fit "}"
+    }
     channels += before
     return "{type: residual, join: concat, layers: [" text "]}"
 }
@@ -136,6 +141,12 @@ function layer(keep, kind, text)
         return conv_transpose()
     }
     return same_size()
+}
+
+# The named model, whose layers end with the classes.
+function unet()
+{
+    return "{type: unet, depth: " 1 + pick(3) ", width: " 1 + pick(3) ", convs: " 1 + pick(2) ", norm: " one_of("batch layer none") ", up: " one_of("transpose repeat") ", classes: " classes "}"
 }
 
 function conv_transpose(d, kernel, stride)
@@ -214,7 +225,10 @@ BEGIN {
     common = ", batch: " batch ", shards: " shards
     if (type == "csv") common = common ", path: " table ".csv, test: " table ".csv, header: no, classes: 10"
     else common = common ", count: " count ", test_count: " tests
-    if (type == "fractal" && ndim == 2) {
+    named = positions && pick(4) == 0
+    if (type == "fractal" && ndim == 2 && (named || pick(2))) {
+        shape = "[" size[1] ", " size[2] ", 1]"
+    } else if (type == "fractal" && ndim == 2) {
         size[2] *= 2
         shape = "[4, " size[1] ", " size[2] ", 1]"
         size[1] *= 4
@@ -236,19 +250,23 @@ BEGIN {
     if (type == "fractal") common = common ", classes: " classes
     print "data: {type: " type ", shape: " shape common "}"
     if (pick(8) == 0) print "dtype: f64"
-    print "model:"
+    if (named) print "model: " unet()
+    else print "model:"
     printf "%s", first
     keep = positions
     if (ndim == 3 && !positions) keep = 1 # its labels are those of positions: it is read as one
-    for (n = 1 + pick(5); n > 0; n--) print "  - " layer(keep)
-    if (type == "fractal") {
+    for (n = 1 + pick(5); n > 0 && !named; n--) print "  - " layer(keep)
+    if (named) {
+        # it has all its layers
+    } else if (type == "fractal") {
         print pick(2) ? "  - {type: linear, units: " classes "}" : "  - {type: conv, kernel: 1, filters: " classes "}"
         if (last) print last
     } else {
         print tail()
     }
-    print "loss: softmax_cross_entropy"
-    if (pick(2)) print "metrics: [accuracy]"
+    if (classes < 10 && pick(2)) print "loss: {type: softmax_cross_entropy, weights: [0.5, " 1 + rand() (classes == 3 ? ", 0.25" : "") "]}"
+    else print "loss: softmax_cross_entropy"
+    if (pick(2)) print "metrics: [" one_of("accuracy dice iou") "]"
     clip = pick(4) ? "" : ", clip_norm: 0.5"
     print "optimizer: {type: " one_of("adam sgd lbfgs") clip "}"
     for (d = 1; d <= 3; d++) tiles[d] = d <= ndim ? 1 + pick(ndim == 3 ? 3 : 4) : 1

@@ -42,6 +42,10 @@ for file in experiments/*.yaml; do
     preset=$(basename "$file" .yaml)
     case $preset in cifar*) shape='[32, 32, 3]' ;; *lenet) shape='[28, 28, 1], one_hot: true' ;; *) shape='[28, 28, 1]' ;; esac
     data="data={type: glyphs, count: 48, test_count: 20, shape: $shape, batch: 32, shards: 16}"
+    case $preset in
+    unet) data='data={type: fractal, count: 24, test_count: 4, shape: [32, 32, 1], batch: 16, shards: 16}' ;;
+    unet3d) data='data={type: fractal, count: 24, test_count: 4, shape: [16, 16, 16, 1], batch: 16, shards: 16}' ;;
+    esac
     verify "$preset" "$file" "$data" --steps 2 --ranks 1,2,3,4,5,7,8,16 --threads 1,2 ${fast:+--isa "$fast"}
     verify "$preset" "$file" "$data" --steps 2 --ranks 3,8 --algorithms tree,ring,direct,halving,tiers
     [ -z "$mpis" ] || verify "$preset" "$file" "$data" --steps 2 --ranks 2,3,5,8 --transport mpi --mpi "$mpis"
