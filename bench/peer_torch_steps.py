@@ -52,7 +52,8 @@ import lockstep_peer_torch_path  # noqa: E402
 torch.set_num_threads(THREADS)
 torch.manual_seed(0)
 
-IMAGES = {"mlp100": (784,), "mlp1000": (784,), "lenet": (1, 28, 28), "cifar": (3, 32, 32)}
+IMAGES = {"mlp100": (784,), "mlp1000": (784,), "lenet": (1, 28, 28), "cifar": (3, 32, 32),
+          "unet": (1, 128, 128), "unet3d": (1, 32, 32, 32)}
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=1e-3),
     "momentum": lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9),
@@ -80,8 +81,44 @@ def cifar():
                          nn.Dropout(0.5), nn.Linear(512, 10))
 
 
+class Unet(nn.Module):
+    """A level with `width` channels of `ins`, and `depth` more below it."""
+
+    def __init__(self, axes, depth, ins, width):
+        super().__init__()
+        conv, norm, pool, up = {
+            2: (nn.Conv2d, nn.BatchNorm2d, nn.MaxPool2d, nn.ConvTranspose2d),
+            3: (nn.Conv3d, nn.BatchNorm3d, nn.MaxPool3d, nn.ConvTranspose3d)}[axes]
+
+        def two(a):
+            return nn.Sequential(conv(a, width, 3, padding=1, bias=False), norm(width), nn.ReLU(),
+                                 conv(width, width, 3, padding=1, bias=False), norm(width),
+                                 nn.ReLU())
+        self.down, self.below = two(ins), None
+        if depth > 0:
+            self.below = nn.Sequential(pool(2), Unet(axes, depth - 1, width, 2 * width),
+                                       up(2 * width, width, 2, stride=2))
+            self.up = two(2 * width)
+
+    def forward(self, x):
+        x = self.down(x)
+        return self.up(torch.cat((x, self.below(x)), 1)) if self.below else x
+
+
+def unet(axes, width):
+    last = {2: nn.Conv2d, 3: nn.Conv3d}[axes]
+    return nn.Sequential(Unet(axes, 2, 1, width), last(width, 2, 1))
+
+
 NETWORKS = {"mlp100": lambda: mlp(100), "mlp1000": lambda: mlp(1000), "lenet": lenet,
-            "cifar": cifar}
+            "cifar": cifar, "unet": lambda: unet(2, 16), "unet3d": lambda: unet(3, 8)}
+
+
+def labels(network, batch):
+    """Of a sample one of ten; of a U-Net one of two at each position."""
+    if network.startswith("unet"):
+        return torch.randint(0, 2, (batch, *IMAGES[network][1:]))
+    return torch.randint(0, 10, (batch,))
 
 
 class Case:
@@ -92,10 +129,11 @@ class Case:
         if HOW == "ddp":
             batch = (RANK + 1) * batch // N - RANK * batch // N
         x = [torch.rand(batch, *shape) for _ in range(4)]
-        if len(shape) == 3:
-            self.model = self.model.to(memory_format=torch.channels_last)
-            x = [v.contiguous(memory_format=torch.channels_last) for v in x]
-        self.batches = [(v, torch.randint(0, 10, (batch,))) for v in x]
+        last = {3: torch.channels_last, 4: torch.channels_last_3d}.get(len(shape))
+        if last:
+            self.model = self.model.to(memory_format=last)
+            x = [v.contiguous(memory_format=last) for v in x]
+        self.batches = [(v, labels(network, batch)) for v in x]
         if HOW == "ddp":
             self.model = nn.parallel.DistributedDataParallel(self.model)
         self.optimizer = OPTIMIZERS[optimizer](self.model.parameters())

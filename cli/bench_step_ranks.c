@@ -4,6 +4,7 @@
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/clock.h>
 #include <lockstep/parallel.h>
+#include <lockstep/thread.h>
 
 #include <sched.h>
 #include <time.h>
@@ -18,6 +19,7 @@ struct race {
     step_bench *b;
     int ranks;
     bool leader;
+    bool has_cores; /* the leader may use as many as all ranks have threads */
     const char *request;
     double params;
     lk_experiment as[STEP_OURS];
@@ -28,6 +30,10 @@ struct race {
     double share[STEP_MODES][STEP_PARTS][BENCH_MAX_ROUNDS];
 };
 
+/* What a rank could use before it was bound. */
+static _Thread_local cpu_set_t unbound;
+static _Thread_local bool is_bound;
+
 void step_bind(const lk_comm *comm)
 {
     cpu_set_t allowed, own;
@@ -35,6 +41,8 @@ void step_bind(const lk_comm *comm)
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 ||
         CPU_COUNT(&allowed) < lk_comm_node_size(comm))
         return;
+    unbound = allowed;
+    is_bound = true;
     CPU_ZERO(&own);
     for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &allowed) && left-- == 0)
@@ -55,6 +63,8 @@ static bool takes_part(const struct race *r, int side)
 {
     if (side >= STEP_OURS)
         return r->request && side - STEP_OURS < r->b->n_peers;
+    if (side == STEP_THREADED)
+        return r->ranks > 1 && r->has_cores;
     return side >= STEP_MODES ? r->ranks > 1 : r->b->on[side];
 }
 
@@ -82,7 +92,7 @@ static void shares_note(struct race *r, int mode, double part[STEP_PARTS], doubl
 static lk_status ours_run(struct race *r, int side, int steps, double *seconds)
 {
     double part[STEP_PARTS] = {0};
-    lk_job *job = r->job[side == STEP_APART ? STEP_ALONE : side];
+    lk_job *job = r->job[side >= STEP_MODES ? STEP_ALONE : side];
     double start = seconds_now(r->b), samples = 0;
     int64_t clock = lk_clock_ns();
     for (int i = 0; i < steps; i++) {
@@ -110,6 +120,45 @@ static lk_status peer_run(const struct race *r, int peer, int steps, double *sec
     return LK_OK;
 }
 
+/* Whether a rank may use so many cores. */
+static bool has_cores(int n)
+{
+    cpu_set_t now;
+    if (is_bound)
+        return CPU_COUNT(&unbound) >= n;
+    return sched_getaffinity(0, sizeof now, &now) == 0 && CPU_COUNT(&now) >= n;
+}
+
+/* On the leader, while the others sleep: steps with the threads of all ranks, on any core.  One step makes
+ * them start. */
+static lk_status threaded_run(struct race *r, int steps, double *seconds)
+{
+    cpu_set_t own;
+    bool moved = is_bound && sched_getaffinity(0, sizeof own, &own) == 0 &&
+                 sched_setaffinity(0, sizeof unbound, &unbound) == 0;
+    lk_status st = lk_threads_set(r->ranks * r->b->threads);
+    if (st == LK_OK)
+        st = ours_run(r, STEP_THREADED, 1, seconds);
+    if (st == LK_OK)
+        st = ours_run(r, STEP_THREADED, steps, seconds);
+    if (moved)
+        (void)sched_setaffinity(0, sizeof own, &own);
+    lk_status back = lk_threads_set(r->b->threads);
+    LK_TRY(st == LK_OK ? back : st);
+    return LK_OK;
+}
+
+static lk_status leader_run(struct race *r, int side, int steps, double *seconds)
+{
+    if (side == STEP_ALONE)
+        LK_TRY(ours_run(r, side, steps, seconds));
+    else if (side == STEP_THREADED)
+        LK_TRY(threaded_run(r, steps, seconds));
+    else
+        LK_TRY(peer_run(r, side - STEP_OURS, steps, seconds));
+    return LK_OK;
+}
+
 /* The turn of one side, from one meeting of the ranks to the next; all know the seconds of a step. */
 static lk_status turn(struct race *r, int side, int steps, double *seconds)
 {
@@ -117,11 +166,10 @@ static lk_status turn(struct race *r, int side, int steps, double *seconds)
     lk_status st = LK_OK;
     *seconds = 0;
     LK_TRY(lk_barrier(comm, "turn"));
-    if (side < STEP_OURS && side != STEP_ALONE)
+    if (side < STEP_MODES || side == STEP_APART)
         st = ours_run(r, side, steps, seconds);
     else if (r->leader)
-        st = side == STEP_ALONE ? ours_run(r, side, steps, seconds)
-                                : peer_run(r, side - STEP_OURS, steps, seconds);
+        st = leader_run(r, side, steps, seconds);
     LK_TRY(lk_agree(comm, st));
     LK_TRY(lk_allreduce(comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
     return LK_OK;
@@ -161,6 +209,8 @@ static void figures_make(const struct race *r)
             f->ratio[m][p] = ratio(r, STEP_OURS + p, m);
         if (takes_part(r, STEP_ALONE))
             f->efficiency[m] = bench_scaled(1.0 / r->ranks, ratio(r, STEP_ALONE, m));
+        if (takes_part(r, STEP_THREADED))
+            f->threaded[m] = ratio(r, STEP_THREADED, m);
         for (int i = 0; i < STEP_PARTS; i++)
             f->share[m][i] = bench_median(r->share[m][i], r->round);
     }
@@ -217,6 +267,7 @@ static lk_status jobs_make(struct race *r, const lk_experiment *e)
     }
     r->as[STEP_ALONE] = *e;
     r->as[STEP_ALONE].parallel.data = 0;
+    r->as[STEP_ALONE].parallel.spatial.n = 0;
     if (takes_part(r, STEP_ALONE))
         st = lk_job_new(&r->as[STEP_ALONE], NULL, &r->job[STEP_ALONE]);
     LK_TRY(lk_agree(r->b->comm, st));
@@ -225,6 +276,9 @@ static lk_status jobs_make(struct race *r, const lk_experiment *e)
 
 static lk_status race_run(struct race *r, const lk_experiment *e)
 {
+    int32_t cores = r->leader && has_cores(r->ranks * r->b->threads);
+    LK_TRY(lk_bcast(r->b->comm, &cores, 1, LK_I32, 0, "cores"));
+    r->has_cores = cores != 0;
     lk_status st = jobs_make(r, e);
     if (st == LK_OK)
         st = rounds_run(r);

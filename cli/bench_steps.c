@@ -1,4 +1,4 @@
-/* Perceptrons and convnets of the presets' sizes, with the optimizers that they are measured with. */
+/* Perceptrons, convnets and U-Nets of the presets' sizes, with the optimizers that they are measured with. */
 #include "bench_steps.h"
 
 #include <stdio.h>
@@ -26,8 +26,15 @@
 #define WINOGRAD ", algorithm: winograd"
 
 /* Shards that share the batch evenly. */
-#define DIGITS(batch, shards) "shape: [28, 28, 1], batch: " #batch ", shards: " #shards
-#define PHOTOS(batch, shards) "shape: [32, 32, 3], batch: " #batch ", shards: " #shards
+#define GLYPHS(shape, batch, shards) \
+    "type: glyphs, count: 3200, shape: " shape ", batch: " #batch ", shards: " #shards
+#define DIGITS(batch, shards) GLYPHS("[28, 28, 1]", batch, shards)
+#define PHOTOS(batch, shards) GLYPHS("[32, 32, 3]", batch, shards)
+#define SLICES "type: fractal, count: 16, shape: [128, 128, 1], batch: 4, shards: 4"
+#define VOLUMES "type: fractal, count: 8, shape: [32, 32, 32, 1], batch: 2, shards: 2"
+
+#define LIST(layers) "[" layers "]"
+#define UNET(width) "{type: unet, depth: 2, width: " #width "}"
 
 #define SGD "{type: sgd, rate: 1e-3}"
 #define MOMENTUM "{type: sgd, rate: 1e-3, momentum: 0.9}"
@@ -35,29 +42,45 @@
 #define RMSPROP "{type: rmsprop, rate: 1e-4}"
 
 const bench_steps bench_step_cases[] = {
-    {"mlp-100 b100 sgd", "mlp100 100 sgd", DIGITS(100, 4), PERCEPTRON(100), SGD},
-    {"mlp-100 b100 adam", "mlp100 100 adam", DIGITS(100, 4), PERCEPTRON(100), ADAM},
-    {"mlp-1000 b100 sgd", "mlp1000 100 sgd", DIGITS(100, 4), PERCEPTRON(1000), SGD},
-    {"mlp-1000 b100 adam", "mlp1000 100 adam", DIGITS(100, 4), PERCEPTRON(1000), ADAM},
-    {"lenet b64 momentum", "lenet 64 momentum", DIGITS(64, 8), LENET, MOMENTUM},
-    {"cifar b32 rmsprop", "cifar 32 rmsprop", PHOTOS(32, 8), CIFAR(DIRECT), RMSPROP},
-    {"cifar b32 winograd", "cifar 32 rmsprop", PHOTOS(32, 8), CIFAR(WINOGRAD), RMSPROP},
-    {"cifar b128 rmsprop", "cifar 128 rmsprop", PHOTOS(128, 8), CIFAR(DIRECT), RMSPROP},
-    {"cifar b128 winograd", "cifar 128 rmsprop", PHOTOS(128, 8), CIFAR(WINOGRAD), RMSPROP},
-    {NULL, NULL, NULL, NULL, NULL},
+    {"mlp-100 b100 sgd", "mlp100 100 sgd", DIGITS(100, 4), LIST(PERCEPTRON(100)), SGD, 0},
+    {"mlp-100 b100 adam", "mlp100 100 adam", DIGITS(100, 4), LIST(PERCEPTRON(100)), ADAM, 0},
+    {"mlp-1000 b100 sgd", "mlp1000 100 sgd", DIGITS(100, 4), LIST(PERCEPTRON(1000)), SGD, 0},
+    {"mlp-1000 b100 adam", "mlp1000 100 adam", DIGITS(100, 4), LIST(PERCEPTRON(1000)), ADAM, 0},
+    {"lenet b64 momentum", "lenet 64 momentum", DIGITS(64, 8), LIST(LENET), MOMENTUM, 0},
+    {"cifar b32 rmsprop", "cifar 32 rmsprop", PHOTOS(32, 8), LIST(CIFAR(DIRECT)), RMSPROP, 0},
+    {"cifar b32 winograd", "cifar 32 rmsprop", PHOTOS(32, 8), LIST(CIFAR(WINOGRAD)), RMSPROP, 0},
+    {"cifar b128 rmsprop", "cifar 128 rmsprop", PHOTOS(128, 8), LIST(CIFAR(DIRECT)), RMSPROP, 0},
+    {"cifar b128 winograd", "cifar 128 rmsprop", PHOTOS(128, 8), LIST(CIFAR(WINOGRAD)), RMSPROP, 0},
+    {"unet b4 adam", "unet 4 adam", SLICES, UNET(16), ADAM, 2},
+    {"unet3d b2 adam", "unet3d 2 adam", VOLUMES, UNET(8), ADAM, 3},
+    {NULL, NULL, NULL, NULL, NULL, 0},
 };
 
-lk_status bench_steps_open(const bench_steps *c, const char *const *assignment, int n,
+/* The grid of ranks of a case: 2 along as many axes as there are ranks for; "1" where that is not even. */
+static const char *grid_of(const bench_steps *c, int ranks)
+{
+    static const char *const grids[][4] = {
+        {"1"}, {"1", "2", NULL, NULL}, {"1", "2x1", "2x2", NULL}, {"1", "2x1x1", "2x2x1", "2x2x2"}};
+    for (int i = 0; i <= c->axes; i++)
+        if (ranks == 1 << i)
+            return grids[c->axes][i];
+    return "1";
+}
+
+lk_status bench_steps_open(const bench_steps *c, int ranks, const char *const *assignment, int n,
                            lk_experiment **out)
 {
+    static const char *const tiles[] = {"1", "2", "2x2", "2x2x2"};
     char text[2048];
     snprintf(text, sizeof text,
-             "data: {type: glyphs, count: 3200, test_count: 0, %s}\n"
-             "model: [%s]\n"
+             "data: {test_count: 0, %s}\n"
+             "model: %s\n"
              "loss: softmax_cross_entropy\n"
              "optimizer: %s\n"
+             "pieces: {tiles: %s}\n"
+             "parallel: {spatial: %s}\n"
              "train: {epochs: 1000000}\n",
-             c->data, c->model, c->optimizer);
+             c->data, c->model, c->optimizer, tiles[c->axes], grid_of(c, ranks));
     LK_TRY(lk_experiment_parse(c->name, text, assignment, n, out));
     return LK_OK;
 }

@@ -70,7 +70,7 @@ static const lk_option options[] = {
 
 static const char *const mode_names[STEP_MODES] = {"canonical", "fast"};
 /* The columns of shares are the last. */
-enum { STEP_FIRST_SHARE = 14 };
+enum { STEP_FIRST_SHARE = 15 };
 
 static const char *const peer_names[STEP_PEERS] = {"torch", "ddp"};
 
@@ -115,6 +115,7 @@ static void print_row(struct bench *b, const char *name, int mode, int peer, con
         cell_figure(peer >= 0 ? f->ratio[mode][peer] : none, 2),
         cell_brief(bench_scaled(1e3, f->seconds[mode]), 3),
         cell_figure(f->efficiency[mode], 2),
+        cell_figure(f->threaded[mode], 2),
         cell_figure(f->limit, 2),
         cell_figure(mode == STEP_CANONICAL ? f->price : none, 3),
         cell_path(path),
@@ -146,6 +147,7 @@ static void print_head(struct bench *b, const char *what)
         {"ratio", "ratio", 10},
         {"milliseconds", "ms", 8},
         {"efficiency", "effic.", 10},
+        {"threads", "threads", 10},
         {"limit", "limit", 10},
         {"price", "price", 11},
         BENCH_PATH_COLUMNS,
@@ -276,7 +278,7 @@ static int cases_run(struct bench *b, int n, char **operand)
         lk_experiment *e = NULL;
         if (b->o->filter && !strstr(c->name, b->o->filter))
             continue;
-        if (bench_steps_open(c, (const char *const *)operand, n, &e) != LK_OK)
+        if (bench_steps_open(c, b->ranks, (const char *const *)operand, n, &e) != LK_OK)
             return verb_refuse("lockstep bench step: %s", lk_error_message());
         status = experiment_run(b, e, c->name, c->request);
         lk_experiment_free(e);
@@ -323,7 +325,7 @@ static int bench_start(struct bench *b, int n, char **operand)
 static int step_run(const void *given, int n_operands, char **operand)
 {
     const struct step_options *o = given;
-    struct bench b = {.o = o, .with = {.seconds = o->seconds}};
+    struct bench b = {.o = o, .with = {.seconds = o->seconds, .threads = (int)o->threads}};
     if (!names_right(&o->against, peer_names, STEP_PEERS, "none"))
         return verb_refuse("lockstep bench step: option --against: torch, ddp, or none");
     if (!names_right(&o->mode, mode_names, STEP_MODES, NULL))
@@ -348,19 +350,22 @@ const lk__verb lk__bench_kind_step = {
     .summary = "training steps on one rank or many, against PyTorch's, and where their time goes",
     .operands = "[FILE.yaml] [KEY=VALUE...]",
     .about =
-        "Trains perceptrons and convnets of the presets' sizes on generated images, or the "
+        "Trains perceptrons, convnets and U-Nets of the presets' sizes on generated images, or the "
         "experiment FILE.yaml, and prints how fast. KEY=VALUE sets what an experiment can, as in "
         "parallel.update=each.\n"
         "Where Debian's python3-torch is installed, Python processes do the same steps in PyTorch, "
         "with batches that are in memory already: torch in one process with as many threads as we "
         "have ranks, ddp in as many processes. On several ranks (lockstep run -n 2 -- bench step) "
-        "one rank alone has a turn too, and all ranks apart, each with whole batches of its own. "
+        "one rank alone has a turn too, again with the threads of all ranks, and all ranks apart, "
+        "each with whole batches of its own. Ranks share the batch; of the U-Nets 2, 4 or 8 ranks "
+        "share the images, cut into tiles. "
         "All are timed in turn, in rounds: processor time of one rank with one thread, otherwise "
         "the clock's, on the slowest rank.\n" BENCH_NOISE_ABOUT BENCH_PATH_ABOUT "\n"
-        "Columns: samples/s, peer's and ms are of the median round. The next four are medians of "
+        "Columns: samples/s, peer's and ms are of the median round. The next five are medians of "
         "what is divided within each round, not quotients of medians: ratio, the peer's time by "
         "ours; effic. (on several ranks), the time of one rank alone by that of all, by their "
-        "number; limit, the time of one rank alone by that of ranks apart, which is what the "
+        "number; threads, the time of one rank with the threads of all by that of all; limit, the "
+        "time of one rank alone by that of ranks apart, which is what the "
         "machine gives; price (with --mode canonical,fast), canonical's time by that of fast.\n"
         "The others, without their noise in the table, are shares of the time of rank 0, medians "
         "too: data, waiting for a batch; forward; "
@@ -371,7 +376,8 @@ const lk__verb lk__bench_kind_step = {
         "update. Where gradients travel "
         "during backward (parallel.overlap=yes), it is what is left behind it.\n"
         "JSON: case, mode, ranks, peer, ratio, samples_per_s, peer_samples_per_s, milliseconds, "
-        "efficiency, limit, price, peer_path, peer_warning, rounds, data, forward, backward, wait, "
+        "efficiency, threads, limit, price, peer_path, peer_warning, rounds, data, forward, "
+        "backward, wait, "
         "exchange, update, rest.",
     .options = options,
     .options_size = sizeof(struct step_options),

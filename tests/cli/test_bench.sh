@@ -133,7 +133,7 @@ unset PEER_PATH PEER_TIME
 # Every column of bench step is explained, there and in the documents.
 status 0 "$lockstep" bench step --help
 tr '\n' ' ' <"$work/out" >"$work/help"
-for column in samples/s "peer's" ms ratio effic. limit price data forward backward wait exchange update rest; do
+for column in samples/s "peer's" ms ratio effic. threads limit price data forward backward wait exchange update rest; do
     sed 's/^.*Columns: //; s/JSON: .*$//' "$work/help" | grep -qF -- "$column" || fail "--help does not explain $column"
     grep '^| `' "$here/../../docs/running.md" | grep -qF -- "\`$column\`" || fail "docs/running.md does not explain $column"
 done
@@ -180,5 +180,13 @@ grep -Eq '"mode": "canonical", "ranks": 2, .*"efficiency": .*"limit": .*"price":
 grep '"mode": "fast", "ranks": 2, .*"efficiency": .*"limit": .*"data": ' "$work/out" | grep -qv '"price"' ||
     fail 'no efficiency of fast, or a price'
 [ "$(wc -l <"$work/out")" -eq 2 ] || fail 'not two rows'
+# U-Nets are cut: two ranks have tiles of each image, and one rank with two threads a turn
+status 0 "$lockstep" run -n 2 --transport local -- bench step --json --against none --seconds 0 --filter 'unet b4' \
+    data.shape=32,32,1
+"$json" <"$work/out" || fail 'JSON'
+[ "$(nproc)" -lt 2 ] || grep -Eq '"case": "unet b4 adam", "mode": "canonical", "ranks": 2, .*"threads": .*"limit": ' "$work/out" ||
+    fail 'no one with two threads'
+status 2 "$lockstep" run -n 3 --transport local -- bench step --against none --seconds 0 --filter 'unet3d'
+err '3 ranks for a batch of 2 shards'
 status 2 "$lockstep" run -n 9 --transport local -- bench step --against none --seconds 0 --filter lenet
 err '9 ranks for a batch of 8 shards'
