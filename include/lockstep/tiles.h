@@ -108,9 +108,10 @@ typedef enum lk_tile_kind {
     LK_TILE_CONV,
     LK_TILE_CONV_TRANSPOSE, /* the window is that of the convolution it is the transpose of */
     LK_TILE_POOL,
-    LK_TILE_LCN,        /* windows around each position; they are gone over twice */
-    LK_TILE_LOCAL_CONV, /* a convolution whose every position of y has its own weights */
-    LK_TILE_SAMPLE      /* all positions together, each with parameters of its own; no margins */
+    LK_TILE_LCN,                  /* windows around each position; they are gone over twice */
+    LK_TILE_LOCAL_CONV,           /* a convolution whose every position of y has its own weights */
+    LK_TILE_LOCAL_CONV_TRANSPOSE, /* its transpose: every position of x has; the window is as above */
+    LK_TILE_SAMPLE /* all positions together, each with parameters of its own; no margins */
 } lk_tile_kind;
 
 /** A layer, for which a tile is made. */
@@ -188,7 +189,7 @@ typedef struct lk_tile {
     int64_t leaves;                   /* tiles of this rank, row-major */
     const lk_box *x_leaf, *y_leaf;    /* [leaves] of x and of y; may be empty */
     lk_tile_bounds in_bounds;         /* where x is cut: the tile's own copy of what was given */
-    struct lk__tile_weights *weights; /* LK_TILE_LOCAL_CONV: of others, what dx reads */
+    struct lk__tile_weights *weights; /* of a local convolution, those of others */
 } lk_tile;
 
 /** Make a tile.  The caller owns `*out`, and frees it before the tiling.  Not collective.  Errors:
@@ -338,6 +339,18 @@ LK_API lk_status lk_dist_tile_layer_norm(const lk_tile *tile, lk_var x, lk_var g
  */
 LK_API lk_status lk_dist_tile_local_conv(const lk_tile *tile, lk_var x, lk_var w, const char *name,
                                          lk_var *out) LK_NODISCARD;
+
+/**
+ * lk_local_conv_transpose() on tiles, local defiltering; the tile is of kind LK_TILE_LOCAL_CONV_TRANSPOSE, its
+ * window that of the local convolution, and its sizes are turned: x is what that makes, y what it reads.
+ *
+ * w has the weights of this rank's positions of x, [tile->x.tile...][kernel...][out channels][in channels]:
+ * those of a local convolution of the other direction on the same tiles, with which it can share them.  y
+ * needs the weights of windows that cross a border of tiles: the first call after
+ * lk_tile_weights_changed(), forward, fetches them.  Otherwise as lk_dist_tile_local_conv().
+ */
+LK_API lk_status lk_dist_tile_local_conv_transpose(const lk_tile *tile, lk_var x, lk_var w,
+                                                   const char *name, lk_var *out) LK_NODISCARD;
 
 /** The weights of a local convolution have changed; to be called on all ranks between two passes, as by a
  * trainer once a step.  Nothing for tiles of other kinds. */

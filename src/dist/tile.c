@@ -182,8 +182,10 @@ static lk_status tile_fill(const lk_tile_spec *s, lk_tile *tile)
     LK_TRY(bounds_copy(t, &s->in_bounds, &tile->in_bounds));
     LK_TRY(fetch_make(t, s, true, &tile->get_x));
     LK_TRY(fetch_make(t, s, false, &tile->get_dy));
-    if (s->kind == LK_TILE_LOCAL_CONV)
+    if (s->kind == LK_TILE_LOCAL_CONV || s->kind == LK_TILE_LOCAL_CONV_TRANSPOSE) {
         LK_TRY(lk_alloc_zero(&tile->weights, 1, sizeof *tile->weights));
+        LK_TRY(fetch_make(t, s, s->kind != LK_TILE_LOCAL_CONV, &tile->weights->get));
+    }
     return LK_OK;
 }
 

@@ -227,7 +227,7 @@ lk__tile_reach lk__tile_reach_of(const lk_tiling *t, int rank, const lk_tile_spe
     if (s->kind == LK_TILE_CONV || s->kind == LK_TILE_LOCAL_CONV) {
         r.x_reads = through(&s->window, &y, s->in, true);
         r.dy_reads = through(&s->window, &x, s->out, false);
-    } else if (s->kind == LK_TILE_CONV_TRANSPOSE) {
+    } else if (s->kind == LK_TILE_CONV_TRANSPOSE || s->kind == LK_TILE_LOCAL_CONV_TRANSPOSE) {
         r.x_reads = through(&s->window, &y, s->in, false);
         r.dy_reads = through(&s->window, &x, s->out, true);
     } else if (s->kind == LK_TILE_POOL) {

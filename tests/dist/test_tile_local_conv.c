@@ -1,5 +1,5 @@
-/* Local convolutions on tiles: random shapes against that of the whole sample, by bits, in 1 to 3
- * dimensions.
+/* Local convolutions and their transposes on tiles: random shapes against those of the whole sample, by
+ * bits, in 1 to 3 dimensions.
  *
  * Every rank makes the whole sample and all weights and convolves alone, then takes its box of x and dy,
  * with other numbers in the margin, and the weights of its own positions.  Windows overlap or leave gaps,
@@ -19,6 +19,8 @@ struct local_case {
     int64_t in[AXES], out[AXES], tiles[AXES], samples, channels, filters;
     lk_conv_attr attr;
     lk_dtype dtype;
+    bool back;  /* the transpose: x is what the convolution makes, y what it reads */
+    bool given; /* nobody asks for dx */
 };
 
 static uint64_t next(uint64_t *state, uint64_t below)
@@ -28,14 +30,16 @@ static uint64_t next(uint64_t *state, uint64_t below)
 }
 
 /* The same on all ranks. */
-static struct local_case case_of(uint64_t seed, const int *dim, int ndim)
+static struct local_case case_of(uint64_t seed, const int *dim, int ndim, bool back)
 {
     uint64_t s = seed * 977 + (uint64_t)ndim;
     struct local_case c = {.ndim = ndim,
                            .samples = (int64_t)next(&s, 4),
                            .channels = 1 + (int64_t)next(&s, 3),
                            .filters = 1 + (int64_t)next(&s, 3),
-                           .dtype = next(&s, 2) ? LK_F32 : LK_F64};
+                           .dtype = next(&s, 2) ? LK_F32 : LK_F64,
+                           .back = back,
+                           .given = seed % 5 == 0};
     lk_window *w = &c.attr.window;
     for (int d = 0; d < ndim; d++) {
         c.tiles[d] = dim[d] + (int64_t)next(&s, 3);
@@ -46,10 +50,34 @@ static struct local_case case_of(uint64_t seed, const int *dim, int ndim)
         w->pad_hi[d] = (int64_t)next(&s, 4);
         int64_t extent = w->dilation[d] * (w->kernel[d] - 1) + 1;
         c.in[d] = extent + (int64_t)next(&s, ndim == 3 ? 3 : 7);
-        c.out[d] = (c.in[d] + w->pad_lo[d] + w->pad_hi[d] - extent) / w->stride[d] + 1;
+        int64_t room = c.in[d] + w->pad_lo[d] + w->pad_hi[d] - extent;
+        c.out[d] = room / w->stride[d] + 1;
+        c.attr.extra[d] = back ? room % w->stride[d] : 0;
     }
     w->ndim = ndim;
     return c;
+}
+
+/* Sizes and channels of x, or of y. */
+struct side {
+    const int64_t *n;
+    int64_t channels;
+};
+
+static struct side side_x(const struct local_case *c)
+{
+    return c->back ? (struct side){c->out, c->filters} : (struct side){c->in, c->channels};
+}
+
+static struct side side_y(const struct local_case *c)
+{
+    return c->back ? (struct side){c->in, c->channels} : (struct side){c->out, c->filters};
+}
+
+/* The positions that a tile has filters of. */
+static const lk_box *own_filters(const struct local_case *c, const lk_tile *tile)
+{
+    return c->back ? &tile->x.tile : &tile->y.tile;
 }
 
 /* Element number `i` of a value. */
@@ -147,19 +175,28 @@ static void local_run(const struct local_case *c, const lk_tile *tile, struct ar
     lk_tape *tape;
     lk_tensor *seed;
     lk_var x, w, y;
-    lk_box in = tile ? tile->x.box : lk_box_whole(c->ndim, c->in);
-    lk_box out = tile ? tile->y.box : lk_box_whole(c->ndim, c->out);
+    struct side from = side_x(c), to = side_y(c);
+    lk_box in = tile ? tile->x.box : lk_box_whole(c->ndim, from.n);
+    lk_box out = tile ? tile->y.box : lk_box_whole(c->ndim, to.n);
+    lk_box all = lk_box_whole(c->ndim, c->out);
     int64_t count;
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_tape_set_shard_size(tape, 2));
-    ASSERT_OK(lk_leaf_data(tape, c->dtype, shape_of(c, &in, c->channels), a->x, a->dx, &x));
-    ASSERT_OK(
-        lk_leaf_data(tape, c->dtype, weights_of(c, tile ? &tile->y.tile : &out), a->w, a->dw, &w));
-    ASSERT_OK(lk_tensor_wrap(c->dtype, shape_of(c, &out, c->filters), a->dy, NULL, NULL, &seed));
-    if (tile)
+    lk_shape shape = shape_of(c, &in, from.channels);
+    if (c->given)
+        ASSERT_OK(lk_constant_data(tape, c->dtype, shape, a->x, &x));
+    else
+        ASSERT_OK(lk_leaf_data(tape, c->dtype, shape, a->x, a->dx, &x));
+    ASSERT_OK(lk_leaf_data(tape, c->dtype, weights_of(c, tile ? own_filters(c, tile) : &all), a->w,
+                           a->dw, &w));
+    ASSERT_OK(lk_tensor_wrap(c->dtype, shape_of(c, &out, to.channels), a->dy, NULL, NULL, &seed));
+    if (tile && c->back)
+        ASSERT_OK(lk_dist_tile_local_conv_transpose(tile, x, w, "local", &y));
+    else if (tile)
         ASSERT_OK(lk_dist_tile_local_conv(tile, x, w, "local", &y));
     else
-        ASSERT_OK(lk_local_conv(x, w, &c->attr, &y));
+        ASSERT_OK(c->back ? lk_local_conv_transpose(x, w, &c->attr, &y)
+                          : lk_local_conv(x, w, &c->attr, &y));
     ASSERT_OK(lk_shape_count(lk_shape_of(y), &count));
     ASSERT_OK(lk_read(y, c->dtype, count, a->y));
     ASSERT_OK(lk_backward(tape, &(lk_seed){y, seed}, 1, 0));
@@ -170,27 +207,30 @@ static void local_run(const struct local_case *c, const lk_tile *tile, struct ar
 /* What a rank has of the values of a case; stream 1 of the weights is of the first step. */
 static void arrays_fill(const struct local_case *c, const lk_tile *tile, int step, struct arrays *a)
 {
-    lk_box in = lk_box_whole(c->ndim, c->in), out = lk_box_whole(c->ndim, c->out);
+    struct side from = side_x(c), to = side_y(c);
+    lk_box in = lk_box_whole(c->ndim, from.n), out = lk_box_whole(c->ndim, to.n),
+           all = lk_box_whole(c->ndim, c->out);
     const lk_box *x = tile ? &tile->x.box : &in, *y = tile ? &tile->y.box : &out;
     int64_t filter = c->channels * c->filters;
     for (int d = 0; d < c->ndim; d++)
         filter *= c->attr.window.kernel[d];
     memset(a, 0, sizeof *a);
-    box_fill(c, 0, c->samples, c->in, x, tile ? &tile->x.tile : &in, c->channels, a->x);
-    box_fill(c, 9, c->samples, c->out, y, tile ? &tile->y.tile : &out, c->filters, a->dy);
-    const lk_box *own = tile ? &tile->y.tile : &out;
+    box_fill(c, 0, c->samples, from.n, x, tile ? &tile->x.tile : &in, from.channels, a->x);
+    box_fill(c, 9, c->samples, to.n, y, tile ? &tile->y.tile : &out, to.channels, a->dy);
+    const lk_box *own = tile ? own_filters(c, tile) : &all;
     box_fill(c, 1 + step, 1, c->out, own, own, filter, a->w);
 }
 
 /* The tile of a case; `wide`: among layers that hold more of y. */
 static lk_tile *tile_of(const struct local_case *c, const lk_tiling *tiling, bool wide)
 {
-    lk_tile_spec layers[2] = {{.kind = LK_TILE_LOCAL_CONV, .window = c->attr.window},
+    lk_tile_spec layers[2] = {{.kind = c->back ? LK_TILE_LOCAL_CONV_TRANSPOSE : LK_TILE_LOCAL_CONV,
+                               .window = c->attr.window},
                               {.kind = LK_TILE_CONV, .window = {.ndim = c->ndim}}};
     lk_tile *tile;
     for (int d = 0; d < c->ndim; d++) {
-        layers[0].in[d] = c->in[d];
-        layers[0].out[d] = layers[1].in[d] = layers[1].out[d] = c->out[d];
+        layers[0].in[d] = side_x(c).n[d];
+        layers[0].out[d] = layers[1].in[d] = layers[1].out[d] = side_y(c).n[d];
         layers[1].window.kernel[d] = 7;
         layers[1].window.pad_lo[d] = layers[1].window.pad_hi[d] = 3;
     }
@@ -205,6 +245,8 @@ static void case_check(const struct local_case *c, const lk_tiling *tiling, bool
                        struct arrays *own, struct arrays *all)
 {
     lk_tile *tile = tile_of(c, tiling, wide);
+    struct side from = side_x(c), to = side_y(c);
+    const lk_box *filters = own_filters(c, tile);
     int64_t filter = c->channels * c->filters;
     for (int d = 0; d < c->ndim; d++)
         filter *= c->attr.window.kernel[d];
@@ -216,22 +258,22 @@ static void case_check(const struct local_case *c, const lk_tiling *tiling, bool
         }
         arrays_fill(c, NULL, step, all);
         local_run(c, NULL, all);
-        expect_tile(c, c->samples, c->out, &tile->y.box, &tile->y.tile, c->filters, own->y, all->y);
-        expect_tile(c, c->samples, c->in, &tile->x.box, &tile->x.tile, c->channels, own->dx,
+        expect_tile(c, c->samples, to.n, &tile->y.box, &tile->y.tile, to.channels, own->y, all->y);
+        expect_tile(c, c->samples, from.n, &tile->x.box, &tile->x.tile, from.channels, own->dx,
                     all->dx);
-        expect_tile(c, 1, c->out, &tile->y.tile, &tile->y.tile, filter, own->dw, all->dw);
+        expect_tile(c, 1, c->out, filters, filters, filter, own->dw, all->dw);
     }
     lk_tile_free(tile);
 }
 
-static void check_grid(lk_comm *comm, int ndim, const int *dim)
+static void check_grid(lk_comm *comm, int ndim, const int *dim, bool back)
 {
     lk_grid grid;
     struct arrays *own = malloc(sizeof *own), *all = malloc(sizeof *all);
     ASSERT_TRUE(own && all);
     ASSERT_OK(lk_grid_make(comm, ndim, dim, NULL, &grid));
     for (uint64_t seed = 0; seed < (test_whole() ? 10 * CASES : CASES); seed++) {
-        struct local_case c = case_of(seed, dim, ndim);
+        struct local_case c = case_of(seed, dim, ndim, back);
         lk_tiling *tiling;
         ASSERT_OK(lk_tiling_new(comm, &grid, c.tiles, 0, &tiling));
         case_check(&c, tiling, seed % 2, own, all);
@@ -241,12 +283,22 @@ static void check_grid(lk_comm *comm, int ndim, const int *dim)
     free(all);
 }
 
-static void tiles_have_the_bits_of_the_whole(lk_comm *comm)
+static void check_grids(lk_comm *comm, bool back)
 {
     int n = lk_comm_size(comm), rows = n % 2 == 0 ? 2 : 1;
-    check_grid(comm, 1, (int[]){n});
-    check_grid(comm, 2, (int[]){rows, n / rows});
-    check_grid(comm, 3, (int[]){1, n / rows, rows});
+    check_grid(comm, 1, (int[]){n}, back);
+    check_grid(comm, 2, (int[]){rows, n / rows}, back);
+    check_grid(comm, 3, (int[]){1, n / rows, rows}, back);
+}
+
+static void tiles_have_the_bits_of_the_whole(lk_comm *comm)
+{
+    check_grids(comm, false);
+}
+
+static void tiles_of_the_transpose_have_the_bits_of_the_whole(lk_comm *comm)
+{
+    check_grids(comm, true);
 }
 
 /* Ranks that are not the first of their communicator's world. */
@@ -255,7 +307,8 @@ static void a_part_of_the_ranks_has_them_too(lk_comm *comm)
     lk_comm *half = NULL;
     int n = lk_comm_size(comm), rank = lk_comm_rank(comm);
     ASSERT_OK(lk_comm_split(comm, rank < n / 2, -rank, &half));
-    check_grid(half, 1, (int[]){lk_comm_size(half)});
+    check_grid(half, 1, (int[]){lk_comm_size(half)}, false);
+    check_grid(half, 1, (int[]){lk_comm_size(half)}, true);
     lk_comm_close(half);
 }
 
@@ -286,6 +339,15 @@ static void what_does_not_fit_is_refused(lk_comm *comm)
     ASSERT_FAILS(lk_dist_tile_local_conv(NULL, x, w, "w", &y), LK_EINVAL, "tile is NULL");
     ASSERT_FAILS(lk_dist_tile_local_conv(tile, x, w, "w", &y), LK_ESHAPE,
                  "of the positions of this rank's tile they must be [2,1,1,1]");
+    ASSERT_FAILS(lk_dist_tile_local_conv_transpose(tile, x, w, "w", &y), LK_EINVAL,
+                 "not of the transpose of a local convolution");
+    lk_tile_free(tile);
+    spec.kind = LK_TILE_LOCAL_CONV_TRANSPOSE;
+    ASSERT_OK(lk_tile_new(tiling, &spec, &tile));
+    ASSERT_FAILS(lk_dist_tile_local_conv_transpose(tile, x, LK_NO_VAR, "w", NULL), LK_EINVAL,
+                 "out is NULL");
+    ASSERT_FAILS(lk_dist_tile_local_conv_transpose(tile, x, w, "w", &y), LK_ESHAPE,
+                 "of the positions of this rank's tile they must be [2,1,1,1]");
     lk_tape_free(tape);
     lk_tile_free(tile);
     lk_tiling_free(tiling);
@@ -295,5 +357,6 @@ static void what_does_not_fit_is_refused(lk_comm *comm)
     {                 \
 #        name, name   \
     }
-RANKS_MAIN(TEST_OF(tiles_have_the_bits_of_the_whole), TEST_OF(a_part_of_the_ranks_has_them_too),
-           TEST_OF(what_does_not_fit_is_refused))
+RANKS_MAIN(TEST_OF(tiles_have_the_bits_of_the_whole),
+           TEST_OF(tiles_of_the_transpose_have_the_bits_of_the_whole),
+           TEST_OF(a_part_of_the_ranks_has_them_too), TEST_OF(what_does_not_fit_is_refused))

@@ -52,8 +52,10 @@ void lk__tile_unpack(void *array, const lk_box *box, const lk_box *part, int64_t
 void lk__tile_clear_around(void *array, const lk_box *box, const lk_box *keep, int64_t samples,
                            int64_t bytes);
 
-/* The weights of a local convolution that dx reads, in positions of the hull of the own ones and those. */
+/* The weights of a local convolution that its transpose reads, in positions of the hull of the own ones and
+ * those. */
 typedef struct lk__tile_weights {
+    lk_fetch *get; /* of those of others; NULL: nothing to get */
     void *array;
     int64_t bytes;
     bool fresh; /* they are those of the step */
