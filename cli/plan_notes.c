@@ -38,7 +38,7 @@ int64_t plan_fetched(const lk_layer_plan *l)
 
 const lk_fetch *plan_fetch(const lk_layer_plan *l, int number, int64_t *bytes)
 {
-    const lk_fetch *fetch = number == 0 ? l->get_x : l->get_dy;
+    const lk_fetch *fetch = (const lk_fetch *[]){l->get_x, l->get_dy, l->get_w}[number];
     int64_t gets = lk_fetch_size_of(fetch).gets;
     int64_t all = (int64_t[]){l->get_x_bytes, l->get_dy_bytes, l->get_w_bytes}[number];
     *bytes = gets > 0 ? all / gets : 0;

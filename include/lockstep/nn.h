@@ -425,7 +425,8 @@ typedef struct lk_param {
     int64_t fan_in, fan_out; /* what the scale of some initial values depends on */
     lk_cut cut;              /* its units, filters, channels; {0}: whoever has some of it has all */
     /* Each position of the output has its own, its first axes.  A layer with LK_TILE_LOCAL_CONV windows gets
-     * that of its tile; others work on whole samples, and all of it is held. */
+     * that of its tile, and so does one with LK_TILE_LOCAL_CONV_TRANSPOSE, of its input; others work on
+     * whole samples, and all of it is held. */
     bool per_position;
     /* Its gradient is a sum over positions, so with a tile the layer gets it by tile, [leaves][shape...],
      * as the ops of tiles.h take it. */

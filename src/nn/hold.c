@@ -74,7 +74,8 @@ int64_t lk__net_tile_step(const lk__net *net)
 
 bool lk__layer_is_by_position(const lk_layer_instance *instance)
 {
-    return instance->window.ndim > 0 && instance->kind == LK_TILE_LOCAL_CONV;
+    return instance->window.ndim > 0 &&
+           (instance->kind == LK_TILE_LOCAL_CONV || instance->kind == LK_TILE_LOCAL_CONV_TRANSPOSE);
 }
 
 int lk__net_positions(const lk__net *net, int64_t param)

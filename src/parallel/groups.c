@@ -174,12 +174,17 @@ static void levels_begin(lk__groups *g)
     }
 }
 
+void lk__groups_weights_changed(const lk__groups *g)
+{
+    for (int64_t i = 0; i < g->plan->n_tiles; i++)
+        lk_tile_weights_changed(g->plan->tile[i]);
+}
+
 lk_range lk__groups_begin(lk__groups *g, int64_t shards, int64_t samples)
 {
     g->shards = shards;
     g->range = range_begin(g, shards);
-    for (int64_t i = 0; i < g->plan->n_tiles; i++)
-        lk_tile_weights_changed(g->plan->tile[i]);
+    lk__groups_weights_changed(g);
     g->batch = (lk_dist_batch){.comm = g->comm,
                                .samples = samples,
                                .shards = g->plan->spec.fast ? 0 : shards,

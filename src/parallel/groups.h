@@ -62,6 +62,10 @@ void lk__groups_free(lk__groups *groups);
  * of a rank without shards are zero. */
 lk_range lk__groups_begin(lk__groups *groups, int64_t shards, int64_t samples);
 
+/** Parameters may have changed since the last pass, so passes fetch again what they read of those of others;
+ * lk__groups_begin() calls it, and who runs passes without a batch does. */
+void lk__groups_weights_changed(const lk__groups *groups);
+
 /** The micro-batches of this rank, as ranges of shards; returns how many, at most LK_MAX_SUBTREES. */
 int lk__groups_microbatches(const lk__groups *groups, lk_range *out);
 

@@ -67,25 +67,38 @@ static lk_status fetch_add(walk *w, lk_step_phase when, int64_t number, const lk
     return LK_OK;
 }
 
-/* The filters of the positions of dy that a rank fetches, into an array that has its own, too
- * (tile_local_conv.c). */
-static lk_status filters_add(walk *w, int64_t number, const lk_tile *tile)
+/* Bytes of the filters of a position. */
+static int64_t filter_bytes(const walk *w, const lk_layer_instance *l)
+{
+    lk_slab_slice slice = {.name = NULL};
+    if (lk_slab_layout_slice(w->net->params_layout, w->net->use[l->param].param, &slice) != LK_OK)
+        return 0;
+    lk_box positions = lk_box_whole(l->window.ndim, slice.shape.dim);
+    return slice.bytes / (lk_box_count(&positions) > 0 ? lk_box_count(&positions) : 1);
+}
+
+/* Filters of positions of others, once a step, into an array that has the own ones, too
+ * (tile_local_conv.c): a local convolution reads them in backward, its transpose in forward. */
+static lk_status filters_add(walk *w, lk_step_phase when, int64_t number, const lk_tile *tile)
 {
     const lk_layer_instance *l = &w->net->instance[number];
     lk_layer_plan *plan = &w->plan->layer[number];
-    lk_fetch_size size = lk_fetch_size_of(tile->get_dy);
-    lk_box hull = lk__box_hull(&tile->y.tile, &tile->dy_reads);
-    int64_t channels = l->in.shape.dim[l->window.ndim], filter = channels * position_bytes(l->out);
-    if (!tile->get_dy || w->samples == 0)
+    bool turned = tile->kind == LK_TILE_LOCAL_CONV_TRANSPOSE;
+    if (!tile->weights || !tile->weights->get || w->samples == 0 ||
+        when != (turned ? LK_IN_FORWARD : LK_IN_BACKWARD))
         return LK_OK;
-    for (int d = 0; d < l->window.ndim; d++)
-        filter *= l->window.kernel[d];
+    const lk_box *own = turned ? &tile->x.tile : &tile->y.tile;
+    const lk_box *reads = turned ? &tile->x_reads : &tile->dy_reads;
+    lk_fetch_size size = lk_fetch_size_of(tile->weights->get);
+    lk_box hull = lk__box_hull(own, reads);
+    int64_t filter = filter_bytes(w, l);
+    plan->get_w = tile->weights->get;
     plan->get_w_bytes = size.gets * filter;
-    if (!lk__box_has(&tile->y.tile, &tile->dy_reads))
+    if (!lk__box_has(own, reads))
         plan->filter_bytes = lk_box_count(&hull) * filter;
     w->plan->memory.filters += plan->filter_bytes;
-    LK_TRY(add(w, (lk_transfer){LK_IN_BACKWARD, LK_FETCHED, w->net->use[l->param].name, size.from,
-                                1, size.gives * filter}));
+    LK_TRY(add(w, (lk_transfer){when, LK_FETCHED, w->net->use[l->param].name, size.from, 1,
+                                size.gives * filter}));
     return LK_OK;
 }
 
@@ -179,6 +192,8 @@ static lk_status layer_forward(walk *w, int64_t number, bool needs, bool *made)
         LK_TRY(change_add(w, LK_IN_FORWARD, l->name, part->before, part->before_at, l->in));
     if (part->by_tile)
         LK_TRY(fetch_add(w, LK_IN_FORWARD, number, part->tile->get_x));
+    if (part->by_tile)
+        LK_TRY(filters_add(w, LK_IN_FORWARD, number, part->tile));
     LK_TRY(sums_add(w, LK_IN_FORWARD, l, part->by_tile));
     if (part->by_tile && is_mean(l))
         LK_TRY(mean_add(w, LK_IN_FORWARD, l));
@@ -220,12 +235,12 @@ static lk_status layer_backward(walk *w, int64_t number)
     LK_TRY(sums_add(w, LK_IN_BACKWARD, l, part->by_tile));
     if (tile && is_mean(l))
         LK_TRY(mean_add(w, LK_IN_BACKWARD, l));
-    bool local = lk__layer_is_by_position(l);
     /* of a transposed convolution, the gradient of weights reads dy's margin, too */
-    if (tile && ((tile->kind != LK_TILE_CONV && !local) || w->needs[number]))
+    bool for_x = tile && (tile->kind == LK_TILE_CONV || tile->kind == LK_TILE_LOCAL_CONV);
+    if (tile && (!for_x || w->needs[number])) {
         LK_TRY(fetch_add(w, LK_IN_BACKWARD, number, tile->get_dy));
-    if (tile && local && w->needs[number])
-        LK_TRY(filters_add(w, number, tile));
+        LK_TRY(filters_add(w, LK_IN_BACKWARD, number, tile));
+    }
     if (part->before != LK_STAY)
         LK_TRY(
             change_add(w, LK_IN_BACKWARD, l->name, other_of(part->before), part->before_at, l->in));

@@ -151,6 +151,7 @@ static lk_status eval_range(lk_trainer *t, lk_loader *loader, lk_range range)
     lk_batch batch;
     lk_status st = LK_OK;
     LK_TRY(lk__pass_set_boxes(t, loader, true));
+    lk__groups_weights_changed(t->groups);
     for (int64_t i = range.first; st == LK_OK && i < range.first + range.n; i++) {
         st = lk_loader_read_batch(loader, 0, i, 0, lk_loader_batch_size(loader, i), &batch);
         if (lk__groups_space(t->groups) > 1) /* whose ranks wait for each other in the pass */

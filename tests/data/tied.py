@@ -64,12 +64,78 @@ def thrice(p):
     return linear(h, turned(w), p["linear3.bias"])
 
 
+def taps(size, kernel, stride, pad):
+    """(position, tap, place) of all taps of all windows along an axis that are no padding."""
+    n = (size + 2 * pad - kernel) // stride + 1
+    return [(o, t, o * stride + t - pad) for o in range(n) for t in range(kernel)
+            if 0 <= o * stride + t - pad < size]
+
+
+def filtered(image, w, axes, channels, filters):
+    """Local filtering of one image, flat lists: axes are (size, kernel, stride, pad) of rows and columns; w is
+    [positions of rows][of columns][kernel][kernel][channels][filters]."""
+    (h, kh, sh, ph), (v, kv, sv, pv) = axes
+    rows_out, columns_out = (h + 2 * ph - kh) // sh + 1, (v + 2 * pv - kv) // sv + 1
+    out = [mp.mpf(0)] * (rows_out * columns_out * filters)
+    for r, a, i in taps(*axes[0]):
+        for c, b, j in taps(*axes[1]):
+            for k in range(channels):
+                for f in range(filters):
+                    at = ((((r * columns_out + c) * kh + a) * kv + b) * channels + k) * filters + f
+                    out[(r * columns_out + c) * filters + f] += image[(i * v + j) * channels + k] * w[at]
+    return out
+
+
+def defiltered(code, w, axes, channels, filters):
+    """Its transpose: what each window has got is given back to all it was made of."""
+    (h, kh, _, _), (v, kv, sv, pv) = axes
+    columns_out = (v + 2 * pv - kv) // sv + 1
+    out = [mp.mpf(0)] * (h * v * channels)
+    for r, a, i in taps(*axes[0]):
+        for c, b, j in taps(*axes[1]):
+            for k in range(channels):
+                for f in range(filters):
+                    at = ((((r * columns_out + c) * kh + a) * kv + b) * channels + k) * filters + f
+                    out[(i * v + j) * channels + k] += code[(r * columns_out + c) * filters + f] * w[at]
+    return out
+
+
+def codec(p, axes, channels, filters, back):
+    out = []
+    for image in rows(p["x"], axes[0][0] * axes[1][0] * channels):
+        code = filtered(image, p["code.weight"], axes, channels, filters)
+        out.append(defiltered([mp.tanh(v) for v in code], p[back], axes, channels, filters))
+    return out
+
+
+def plane(p):
+    return codec(p, ((3, 2, 1, 0), (3, 2, 1, 0)), 1, 2, "code.weight")
+
+
+def series(p):
+    """The stride leaves a position over at the end, which no window reaches."""
+    return codec(p, ((1, 1, 1, 0), (6, 3, 2, 0)), 1, 2, "code.weight")
+
+
+def padded(p):
+    return codec(p, ((2, 3, 2, 1), (3, 2, 2, 1)), 1, 2, "code.weight")
+
+
+def apart(p):
+    return codec(p, ((3, 2, 1, 0), (2, 2, 1, 0)), 1, 2, "local_conv_transpose1.weight")
+
+
 NETWORKS = [
     (words, {"x": (6,), "c": (6, 5), "embedding1.weight": (5, 3), "linear1.bias": (5,)}),
     (autoencoder, {"x": (6, 3), "c": (6, 3), "linear1.weight": (3, 2), "linear1.bias": (2,),
                    "linear2.bias": (3,)}),
     (thrice, {"x": (6, 3), "c": (6, 3), "linear1.weight": (3, 3), "linear1.bias": (3,),
               "linear2.bias": (3,), "linear3.bias": (3,)}),
+    (plane, {"x": (6, 3, 3, 1), "c": (6, 3, 3, 1), "code.weight": (2, 2, 2, 2, 1, 2)}),
+    (series, {"x": (6, 6, 1), "c": (6, 6, 1), "code.weight": (2, 3, 1, 2)}),
+    (padded, {"x": (6, 2, 3, 1), "c": (6, 2, 3, 1), "code.weight": (1, 2, 3, 2, 1, 2)}),
+    (apart, {"x": (6, 3, 2, 1), "c": (6, 3, 2, 1), "code.weight": (2, 1, 2, 2, 1, 2),
+             "local_conv_transpose1.weight": (2, 1, 2, 2, 1, 2)}),
 ]
 
 

@@ -19,10 +19,11 @@ static void conv_add(struct net *net, int64_t filters)
 static lk_domain wanted(const lk_layer *layer, const char *options, bool *known)
 {
     static const char *const by_tile[] = {
-        "avgpool", "batch_norm",     "conv",        "conv_transpose", "dropout",    "elu",
-        "gelu",    "global_avgpool", "l2pool",      "leaky_relu",     "layer_norm", "lcn",
-        "linear",  "maxpool",        "log_softmax", "relu",           "residual",   "sigmoid",
-        "softmax", "softplus",       "tanh",        "local_conv",     "crop",       "repeat"};
+        "avgpool",    "batch_norm", "conv",           "conv_transpose", "dropout",
+        "elu",        "gelu",       "global_avgpool", "l2pool",         "leaky_relu",
+        "layer_norm", "lcn",        "linear",         "maxpool",        "log_softmax",
+        "relu",       "residual",   "sigmoid",        "softmax",        "softplus",
+        "tanh",       "local_conv", "crop",           "repeat",         "local_conv_transpose"};
     static const char *const by_sample[] = {"embedding", "flatten", "gru",
                                             "lstm",      "reshape", "rnn"};
     const char *name = layer->descriptor.name;
@@ -103,16 +104,19 @@ static void larger_values_have_the_bits_of_one_rank(lk_comm *comm)
     static const struct {
         const char *type, *options;
         lk_shape shape;
-    } more[] = {{"linear", "units=3", LK_DIMS(13, 11, 4)},
-                {"linear", "units=4 bias=false transpose=true", LK_DIMS(6, 9, 3)},
-                {"linear", "units=2", LK_DIMS(5, 4, 3, 2)},
-                {"layer_norm", NULL, LK_DIMS(13, 11, 5)},
-                {"layer_norm", "eps=0.1", LK_DIMS(5, 4, 3, 2)},
-                {"lcn", "size=3", LK_DIMS(17, 14, 2)},
-                {"lcn", "size=5,3", LK_DIMS(29, 13, 1)},
-                {"lcn", "size=1", LK_DIMS(8, 6, 3)},
-                {"softmax", NULL, LK_DIMS(13, 11, 3)},
-                {"log_softmax", NULL, LK_DIMS(6, 5, 4, 3)}};
+    } more[] = {
+        {"linear", "units=3", LK_DIMS(13, 11, 4)},
+        {"linear", "units=4 bias=false transpose=true", LK_DIMS(6, 9, 3)},
+        {"linear", "units=2", LK_DIMS(5, 4, 3, 2)},
+        {"layer_norm", NULL, LK_DIMS(13, 11, 5)},
+        {"layer_norm", "eps=0.1", LK_DIMS(5, 4, 3, 2)},
+        {"lcn", "size=3", LK_DIMS(17, 14, 2)},
+        {"lcn", "size=5,3", LK_DIMS(29, 13, 1)},
+        {"lcn", "size=1", LK_DIMS(8, 6, 3)},
+        {"softmax", NULL, LK_DIMS(13, 11, 3)},
+        {"log_softmax", NULL, LK_DIMS(6, 5, 4, 3)},
+        {"local_conv_transpose", "filters=2 kernel=4,3 size=13,15 stride=2", LK_DIMS(5, 7, 1)},
+        {"local_conv_transpose", "filters=1 kernel=2 pad=same", LK_DIMS(3, 4, 5, 1)}};
     for (int i = 0; has_grid(comm) && i < (int)(sizeof more / sizeof *more); i++)
         for (int first = 0; first < 2; first++)
             check_layer(comm, net_layer_of(more[i].type), more[i].options, more[i].shape, 0, first);

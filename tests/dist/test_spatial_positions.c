@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* Windows across the cuts, with strides and without; the second net is along one axis, and behind a layer
+/* Windows across the cuts, with strides and without, and back with the same weights; the second net is along one axis, and behind a layer
  * that needs whole samples; the third is of volumes.  8 shards; the last batch of an epoch has 5 samples. */
 static const char planes[] =
     "data: {type: shapes, count: 21, test_count: 6, shape: [13, 11, 2], batch: 8, shards: 8}\n"
@@ -21,6 +21,10 @@ static const char planes[] =
     "  - {type: conv, filters: 3, kernel: 3, padding: 1, algorithm: winograd}\n"
     "  - {type: residual, layers: [tanh, {type: local_conv, filters: 3, kernel: [4, 3], pad: "
     "same}]}\n"
+    "  - {type: local_conv, filters: 2, kernel: [4, 3], stride: [2, 3], name: code}\n"
+    "  - tanh\n"
+    "  - {type: local_conv_transpose, filters: 3, kernel: [4, 3], stride: [2, 3], size: [13, 11],"
+    " tie: code.weight}\n"
     "  - {type: l2pool, size: 3, stride: 2}\n"
     "  - {type: local_conv, filters: 4, kernel: 3, stride: 2, padding: 1}\n"
     "  - {type: linear, units: 5}\n"
@@ -55,6 +59,7 @@ static const char volumes[] =
     "  - {type: local_conv, filters: 2, kernel: 3, padding: 1}\n"
     "  - relu\n"
     "  - {type: local_conv, filters: 2, kernel: 2, pad: same}\n"
+    "  - {type: local_conv_transpose, filters: 2, kernel: 2, pad: same, tie: local_conv2.weight}\n"
     "loss: softmax_cross_entropy\n"
     "metrics: [accuracy]\n"
     "optimizer: {type: adam, rate: 0.01}\n"

@@ -90,6 +90,7 @@ static void a_step_of_tiles_sends_what_was_planned(lk_comm *comm)
         expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes,
                        "parallel.mode=fast");
     expect_planned(comm, images, "pieces.tiles=4x3", "pieces.least_tile=4", planes, NULL);
+    expect_planned(comm, filters, "pieces.tiles=4x3", "pieces.least_tile=0", planes, NULL);
     expect_planned(comm, volumes, "pieces.tiles=3x2x2", "pieces.least_tile=1", cubes, NULL);
     expect_planned(comm, volumes, "pieces.tiles=3x2x2", "pieces.least_tile=8", cubes,
                    "parallel.update=shared");

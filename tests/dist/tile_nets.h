@@ -68,6 +68,21 @@ static const char series[] =
     "optimizer: {type: adam, rate: 0.01}\n"
     "train: {epochs: 3}\n";
 
+/* Weights of positions, of which two are one: those of neighbours are fetched, too. */
+static const char filters[] =
+    "data: {type: shapes, count: 21, test_count: 6, shape: [13, 11, 2], batch: 8, shards: 8}\n"
+    "model:\n"
+    "  - {type: local_conv, filters: 3, kernel: 4, stride: 2, name: code}\n"
+    "  - tanh\n"
+    "  - {type: local_conv_transpose, filters: 2, kernel: 4, stride: 2, size: [13, 11], tie: "
+    "code.weight}\n"
+    "  - {type: local_conv, filters: 2, kernel: 3, padding: 1}\n"
+    "  - flatten\n"
+    "  - {type: linear, units: 2}\n"
+    "loss: softmax_cross_entropy\n"
+    "optimizer: {type: adam, rate: 0.01}\n"
+    "train: {epochs: 3}\n";
+
 /* Grids that as many ranks can be, "" if none. */
 struct grid {
     int ranks;

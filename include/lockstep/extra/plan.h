@@ -31,8 +31,9 @@ typedef struct lk_layer_plan {
     int64_t margin[LK_TILE_AXES][2];
     const lk_fetch *get_x, *get_dy;
     int64_t get_x_bytes, get_dy_bytes; /* that this rank gets by them in a step */
-    /* Of a local convolution the filters of get_dy's positions are fetched, too, once a step: bytes that
-     * this rank gets, and those of the array that it holds them in, with a copy of its own. */
+    /* Of a local convolution, or its transpose, filters of positions of others are fetched, too, once a step:
+     * bytes that this rank gets, and those of the array that it holds them in, with a copy of its own. */
+    const lk_fetch *get_w;
     int64_t get_w_bytes, filter_bytes;
     bool can_tile;         /* what it adds up can be cut: */
     int64_t smallest_tile; /* the fewest positions of a tile of that */

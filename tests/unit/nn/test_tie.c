@@ -285,31 +285,58 @@ static void a_transposed_weight_gives_the_bits_of_the_other(void)
 
 static const struct {
     const char *name;
+    lk_shape in;
     const char *layers[16];
 } networks[] = {
     {"words",
+     {.ndim = 0},
      {"embedding", "rows=5 units=3", "tanh", NULL, "linear",
       "units=5 transpose=true tie=embedding1.weight", NULL}},
     {"autoencoder",
+     LK_DIMS(3),
      {"linear", "units=2", "tanh", NULL, "linear", "units=3 transpose=true tie=linear1.weight",
       NULL}},
     {"thrice",
+     LK_DIMS(3),
      {"linear", "units=3", "tanh", NULL, "linear", "units=3 tie=linear1.weight", "tanh", NULL,
       "linear", "units=3 transpose=true tie=linear1.weight", NULL}},
+    {"plane",
+     LK_DIMS(3, 3, 1),
+     {"local_conv", "filters=2 kernel=2 name=code", "tanh", NULL, "local_conv_transpose",
+      "filters=1 kernel=2 tie=code.weight", NULL}},
+    {"series",
+     LK_DIMS(6, 1),
+     {"local_conv", "filters=2 kernel=3 stride=2 name=code", "tanh", NULL, "local_conv_transpose",
+      "filters=1 kernel=3 stride=2 size=6 tie=code.weight", NULL}},
+    {"padded",
+     LK_DIMS(2, 3, 1),
+     {"local_conv", "filters=2 kernel=3,2 stride=2 padding=1 name=code", "tanh", NULL,
+      "local_conv_transpose", "filters=1 kernel=3,2 stride=2 padding=1 size=2,3 tie=code.weight",
+      NULL}},
+    {"apart",
+     LK_DIMS(3, 2, 1),
+     {"local_conv", "filters=2 kernel=2 name=code", "tanh", NULL, "local_conv_transpose",
+      "filters=1 kernel=2", NULL}},
 };
+
+/* Of all samples. */
+static lk_shape batch_of(lk_shape sample)
+{
+    lk_shape shape = {.ndim = sample.ndim + 1, .dim = {SAMPLES}};
+    for (int i = 0; i < sample.ndim; i++)
+        shape.dim[i + 1] = sample.dim[i];
+    return shape;
+}
 
 static void check_network(FILE *f, size_t which, lk_dtype dtype, double tolerance)
 {
     char line[4096], name[64];
     double value[MOST_VALUES], loss = 0;
     bool words = strcmp(networks[which].name, "words") == 0;
-    lk_model_spec spec = {.in = {dtype, LK_SHAPE(3)}, .dtype = dtype};
-    if (words)
-        spec.in = (lk_tensor_type){LK_I64, {.ndim = 0}};
+    lk_model_spec spec = {.in = {words ? LK_I64 : dtype, networks[which].in}, .dtype = dtype};
     lk_model *m = model_of(networks[which].layers, &spec);
-    lk_shape out = {.ndim = 2, .dim = {SAMPLES, lk_model_out(m).shape.dim[0]}};
-    lk_tensor *x = drawn(dtype, words ? LK_SHAPE(SAMPLES) : LK_SHAPE(SAMPLES, 3), "x", words),
-              *c = drawn(dtype, out, "c", 0);
+    lk_tensor *x = drawn(dtype, batch_of(networks[which].in), "x", words),
+              *c = drawn(dtype, batch_of(lk_model_out(m).shape), "c", 0);
     lk_accumulator *sums = NULL;
     int64_t bytes;
     ASSERT_OK(lk_accumulator_new(m, &sums));
@@ -393,6 +420,37 @@ static void a_tie_that_does_not_fit_is_refused(void)
     lk_model_free(m);
 }
 
+/* Behind a local_conv of images 8x9 with stride 2, which makes 3x4. */
+static void refuse_back(const char *options, lk_status st, const char *message)
+{
+    lk_model *m = NULL;
+    lk_model_spec spec = {.in = {LK_F32, LK_SHAPE(8, 9, 2)}};
+    ASSERT_OK(lk_model_new(&m));
+    ASSERT_OK(lk_model_add(m, "local_conv", "filters=3 kernel=3 stride=2 name=code"));
+    ASSERT_OK(lk_model_add(m, "local_conv_transpose", options));
+    if (st != LK_OK)
+        ASSERT_FAILS(lk_model_build(m, &spec), st, message);
+    else
+        ASSERT_OK(lk_model_build(m, &spec));
+    lk_model_free(m);
+}
+
+static void a_way_back_that_does_not_fit_is_refused(void)
+{
+    refuse_back("filters=2 kernel=3 stride=2 size=8,9 tie=code.weight", LK_OK, NULL);
+    refuse_back("filters=2 kernel=3 stride=2 size=9 tie=code.weight", LK_ESHAPE,
+                "an output of 9 positions along axis 0 has 4 windows, not the input's 3: the size "
+                "can be 7 to 8");
+    refuse_back("filters=2 kernel=3 stride=2 size=8,9,1", LK_EINVAL,
+                "size has 3 numbers for 2 spatial axes");
+    refuse_back("filters=2 kernel=3 padding=3", LK_ESHAPE,
+                "padding 3 leaves nothing of axis 0 of the output");
+    refuse_back("filters=2 kernel=3 padding=1 pad=same", LK_EINVAL, "exclude each other");
+    refuse_back("filters=1 kernel=3 stride=2 tie=code.weight", LK_ESHAPE,
+                "layer local_conv_transpose1 ties its weight f32[3,4,3,3,1,3] to code.weight of "
+                "layer code, which is f32[3,4,3,3,2,3]");
+}
+
 static const char file[] = "data: glyphs\n"
                            "model:\n"
                            "  - flatten\n"
@@ -467,5 +525,6 @@ TEST_MAIN(TEST(the_gradient_is_the_tree_over_the_uses),
           TEST(a_shared_parameter_is_held_with_each_of_its_uses),
           TEST(a_transposed_weight_gives_the_bits_of_the_other),
           TEST(values_and_gradients_are_those_of_another_program),
-          TEST(a_tie_that_does_not_fit_is_refused), TEST(a_file_is_refused_with_its_place),
-          TEST(a_tie_is_in_the_identity), TEST(every_allocation_may_fail))
+          TEST(a_tie_that_does_not_fit_is_refused), TEST(a_way_back_that_does_not_fit_is_refused),
+          TEST(a_file_is_refused_with_its_place), TEST(a_tie_is_in_the_identity),
+          TEST(every_allocation_may_fail))
