@@ -108,9 +108,9 @@ typedef struct lk_holding {
  * all of them.
  *
  * The box of each tensor follows: of a layer that is not held nothing, of a tensor that is cut into
- * blocks (lk_param.cut) those that are held, of the weight of local_conv, of which each position has its
- * own, the positions of the tiles that are held (lk_tile_range()), of others all.  The slices of the
- * slabs say so.  Values are those that the whole has there, bit for bit, and no more memory is taken than
+ * blocks (lk_param.cut) those that are held, of one of which each position has its own (of local_conv, and
+ * of layer_norm over all of a sample where it runs by tiles) the positions of the tiles that are held
+ * (lk_tile_range()), of others all.  The slices of the slabs say so.  Values are those that the whole has there, bit for bit, and no more memory is taken than
  * the boxes need.  A pass needs a model that holds all of itself, or where its layers run by tiles
  * (lk_pass.parts) all of these.
  *
@@ -424,9 +424,9 @@ typedef struct lk_param {
     const lk_config *init;   /* how it is drawn */
     int64_t fan_in, fan_out; /* what the scale of some initial values depends on */
     lk_cut cut;              /* its units, filters, channels; {0}: whoever has some of it has all */
-    /* Each position of the output has its own, its first axes.  A layer with LK_TILE_LOCAL_CONV windows gets
-     * that of its tile, and so does one with LK_TILE_LOCAL_CONV_TRANSPOSE, of its input; others work on
-     * whole samples, and all of it is held. */
+    /* Each position of the output has its own, its first axes.  A layer of kind LK_TILE_LOCAL_CONV or
+     * LK_TILE_SAMPLE gets that of its tile, and so does one of LK_TILE_LOCAL_CONV_TRANSPOSE, of its
+     * input; others work on whole samples, and all of it is held. */
     bool per_position;
     /* Its gradient is a sum over positions, so with a tile the layer gets it by tile, [leaves][shape...],
      * as the ops of tiles.h take it. */
@@ -461,7 +461,7 @@ LK_API void lk_build_batch_sync(lk_build *build, lk_joins forward, lk_joins back
 LK_API void lk_build_reach(lk_build *build, lk_reach reach);
 
 /** The layer goes over windows, and its forward asks lk_pass_tile() and works on tiles.  Its reach is
- * LK_REACH_WINDOW. */
+ * LK_REACH_WINDOW.  One that takes all positions together (LK_TILE_SAMPLE) has windows of one. */
 LK_API void lk_build_window(lk_build *build, lk_tile_kind kind, const lk_window *window);
 
 /** The layer adds something up over positions, and its forward does so by tile where lk_pass_tile() gives

@@ -89,7 +89,8 @@ typedef struct lk_trainer lk_trainer;
  * the loader, layers, parameters, loss and optimizer.
  *
  * A model that is built and holds nothing (lk_model_hold() was not called) then holds what this rank
- * needs: all of it, but where parallel.spatial cuts samples the weights of local_conv of its own tiles.
+ * needs: all of it, but where parallel.spatial cuts samples, of what each position has its own of (local_conv,
+ * layer_norm over all of a sample) that of its own tiles.
  *
  * Errors: those of lk_options_parse(), on all ranks; LK_ESHAPE and LK_EDTYPE when loader, model, loss and
  * metrics do not fit, naming both sides; those of lk_optimizer_new(); LK_EINVAL when there are more ranks

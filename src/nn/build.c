@@ -205,7 +205,8 @@ static lk_status use_add(lk_build *build, const char *name, const lk_param *as, 
                                        .instance = build->instance,
                                        .layer = net->layer,
                                        .next = -1,
-                                       .by_tile = as->by_tile};
+                                       .by_tile = as->by_tile,
+                                       .per_position = as->per_position};
     if (extra)
         net->use[start->last_use].next = number;
     else
@@ -229,7 +230,6 @@ static lk_status param_tie(lk_build *build, const lk_param *param, const char *n
     LK_TRY(tie_check(build, param, &net->use[at]));
     lk__owned *owned = &net->start[net->use[at].param].owned;
     LK_TRY(cut_axes(name, param->shape, param->cut, owned));
-    owned->per_position = param->per_position;
     build->tied = true;
     LK_TRY(use_add(build, name, param, net->use[at].param, true));
     return LK_OK;
@@ -244,9 +244,8 @@ lk_status lk_build_param(lk_build *build, const lk_param *param)
         return param_tie(build, param, name);
     LK_TRY(lk__grow(&net->start, &net->max_params, net->n_params + 1, sizeof *net->start));
     lk__param_start *start = &net->start[net->n_params];
-    *start = (lk__param_start){.fan_in = param->fan_in,
-                               .fan_out = param->fan_out,
-                               .owned = {.layer = net->layer, .per_position = param->per_position}};
+    *start = (lk__param_start){
+        .fan_in = param->fan_in, .fan_out = param->fan_out, .owned = {.layer = net->layer}};
     LK_TRY(lk_config_with_defaults(param->init, net->arena, &start->init));
     LK_TRY(cut_axes(name, param->shape, param->cut, &start->owned));
     LK_TRY(lk_slab_layout_add(net->params_layout, name, net->spec.dtype, param->shape));
@@ -391,5 +390,6 @@ lk_status lk__net_build(const lk_model *model, lk__net *net)
     LK_TRY(lk__grow(&net->list, &net->max_lists, 1, sizeof *net->list));
     net->n_lists = 1;
     LK_TRY(list_build(net, 0, &layers, "", 0, net->spec.in, &net->out));
+    lk__net_settle_positions(net);
     return LK_OK;
 }

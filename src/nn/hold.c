@@ -64,35 +64,6 @@ static lk_status part_fill(const lk__net *net, const lk_holding *holding, held_p
 
 /* ---- positions ---- */
 
-int64_t lk__net_tile_step(const lk__net *net)
-{
-    for (int64_t i = 0; i < net->n_instances; i++)
-        if (net->instance[i].window.ndim > 0 && net->instance[i].window.grid > 1)
-            return net->instance[i].window.grid;
-    return 1;
-}
-
-bool lk__layer_is_by_position(const lk_layer_instance *instance)
-{
-    return instance->window.ndim > 0 &&
-           (instance->kind == LK_TILE_LOCAL_CONV || instance->kind == LK_TILE_LOCAL_CONV_TRANSPOSE);
-}
-
-int lk__net_positions(const lk__net *net, int64_t param)
-{
-    const lk__param_start *start = &net->start[param];
-    int cut = 3, ndim = 0;
-    while (cut > 1 && tiles_along(net, cut - 1) == 1)
-        cut--;
-    for (int64_t i = start->first_use, n = 0; n < start->n_uses; n++, i = net->use[i].next) {
-        const lk_layer_instance *user = &net->instance[net->use[i].instance];
-        if (!start->owned.per_position || !lk__layer_is_by_position(user))
-            return 0;
-        ndim = user->window.ndim;
-    }
-    return ndim >= cut ? ndim : 0;
-}
-
 /* What some tiles of `all` have of an axis of n. */
 static lk_range axis_range(int64_t n, lk_range tiles, int64_t all, int64_t step)
 {
@@ -273,9 +244,10 @@ lk_status lk__net_hold(lk__net *net, const lk_holding *holding)
     return LK_OK;
 }
 
-void lk__model_set_tiles(lk_model *model, const int64_t *tiles)
+void lk__model_set_tiles(lk_model *model, const int64_t *tiles, int64_t least)
 {
     memcpy(model->net->spec.pieces.tile, tiles, sizeof model->net->spec.pieces.tile);
+    model->net->spec.pieces.least_tile = least;
 }
 
 int64_t lk__model_tiles_count(const lk_model *model, int64_t param, const int64_t *n_tiles,
@@ -286,7 +258,8 @@ int64_t lk__model_tiles_count(const lk_model *model, int64_t param, const int64_
     memcpy(part.tiles, tiles, sizeof part.tiles);
     for (int i = 0; i < 3; i++)
         part.n_tiles[i] = n_tiles[i] > 1 ? n_tiles[i] : 1;
-    lk_box box = box_of(net, &net->start[param].owned, lk__net_positions(net, param), &part);
+    int positions = lk__net_positions_in(net, param, part.n_tiles);
+    lk_box box = box_of(net, &net->start[param].owned, positions, &part);
     return lk_box_count(&box);
 }
 

@@ -22,7 +22,6 @@ typedef struct lk__list {
 typedef struct lk__owned {
     int64_t layer; /* number in the model's list; of a layer within one, that one's */
     bool held;     /* a layer that uses it is held */
-    bool per_position;
     lk_shape axes; /* the tensor with the axis of its cut on its own */
     int axis;      /* the one that is cut; -1: none */
 } lk__owned;
@@ -42,8 +41,9 @@ typedef struct lk__param_use {
     int64_t param;    /* number in the slab */
     int64_t extra;    /* number among the uses that own nothing; -1: it is the owner's */
     int64_t instance, layer;
-    int64_t next; /* the next use of the same parameter, in the order of layers; -1: none */
-    bool by_tile; /* its gradient is a sum over positions */
+    int64_t next;      /* the next use of the same parameter, in the order of layers; -1: none */
+    bool by_tile;      /* its gradient is a sum over positions */
+    bool per_position; /* each has its own part of it */
 } lk__param_use;
 
 /* How a state begins, and moves. */
@@ -199,11 +199,22 @@ lk_status lk__net_hold(lk__net *net, const lk_holding *holding) LK_NODISCARD;
  * whoever has a tile holds that of its positions.  0: all of it is held. */
 int lk__net_positions(const lk__net *net, int64_t param);
 
+/** The same with so many tiles [3] along each axis, whatever the model's spec says. */
+int lk__net_positions_in(const lk__net *net, int64_t param, const int64_t *tiles);
+
+/** Layers of a net that is built, which share such a parameter with one that needs all of it, need all of
+ * theirs, too. */
+void lk__net_settle_positions(lk__net *net);
+
 /** Whether a layer has such parameters: it then runs by tiles where these are cut over ranks. */
 bool lk__layer_is_by_position(const lk_layer_instance *instance);
 
-/** Cut a model that is built into so many tiles [3] along each axis, whatever its spec says. */
-void lk__model_set_tiles(lk_model *model, const int64_t *tiles);
+/** The fewest positions that one of `tiles` [3] has of a value [position...][channels]. */
+int64_t lk__smallest_tile(lk_tensor_type type, const int64_t *tiles, int64_t step);
+
+/** Cut a model that is built into so many tiles [3] along each axis, of at least so many positions where
+ * layers add up over them, whatever its spec says. */
+void lk__model_set_tiles(lk_model *model, const int64_t *tiles, int64_t least);
 
 /** Tiles are cut at multiples of this: 4 where a layer is Winograd's. */
 int64_t lk__net_tile_step(const lk__net *net);

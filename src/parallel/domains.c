@@ -47,16 +47,7 @@ static bool can_cut(const walk *w, lk_tensor_type t)
 /* The fewest positions of a tile of such a value. */
 static int64_t smallest_tile(const lk_tiling *t, lk_tensor_type type)
 {
-    int64_t positions = 1;
-    for (int d = 0; d < spatial_axes(type); d++) {
-        int64_t n = type.shape.dim[d], least = n;
-        for (int64_t i = 0; d < t->ndim && i < t->tiles[d]; i++) {
-            int64_t here = lk_tile_range(n, i, t->tiles[d], t->step).n;
-            least = here < least ? here : least;
-        }
-        positions *= least;
-    }
-    return positions;
+    return lk__smallest_tile(type, t->tiles, t->step);
 }
 
 /* Whether what a layer adds up can be cut; *positions: of the smallest tile of it. */
@@ -81,12 +72,11 @@ static void layer_may(const walk *w, const lk_layer_instance *l, bool may[LK__N_
     bool silent = l->n_params > 0 || l->reach == LK_REACH_SAMPLE ||
                   (l->reach == LK_REACH_WINDOW && l->window.ndim == 0);
     bool tiles = w->space && can_cut(w, l->in), samples = true;
-    if (lk__layer_is_by_position(
-            l)) { /* who has which of its parameters follows from tiles alone */
-        tiles = tiles && can_cut(w, l->out);
-        samples = !tiles;
-    } else if (l->summed != LK_SUMMED_NOTHING) {
+    if (l->summed != LK_SUMMED_NOTHING) {
         tiles = tiles && is_tiled(w, l);
+        samples = !tiles;
+    } else if (lk__layer_is_by_position(l)) { /* who has which parameters follows from tiles */
+        tiles = tiles && can_cut(w, l->out);
         samples = !tiles;
     } else {
         tiles = tiles && !silent;

@@ -189,7 +189,7 @@ static int64_t params_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
         int64_t held = lk_tensor_count(net->param[i]);
         bytes += slice_bytes(own, elem);
         *more += (slice_bytes(held, elem) - slice_bytes(own, elem)) * net->start[i].n_uses;
-        if (lk__net_positions(net, i) == 0)
+        if (lk__net_positions_in(net, i, p->spec.pieces.tile) == 0)
             continue;
         p->layer[net->use[net->start[i].first_use].instance].param_bytes = own * elem;
         if (mesh->n[LK_AXIS_SPACE] > 1) /* ranks hold different boxes */

@@ -133,15 +133,24 @@ static lk_status tiles_add(walk *w, lk_step_phase when, const char *name, int64_
     return LK_OK;
 }
 
-/* Batch norm: sums of shards over tiles, two in forward, in backward two in one call; then those of the
- * batch. */
+/* A layer that normalises over all positions of each sample. */
+static bool is_sample_norm(const lk_layer_instance *l)
+{
+    return l->window.ndim > 0 && l->kind == LK_TILE_SAMPLE;
+}
+
+/* Sums over tiles of batch norm, of shards, and of layer norm, of samples: two in forward, in backward two
+ * in one call; then those of the batch. */
 static lk_status sums_add(walk *w, lk_step_phase when, const lk_layer_instance *l, bool by_tile)
 {
     const lk_joins *joins = when == LK_IN_FORWARD ? &l->forward : &l->backward;
-    int64_t passes = w->samples > 0 ? w->passes : 0, sums = 2 * w->plan->shards.n;
+    int64_t passes = w->samples > 0 ? w->passes : 0, bytes = 0;
     if (by_tile && l->reach == LK_REACH_BATCH)
-        LK_TRY(tiles_add(w, when, l->name, when == LK_IN_FORWARD ? 2 * passes : passes,
-                         sums * position_bytes(l->in)));
+        bytes = 2 * w->plan->shards.n * position_bytes(l->in);
+    else if (by_tile && is_sample_norm(l))
+        bytes = 2 * w->samples * (int64_t)lk_dtype_size(l->in.dtype);
+    if (bytes > 0)
+        LK_TRY(tiles_add(w, when, l->name, when == LK_IN_FORWARD ? 2 * passes : passes, bytes));
     int ranks = by_tile ? w->plan->ranks : w->all;
     if (joins->calls > 0 && ranks > 1)
         LK_TRY(add(w, (lk_transfer){when, LK_JOINED, l->name, ranks, joins->calls,
@@ -162,7 +171,7 @@ static lk_status mean_add(walk *w, lk_step_phase when, const lk_layer_instance *
 /* A layer that adds up all positions of a sample gives none. */
 static bool is_mean(const lk_layer_instance *l)
 {
-    return l->summed == LK_SUMMED_IN && l->reach == LK_REACH_SAMPLE;
+    return l->summed == LK_SUMMED_IN && l->reach == LK_REACH_SAMPLE && !is_sample_norm(l);
 }
 
 static lk_change other_of(lk_change change)

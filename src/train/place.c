@@ -1,5 +1,6 @@
 /* Where a trainer's rank is in the layout, and what it holds of the model: all of it, but of parameters
- * that each position has its own of (local_conv), where space is cut, those of its tiles.  lk_trainer_new()
+ * that each position has its own of (local_conv, layer_norm over all axes), where space is cut, those of
+ * its tiles.  lk_trainer_new()
  * calls it, on all ranks.
  */
 #include "nn/model.h"
@@ -97,7 +98,7 @@ static lk_status model_hold(lk_trainer *t)
     lk_range own[3];
     tiles_count(t, tiles);
     lk_mesh_tiles(t->mesh, tiles, own);
-    lk__model_set_tiles(model, tiles);
+    lk__model_set_tiles(model, tiles, t->spec.pieces.least_tile);
     for (int64_t i = 0; i < model->net->n_params && t->mesh->n[LK_AXIS_SPACE] > 1; i++)
         t->spread = t->spread || lk__net_positions(model->net, i) > 0;
     if (!lk_model_params(model))

@@ -84,7 +84,7 @@ static void a_resnet_leaves_the_tiles_once(lk_comm *comm)
 /* ---- nets of layers that keep 16x16 positions ---- */
 
 #define TILED "{type: conv, filters: 2, kernel: 3, padding: 1}"
-#define WHOLE "{type: layer_norm, axes: 3}"
+#define WHOLE "{type: layer_norm, axes: 2}" /* over some of the positions */
 
 static const char head[] =
     "data: {type: shapes, count: 16, test_count: 0, shape: [16, 16, 2], batch: 8, shards: 8}\n"

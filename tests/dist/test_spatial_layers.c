@@ -15,8 +15,15 @@ static void conv_add(struct net *net, int64_t filters)
     net_add(net, net_layer_of("conv"), options);
 }
 
-/* Which domain a layer must have behind images or volumes. */
-static lk_domain wanted(const lk_layer *layer, const char *options, bool *known)
+/* Whether a layer norm is over a part of the positions: parameters that some of them share. */
+static bool is_part_norm(const lk_layer *layer, const char *options, lk_shape shape)
+{
+    const char *axes = options ? strstr(options, "axes=") : NULL;
+    return axes && strcmp(layer->descriptor.name, "layer_norm") == 0 && axes[5] - '0' < shape.ndim;
+}
+
+/* Which domain a layer must have behind images or volumes, of samples of this shape. */
+static lk_domain wanted(const lk_layer *layer, const char *options, lk_shape shape, bool *known)
 {
     static const char *const by_tile[] = {
         "avgpool",    "batch_norm", "conv",           "conv_transpose", "dropout",
@@ -28,8 +35,8 @@ static lk_domain wanted(const lk_layer *layer, const char *options, bool *known)
                                             "lstm",      "reshape", "rnn"};
     const char *name = layer->descriptor.name;
     *known = true;
-    if (strcmp(name, "layer_norm") == 0 && options && strstr(options, "axes="))
-        *known = false; /* parameters that positions have for themselves */
+    if (is_part_norm(layer, options, shape))
+        return LK_BY_SAMPLE;
     for (int i = 0; i < (int)(sizeof by_tile / sizeof *by_tile); i++)
         if (strcmp(by_tile[i], name) == 0)
             return LK_BY_TILE;
@@ -79,7 +86,7 @@ static void check_layer(lk_comm *comm, const lk_layer *layer, const char *option
     bool known;
     net.data = first;
     net_compare(comm, &net, &r);
-    lk_domain domain = wanted(layer, options, &known);
+    lk_domain domain = wanted(layer, options, shape, &known);
     if (known && r.domain != domain)
         TEST_FAIL("%s %s runs by %s", layer->descriptor.name, options ? options : "",
                   r.domain == LK_BY_TILE ? "tiles" : "samples");
@@ -110,6 +117,10 @@ static void larger_values_have_the_bits_of_one_rank(lk_comm *comm)
         {"linear", "units=2", LK_DIMS(5, 4, 3, 2)},
         {"layer_norm", NULL, LK_DIMS(13, 11, 5)},
         {"layer_norm", "eps=0.1", LK_DIMS(5, 4, 3, 2)},
+        {"layer_norm", "axes=2", LK_DIMS(23, 2)},
+        {"layer_norm", "axes=3", LK_DIMS(13, 11, 3)},
+        {"layer_norm", "axes=4 eps=0.1", LK_DIMS(5, 4, 3, 2)},
+        {"layer_norm", "axes=2", LK_DIMS(7, 6, 3)},
         {"lcn", "size=3", LK_DIMS(17, 14, 2)},
         {"lcn", "size=5,3", LK_DIMS(29, 13, 1)},
         {"lcn", "size=1", LK_DIMS(8, 6, 3)},

@@ -1,4 +1,5 @@
-/* Training by tiles of nets whose parameters belong to positions (local filtering): a rank holds, updates,
+/* Training by tiles of nets whose parameters belong to positions (local filtering, layer norm over all of a
+ * sample): a rank holds, updates,
  * hashes and saves those of its tile alone, and losses, metrics, evaluation, state and files have the bits
  * of one rank, also where another layout goes on from them.
  */
@@ -17,6 +18,7 @@ static const char planes[] =
     "data: {type: shapes, count: 21, test_count: 6, shape: [13, 11, 2], batch: 8, shards: 8}\n"
     "model:\n"
     "  - {type: local_conv, filters: 3, kernel: 3, padding: 1}\n"
+    "  - {type: layer_norm, axes: 3}\n"
     "  - relu\n"
     "  - {type: conv, filters: 3, kernel: 3, padding: 1, algorithm: winograd}\n"
     "  - {type: residual, layers: [tanh, {type: local_conv, filters: 3, kernel: [4, 3], pad: "
@@ -42,6 +44,7 @@ static const char rows[] =
     "  - flatten\n"
     "  - {type: reshape, shape: [143, 2]}\n"
     "  - {type: local_conv, filters: 2, kernel: 7, stride: 3, padding: 2}\n"
+    "  - {type: layer_norm, axes: 2}\n"
     "  - {type: local_conv, filters: 3, kernel: 3}\n"
     "  - {type: dropout, rate: 0.2}\n"
     "  - {type: local_conv, filters: 2, kernel: 20, stride: 25}\n"
@@ -57,9 +60,29 @@ static const char volumes[] =
     "model:\n"
     "  - {type: conv, filters: 2, kernel: 3, padding: 1}\n"
     "  - {type: local_conv, filters: 2, kernel: 3, padding: 1}\n"
+    "  - {type: layer_norm, axes: 4}\n"
     "  - relu\n"
     "  - {type: local_conv, filters: 2, kernel: 2, pad: same}\n"
     "  - {type: local_conv_transpose, filters: 2, kernel: 2, pad: same, tie: local_conv2.weight}\n"
+    "loss: softmax_cross_entropy\n"
+    "metrics: [accuracy]\n"
+    "optimizer: {type: adam, rate: 0.01}\n"
+    "train: {epochs: 3}\n";
+
+/* A scale that is one of all positions here and of some there, and a shift that another layer has, too: all
+ * three need whole samples, the fourth does not. */
+static const char ties[] =
+    "data: {type: shapes, count: 21, test_count: 6, shape: [8, 8, 1], batch: 8, shards: 8}\n"
+    "model:\n"
+    "  - {type: conv, filters: 2, kernel: 2, stride: 2}\n"
+    "  - {type: layer_norm, axes: 3}\n"
+    "  - {type: residual, layers: [{type: layer_norm, axes: 3, tie: layer_norm1.beta}, tanh]}\n"
+    "  - {type: linear, units: 4}\n"
+    "  - {type: layer_norm, axes: 3}\n"
+    "  - {type: reshape, shape: [2, 4, 4, 2]}\n"
+    "  - {type: layer_norm, axes: 3, tie: residual1.layer_norm1.gamma}\n"
+    "  - flatten\n"
+    "  - {type: linear, units: 2}\n"
     "loss: softmax_cross_entropy\n"
     "metrics: [accuracy]\n"
     "optimizer: {type: adam, rate: 0.01}\n"
@@ -135,6 +158,11 @@ static void volumes_have_the_bits_of_one_rank(lk_comm *comm)
     expect_same(comm, volumes, "pieces.tiles=3x2x2", grids_3d);
 }
 
+static void ties_have_the_bits_of_one_rank(lk_comm *comm)
+{
+    expect_same(comm, ties, "pieces.tiles=4x3", grids_2d);
+}
+
 /* ---- what is held ---- */
 
 /* A grid of the ranks of a communicator. */
@@ -151,14 +179,17 @@ static const char wide[] =
     "  - {type: local_conv, filters: 2, kernel: 3, pad: same}\n"
     "  - {type: local_conv, filters: 2, kernel: 3, pad: same}\n"
     "  - {type: local_conv, filters: 2, kernel: 3, pad: same, tie: local_conv3.weight}\n"
+    "  - {type: layer_norm, axes: 3}\n"
     "  - flatten\n"
     "  - {type: linear, units: 2}\n"
     "loss: softmax_cross_entropy\n"
     "optimizer: {type: adam, rate: 0.01}\n"
-    "pieces: {tiles: 12x2}\n"
+    "pieces: {tiles: 12x2, least_tile: 4}\n"
     "train: {epochs: 1}\n";
 
-/* Elements of slices of local_conv, and of others, that are held. */
+enum { BY_POSITION = 12 * 8 * (9 * (3 + 6 + 4) + 2 * 2) }; /* elements of all ranks together */
+
+/* Elements of slices by position, and of others, that are held. */
 static void count_held(const lk_slab *slab, int64_t *local, int64_t *other)
 {
     lk_slab_layout *layout = lk_slab_layout_of(slab);
@@ -166,7 +197,7 @@ static void count_held(const lk_slab *slab, int64_t *local, int64_t *other)
     for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {
         lk_slab_slice slice;
         ASSERT_OK(lk_slab_layout_slice(layout, i, &slice));
-        *(strncmp(slice.name, "local", 5) == 0 ? local : other) += slice.count;
+        *(strncmp(slice.name, "linear", 6) == 0 ? other : local) += slice.count;
     }
 }
 
@@ -199,11 +230,11 @@ static void a_rank_holds_what_belongs_to_its_positions(lk_comm *comm)
         ASSERT_OK(job_of(wide, together ? comm : NULL, settings, &e, &job));
         lk_trainer *t = lk_job_trainer(job);
         count_held(lk_model_params(lk_trainer_model(t)), &local, &other);
-        ASSERT_EQ(local * ranks, 12 * 8 * 9 * (3 + 6 + 4)); /* tiles that all ranks have evenly */
+        ASSERT_EQ(local * ranks, BY_POSITION); /* tiles that all ranks have evenly */
         ASSERT_EQ(other, 12 * 8 * 2 * 2 + 2);
         for (int i = 0; (slab = lk_optimizer_slab(lk_trainer_optimizer(t), i, &name)); i++) {
             count_held(slab, &local, &other);
-            ASSERT_EQ(local * ranks, 12 * 8 * 9 * (3 + 6 + 4));
+            ASSERT_EQ(local * ranks, BY_POSITION);
         }
         const lk_plan_memory *memory = &lk_trainer_plan(t)->memory;
         ASSERT_TRUE(memory->gradients < 4 * (local + other + 3456 / ranks) + 448);
@@ -265,7 +296,8 @@ static lk_run_result run(lk_comm *comm, const char *folder, const char *name, co
     lk_job *job = NULL;
     lk_run_result result;
     char output[300], grid[64];
-    const char *settings[] = {"pieces.tiles=4x3", "train.resume=true", output, grid};
+    const char *settings[] = {"pieces={tiles: 4x3, least_tile: 1}", "train.resume=true", output,
+                              grid};
     snprintf(output, sizeof output, "train.output=%s/%s", folder, name);
     snprintf(grid, sizeof grid, "parallel.spatial=%s", spatial);
     ASSERT_OK(job_of(planes, comm, settings, &e, &job));
@@ -337,7 +369,8 @@ static void another_layout_goes_on_and_files_are_the_same(lk_comm *comm)
 #        name, name   \
     }
 RANKS_MAIN(TEST_OF(planes_have_the_bits_of_one_rank), TEST_OF(rows_have_the_bits_of_one_rank),
-           TEST_OF(volumes_have_the_bits_of_one_rank), TEST_OF(updates_have_the_bits_of_one_rank),
+           TEST_OF(volumes_have_the_bits_of_one_rank), TEST_OF(ties_have_the_bits_of_one_rank),
+           TEST_OF(updates_have_the_bits_of_one_rank),
            TEST_OF(a_rank_holds_what_belongs_to_its_positions),
            TEST_OF(a_model_that_holds_something_else_is_refused),
            TEST_OF(another_layout_goes_on_and_files_are_the_same))

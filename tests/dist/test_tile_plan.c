@@ -81,10 +81,13 @@ static void expect_planned(lk_comm *comm, const char *network, const char *piece
 
 static void a_step_of_tiles_sends_what_was_planned(lk_comm *comm)
 {
-    static const char by_batch[] = "model.4={type: batch_norm, statistics: batch}";
+    static const char by_batch[] = "model.4={type: batch_norm, statistics: batch}",
+                      by_sample[] = "model.4={type: layer_norm, axes: 3}";
     expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes, NULL);
     expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes, by_batch);
     expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes, "dtype=f64");
+    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes, by_sample);
+    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=20", planes, by_sample);
     expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=20", planes, by_batch);
     if (lk_comm_size(comm) <= 4) /* shards are as many as ranks, of whole samples */
         expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes,

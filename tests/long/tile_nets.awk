@@ -71,6 +71,7 @@ function same_size(kind)
     if (kind < 3) return conv(1, 1 + pick(4))
     if (kind == 3) return "{type: batch_norm, statistics: " one_of(recurrent ? "shard" : "shard shard batch") "}"
     if (kind == 4) return "{type: dropout, rate: 0.2}"
+    if (kind == 5 && pick(2)) return "{type: layer_norm, axes: " ndim + 1 "}"
     if (kind == 5) return one_of("layer_norm softmax log_softmax")
     if (kind == 6 && ndim == 2) return "{type: lcn, size: 3}"
     if (kind == 7) { text = 1 + pick(4); channels = text; return "{type: linear, units: " text "}" }

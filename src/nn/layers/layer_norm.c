@@ -1,5 +1,6 @@
 /* layer_norm: (x - mean) / sqrt(variance + eps) * gamma + beta over the last axes of a sample.  Over one
- * axis, the channels of each position, it runs by tiles. */
+ * axis, the channels of each position, it runs by tiles, and over all of a sample, with the parameters
+ * of each rank's positions. */
 #include "nn/layers.h"
 
 typedef struct norm_options {
@@ -14,17 +15,29 @@ static const lk_option options[] = {
      .flags = LK_OPTION_OPEN_MIN, .help = "added to the variance"},
     {0}};
 
+/* Over all of a sample: its positions, which tiles may cut, have their own parameters. */
+static void whole_build(lk_build *build, int axes)
+{
+    lk_window w = {.ndim = axes};
+    for (int d = 0; d < axes; d++)
+        w.kernel[d] = 1;
+    lk_build_window(build, LK_TILE_SAMPLE, &w);
+    lk_build_reach(build, LK_REACH_SAMPLE);
+    lk_build_summed(build, LK_SUMMED_IN);
+}
+
 static lk_status norm_build(lk_build *build, const void *opt, lk_tensor_type in,
                             lk_tensor_type *out)
 {
     const norm_options *o = opt;
     lk_shape shape = {.ndim = (int)o->axes};
     LK_TRY(lk__build_check(build, in, (int)o->axes));
+    bool whole = shape.ndim > 1 && shape.ndim == in.shape.ndim;
     for (int i = 0; i < shape.ndim; i++)
         shape.dim[i] = in.shape.dim[in.shape.ndim - shape.ndim + i];
     lk_param gamma = {.name = "gamma",
                       .shape = shape,
-                      .per_position = shape.ndim > 1,
+                      .per_position = whole,
                       .by_tile = shape.ndim == 1},
              beta = gamma;
     beta.name = "beta";
@@ -34,6 +47,8 @@ static lk_status norm_build(lk_build *build, const void *opt, lk_tensor_type in,
         lk_build_reach(build, LK_REACH_POSITION);
         lk_build_summed(build, LK_SUMMED_IN);
     }
+    if (whole && shape.ndim - 1 <= LK_TILE_AXES)
+        whole_build(build, shape.ndim - 1);
     *out = in;
     return LK_OK;
 }

@@ -271,7 +271,7 @@ static void a_pass_needs_the_whole_model(void)
 
 /* ---- tiles ---- */
 
-/* A convolution, whose weights all tiles share, and two whose positions have their own, the second with
+/* A convolution, whose weights all tiles share, and layers whose positions have their own, the last with
  * fewer of them than there are tiles; `winograd`: tiles are cut at multiples of 4. */
 static lk_model *local_network(bool winograd)
 {
@@ -284,6 +284,7 @@ static lk_model *local_network(bool winograd)
                            winograd ? "filters=2 kernel=3 padding=1 algorithm=winograd"
                                     : "filters=2 kernel=3 padding=1"));
     ASSERT_OK(lk_model_add(m, "local_conv", "filters=3 kernel=3 padding=1"));
+    ASSERT_OK(lk_model_add(m, "layer_norm", "axes=3"));
     ASSERT_OK(lk_model_add(m, "local_conv", "filters=2 kernel=2 stride=5,2"));
     ASSERT_OK(lk_model_build(m, &spec));
     return m;
