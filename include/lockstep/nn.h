@@ -254,6 +254,20 @@ LK_API lk_status lk_accumulator_add_loss(lk_accumulator *accumulator, lk_var los
 /** What "loss" is. */
 LK_API double lk_accumulator_loss(const lk_accumulator *accumulator);
 
+/** Whether a layer asks that its parameters be brought back behind each update: local_conv with unit_norm. */
+LK_API bool lk_model_has_constraints(const lk_model *model);
+
+/**
+ * Bring parameters back to what their layers have declared (lk_param.unit), behind an update and before the
+ * next pass, as a trainer does in each step; a parameter that layers share, once.  `updated` [parameters of
+ * the model]: which to look at; NULL: all.
+ *
+ * A row whose sum of squares is 0 or not finite stays as it is.  Not collective: nobody has a part of a row.
+ * Does nothing where nothing is declared.  Errors: LK_ESTATE, LK_ENOMEM, LK_ENOTSUP where a part of a row
+ * is held (lk_holding.blocks).
+ */
+LK_API lk_status lk_model_constrain(lk_model *model, const bool *updated) LK_NODISCARD;
+
 /** Move running statistics towards those of a batch of `shards` shards.  Errors: LK_EINVAL. */
 LK_API lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *accumulator,
                                                int64_t shards) LK_NODISCARD;
@@ -431,6 +445,10 @@ typedef struct lk_param {
     /* Its gradient is a sum over positions, so with a tile the layer gets it by tile, [leaves][shape...],
      * as the ops of tiles.h take it. */
     bool by_tile;
+    /* Behind each update its rows have the norm 1 (lk_model_constrain()): row-major the tensor is
+     * [...][n][inner], and a row is the n elements at one place of the other axes.  n 0: nothing is asked
+     * of it.  If layers share the parameter, one of them need say so. */
+    lk_cut unit;
 } lk_param;
 
 /** Declare the next parameter of the layer.  If the layer's `tie` ends with this name, that is the one of

@@ -231,6 +231,7 @@ static lk_status param_tie(lk_build *build, const lk_param *param, const char *n
     lk__owned *owned = &net->start[net->use[at].param].owned;
     LK_TRY(cut_axes(name, param->shape, param->cut, owned));
     build->tied = true;
+    LK_TRY(lk__unit_declare(param, name, &net->start[net->use[at].param]));
     LK_TRY(use_add(build, name, param, net->use[at].param, true));
     return LK_OK;
 }
@@ -247,6 +248,7 @@ lk_status lk_build_param(lk_build *build, const lk_param *param)
     *start = (lk__param_start){
         .fan_in = param->fan_in, .fan_out = param->fan_out, .owned = {.layer = net->layer}};
     LK_TRY(lk_config_with_defaults(param->init, net->arena, &start->init));
+    LK_TRY(lk__unit_declare(param, name, start));
     LK_TRY(cut_axes(name, param->shape, param->cut, &start->owned));
     LK_TRY(lk_slab_layout_add(net->params_layout, name, net->spec.dtype, param->shape));
     LK_TRY(use_add(build, name, param, net->n_params, false));

@@ -61,6 +61,8 @@ void lk__net_drop(lk__net *net)
     lk__tensors_free(net->state_of, net->n_state);
     lk_slab_free(net->params);
     lk_slab_free(net->state);
+    lk_free(net->row_sums);
+    net->row_sums = NULL;
     net->param = net->own_param = net->state_of = NULL;
     net->params = net->own_params = net->state = NULL;
 }

@@ -30,6 +30,7 @@ typedef struct lk__owned {
 typedef struct lk__param_start {
     lk_config init;
     int64_t fan_in, fan_out;
+    lk_cut unit; /* its rows have norm 1 behind each update; n 0: nothing is asked of it */
     lk__owned owned;
     int64_t n_uses, first_use, last_use;
     bool frozen; /* all its layers are */
@@ -84,6 +85,7 @@ typedef struct lk__net {
     lk_slab *own_params; /* not bound, while others are; NULL: `params` are the model's own */
     lk_tensor **own_param;
     lk_tensor **state_of;
+    void *row_sums; /* of lk_model_constrain(); NULL until it is called */
 } lk__net;
 
 struct lk_model {
@@ -229,6 +231,11 @@ lk_status lk__model_check_tiles(const lk_model *model, const lk_range *tiles) LK
 
 /** Fail unless the model holds what a pass needs whose layers work on these parts; NULL: on all. */
 lk_status lk__model_check_parts(const lk_model *model, const lk_pass_parts *parts) LK_NODISCARD;
+
+/** A use of a parameter declares it; which rows of it have norm 1 is what any of its uses says.  Errors:
+ * LK_ESHAPE for rows that it does not have. */
+lk_status lk__unit_declare(const lk_param *param, const char *name,
+                           lk__param_start *start) LK_NODISCARD;
 
 /** Free what is held. */
 void lk__net_drop(lk__net *net);

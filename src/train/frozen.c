@@ -33,9 +33,11 @@ lk_status lk__frozen_make(lk_trainer *t)
     int64_t n = params_of(model);
     LK_CHECK(n == 0 || any_moves(model), LK_EINVAL,
              "none of the layers that are to move has parameters, so there is nothing to train");
-    LK_TRY(lk_alloc_zero(&t->frozen, n, sizeof *t->frozen));
+    LK_TRY(lk_alloc_zero(&t->frozen, 2 * n, sizeof *t->frozen));
+    t->moves = t->frozen + n;
     for (int64_t i = 0; i < n; i++) {
-        t->frozen[i] = !lk_model_param_moves(model, i);
+        t->moves[i] = lk_model_param_moves(model, i);
+        t->frozen[i] = !t->moves[i];
         t->has_frozen = t->has_frozen || t->frozen[i];
     }
     return LK_OK;

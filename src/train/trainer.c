@@ -69,11 +69,13 @@ static int64_t bucket_bytes(const lk_trainer *t, bool several_nodes)
 enum { NEAR_BYTES = 1 << 20 };
 
 /* Whether the ranks of a node share one copy: not where gradients travel during backward, because
- * then each rank gets all of them anyway. */
+ * then each rank gets all of them anyway, nor where rows of parameters are brought back behind the update,
+ * which the ranges of ranks would cut apart. */
 static bool wants_shares(const lk_trainer *t, int ranks, int ranks_of_node, int64_t bucket)
 {
     int update = t->spec.parallel.update;
-    if (ranks == 1 || update == LK_UPDATE_EACH || !lk__optimizer_splits(t->optimizer))
+    if (ranks == 1 || update == LK_UPDATE_EACH || !lk__optimizer_splits(t->optimizer) ||
+        lk_model_has_constraints(t->spec.model))
         return false;
     if (update == LK_UPDATE_SHARED)
         return true;

@@ -4,6 +4,7 @@
 typedef struct local_options {
     int64_t filters;
     lk__window_options window;
+    bool unit_norm;
     lk_config init;
 } local_options;
 
@@ -20,6 +21,9 @@ static const lk_option options[] = {
     {"pad", LK_OPTION_CHOICE, offsetof(local_options, window.pad), .def = "none",
      .choices = "none same",
      .help = "same: pad so that there are as many windows as positions, divided by the stride"},
+    {"unit_norm", LK_OPTION_FLAG, offsetof(local_options, unit_norm), .def = "false",
+     .help = "behind each update the weights of each position and filter are divided by their "
+             "norm; what they begin with is not"},
     {"init", LK_OPTION_CONFIG, offsetof(local_options, init), .def = "glorot",
      .registry = &lk_registry_init, .help = "what the weight begins with"},
     {0}};
@@ -48,6 +52,8 @@ static lk_status local_build(lk_build *build, const void *opt, lk_tensor_type in
     weight.fan_out = taps * o->filters;
     weight.cut = (lk_cut){o->filters, 1};
     weight.per_position = true;
+    if (o->unit_norm)
+        weight.unit = (lk_cut){taps * channels, o->filters};
     LK_TRY(lk_build_param(build, &weight));
     LK_TRY(lk_build_data(build, sizeof *attr, &attr));
     lk__window_conv(&w, 1, attr);
@@ -70,6 +76,7 @@ static lk_status local_forward(const lk_pass *pass, const lk_layer_instance *lay
 static const lk_layer_sample samples[] = {
     {"filters=2 kernel=2", LK_DIMS(3, 4, 2), 0},
     {"filters=1 kernel=3 stride=2 padding=1", LK_DIMS(5, 3), 0},
+    {"filters=2 kernel=2 unit_norm=true", LK_DIMS(3, 3, 1), 0},
     {.shape = {.ndim = -1}}};
 
 const lk_layer lk__layer_local_conv = {

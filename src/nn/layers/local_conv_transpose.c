@@ -12,6 +12,7 @@ typedef struct transpose_options {
     int64_t filters;
     lk__window_options window;
     lk_option_ints size;
+    bool unit_norm;
     lk_config init;
 } transpose_options;
 
@@ -31,6 +32,10 @@ static const lk_option options[] = {
      .help =
          "positions of the output, where a stride leaves some over: one number, or one for each "
          "spatial axis; by default the fewest"},
+    {"unit_norm", LK_OPTION_FLAG, offsetof(transpose_options, unit_norm), .def = "false",
+     .help = "behind each update the weights of each position and channel of the input are divided "
+             "by their "
+             "norm; what they begin with is not"},
     {"init", LK_OPTION_CONFIG, offsetof(transpose_options, init), .def = "glorot",
      .registry = &lk_registry_init, .help = "what the weight begins with"},
     {0}};
@@ -106,6 +111,8 @@ static lk_status transpose_build(lk_build *build, const void *opt, lk_tensor_typ
     weight.fan_out = taps * o->filters;
     weight.cut = (lk_cut){o->filters, channels};
     weight.per_position = true;
+    if (o->unit_norm)
+        weight.unit = (lk_cut){taps * o->filters, channels};
     LK_TRY(lk_build_param(build, &weight));
     lk_build_window(build, LK_TILE_LOCAL_CONV_TRANSPOSE, &attr->window);
     return LK_OK;
