@@ -479,7 +479,8 @@ LK_API void lk_build_batch_sync(lk_build *build, lk_joins forward, lk_joins back
 LK_API void lk_build_reach(lk_build *build, lk_reach reach);
 
 /** The layer goes over windows, and its forward asks lk_pass_tile() and works on tiles.  Its reach is
- * LK_REACH_WINDOW.  One that takes all positions together (LK_TILE_SAMPLE) has windows of one. */
+ * LK_REACH_WINDOW.  One that takes all positions together (LK_TILE_SAMPLE) has windows of one.  A forward
+ * that does not ask is refused where the layer runs by tiles. */
 LK_API void lk_build_window(lk_build *build, lk_tile_kind kind, const lk_window *window);
 
 /** The layer adds something up over positions, and its forward does so by tile where lk_pass_tile() gives

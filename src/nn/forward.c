@@ -1,8 +1,8 @@
 /* lk_model_forward(): one pass through the layers of a model.  Parameters become leaves of the tape,
  * and each layer adds its ops.
  *
- * Trainers call it for each micro-batch, layers call lk_pass_*() from their `forward`; all on the
- * thread of the tape.
+ * Trainers call it for each micro-batch, on the thread of the tape; what layers ask of the pass from
+ * their `forward` is in pass.c.
  */
 #include "base/failure.h"
 #include "base/fpenv.h"
@@ -11,97 +11,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-lk_var lk_pass_param(const lk_pass *pass, const lk_layer_instance *instance, int i)
-{
-    return pass->run->param[instance->param + i];
-}
-
-/* The number of an instance. */
-static int64_t number_of(const lk_pass *pass, const lk_layer_instance *instance)
-{
-    return instance - pass->run->model->net->instance;
-}
-
-const lk_tile *lk_pass_tile(const lk_pass *pass, const lk_layer_instance *instance)
-{
-    return pass->parts ? pass->parts->layer[number_of(pass, instance)].tile : NULL;
-}
-
-static bool is_by_tile(const lk_pass *pass, const lk_layer_instance *instance)
-{
-    return pass->parts && pass->parts->layer[number_of(pass, instance)].by_tile;
-}
-
-/* Whether a layer works on whole samples, of which this rank has some. */
-static bool has_some(const lk_pass *pass, const lk_layer_instance *instance)
-{
-    return pass->parts && pass->parts->samples && !is_by_tile(pass, instance);
-}
-
-int64_t lk_pass_first(const lk_pass *pass, const lk_layer_instance *instance)
-{
-    bool some = has_some(pass, instance);
-    return pass->first + (some ? pass->parts->samples[pass->parts->rank] : 0);
-}
-
-/* How many samples a layer gets. */
-static int64_t samples_of(const lk_pass *pass, const lk_layer_instance *instance)
-{
-    const lk_pass_parts *parts = pass->parts;
-    if (!has_some(pass, instance))
-        return pass->run->samples;
-    return parts->samples[parts->rank + 1] - parts->samples[parts->rank];
-}
-
-const lk_dist_batch *lk_pass_batch(const lk_pass *pass, const lk_layer_instance *instance)
-{
-    return is_by_tile(pass, instance) ? pass->parts->batch : pass->batch;
-}
-
-bool lk_pass_has_fused_relu(const lk_pass *pass)
-{
-    return pass->run->relu;
-}
-
-lk_rng lk_pass_rng(const lk_pass *pass, const lk_layer_instance *instance, const char *purpose)
-{
-    return lk_rng_start(pass->run->model->net->spec.seed, instance->name, purpose);
-}
-
-lk_status lk_pass_state(const lk_pass *pass, const lk_layer_instance *instance, int i, lk_var *out)
-{
-    LK_TRY(lk_constant(pass->tape, pass->run->model->net->state_of[instance->state + i], out));
-    return LK_OK;
-}
-
-/* [samples, ...] of a carry. */
-static lk_shape carry_shape(const lk__carry *carry, int64_t samples)
-{
-    lk_shape shape = {.ndim = carry->shape.ndim + 1, .dim = {samples}};
-    memcpy(&shape.dim[1], carry->shape.dim, (size_t)carry->shape.ndim * sizeof shape.dim[0]);
-    return shape;
-}
-
-lk_status lk_pass_carry(const lk_pass *pass, const lk_layer_instance *instance, int i, lk_var *out)
-{
-    const struct lk__pass_run *run = pass->run;
-    const lk__net *net = run->model->net;
-    int64_t number = instance->carry + i;
-    lk_shape shape = carry_shape(&net->carry[number], samples_of(pass, instance));
-    /* By a node of its own: the layer then says one sum about it, as a rank does that got it. */
-    if (run->first)
-        LK_TRY(lk_reshape(run->first->at[number], shape, out));
-    else
-        LK_TRY(lk_full(pass->tape, net->spec.dtype, shape, 0, out));
-    return LK_OK;
-}
-
-void lk_pass_set_carry(const lk_pass *pass, const lk_layer_instance *instance, int i, lk_var value)
-{
-    if (pass->run->last)
-        pass->run->last->at[instance->carry + i] = value;
-}
 
 /* Say which layer failed, unless a layer within it has said so. */
 static void layer_failed(const lk_pass *pass, const lk_layer_instance *instance)
@@ -116,8 +25,8 @@ static lk_status own_part(const lk_pass *pass, const lk_layer_instance *instance
                           const lk_tensor *y, lk_tensor **out)
 {
     lk_tensor *part = NULL, *next = NULL;
-    bool tiles = is_by_tile(pass, instance) && lk_tensor_shape(y).ndim > 2;
-    const lk_held *held = tiles ? &lk_pass_tile(pass, instance)->y : NULL;
+    bool tiles = lk__pass_by_tile(pass, instance) && lk_tensor_shape(y).ndim > 2;
+    const lk_held *held = tiles ? &lk__pass_part(pass, instance)->tile->y : NULL;
     lk_status st = lk_tensor_slice(y, 0, 0, lk_tensor_shape(y).dim[0], 1, &part);
     for (int d = 0; st == LK_OK && tiles && d < held->box.ndim; d++) {
         int64_t first = held->tile.first[d] - held->box.first[d];
@@ -158,18 +67,18 @@ extern const lk_layer lk__layer_relu;
 
 static bool is_relu(const lk_layer_instance *instance)
 {
-    return instance && instance->layer == &lk__layer_relu;
+    return instance->layer == &lk__layer_relu;
 }
 
 static bool has(const lk_layer_instance *instance, unsigned flag)
 {
-    return instance && instance->layer->flags & flag;
+    return instance->layer->flags & flag;
 }
 
 /* Whether the value changes between tiles and samples before a layer, or behind it. */
 static bool changes(const lk_pass *pass, const lk_layer_instance *instance)
 {
-    const lk_layer_part *part = pass->parts ? &pass->parts->layer[number_of(pass, instance)] : NULL;
+    const lk_layer_part *part = lk__pass_part(pass, instance);
     return part && (part->before != LK_STAY || part->after != LK_STAY);
 }
 
@@ -180,22 +89,22 @@ static int64_t join(const lk_pass *pass, const lk__list *list, int64_t i, int64_
                     const lk_layer_instance **instance)
 {
     const lk__net *net = pass->run->model->net;
-    const lk_layer_instance *of[3] = {&net->instance[list->instance[i]]};
+    const lk_layer_instance *first = &net->instance[list->instance[i]], *of[3] = {first};
+    *instance = first;
+    if (pass->run->bad)
+        return 1;
     for (int64_t k = 1; k < 3 && i + k < end; k++) {
         const lk_layer_instance *next = &net->instance[list->instance[i + k]];
         if (changes(pass, of[k - 1]) || changes(pass, next))
             break;
         of[k] = next;
     }
-    *instance = of[0];
-    if (pass->run->bad)
-        return 1;
     if (of[1] && is_relu(of[0]) && has(of[1], LK_LAYER_FUSES_RELU_BEFORE)) {
         *instance = of[1];
         return 2;
     }
-    bool then = has(of[0], LK_LAYER_FUSES_RELU_AFTER) && is_relu(of[1]);
-    return then && !has(of[2], LK_LAYER_FUSES_RELU_BEFORE) ? 2 : 1;
+    bool then = of[1] && has(of[0], LK_LAYER_FUSES_RELU_AFTER) && is_relu(of[1]);
+    return then && !(of[2] && has(of[2], LK_LAYER_FUSES_RELU_BEFORE)) ? 2 : 1;
 }
 
 /* From tiles to whole samples, or back, at an end of a layer. */
@@ -205,7 +114,7 @@ static lk_status change(const lk_pass *pass, const lk_layer_instance *instance, 
     if (!pass->parts)
         return LK_OK;
     const lk_pass_parts *parts = pass->parts;
-    const lk_layer_part *part = &parts->layer[number_of(pass, instance)];
+    const lk_layer_part *part = lk__pass_part(pass, instance);
     lk_change what = before ? part->before : part->after;
     const lk_tile *at = before ? part->before_at : part->after_at;
     if (what == LK_TO_SAMPLES)
@@ -215,12 +124,34 @@ static lk_status change(const lk_pass *pass, const lk_layer_instance *instance, 
     return LK_OK;
 }
 
+/* The forward of a layer.  One over windows that runs by tiles has to ask which tile it has: the plain op
+ * would take the margin of its input, which nobody has fetched, for values. */
+static lk_status forward_run(const lk_pass *pass, const lk_layer_instance *instance, lk_var x,
+                             lk_var *out)
+{
+    struct lk__pass_run *run = pass->run;
+    bool around = run->asked; /* by the layer whose list this one is in */
+    run->asked = false;
+    LK_TRY(instance->layer->forward(pass, instance, x, out));
+    bool asked = run->asked;
+    run->asked = around;
+    LK_CHECK(
+        asked || instance->window.ndim == 0 || !lk__pass_by_tile(pass, instance), LK_EINVAL,
+        "a %s goes over windows (lk_build_window()) and runs by tiles here, but its forward "
+        "did not ask for its tile, so its values at the borders of tiles would be wrong: call "
+        "lk_pass_tile() and compute with lk_dist_tile_*(), or leave out lk_build_window(), and "
+        "it works by samples",
+        instance->layer->descriptor.name);
+    return LK_OK;
+}
+
 static lk_status layer_run(const lk_pass *pass, const lk_layer_instance *instance, lk_var x,
                            lk_var *out)
 {
     LK_TRY(change(pass, instance, true, &x));
-    LK_TRY(instance->layer->forward(pass, instance, x, out));
-    if (is_by_tile(pass, instance)) /* a margin is fetched once, into the array that all read */
+    LK_TRY(forward_run(pass, instance, x, out));
+    /* A margin is fetched once, into the array that all read. */
+    if (lk__pass_by_tile(pass, instance))
         LK_TRY(lk_contiguous(*out, out));
     LK_TRY(change(pass, instance, false, out));
     return LK_OK;
@@ -344,7 +275,7 @@ static lk_status carry_check(const lk__net *net, const lk_list *list, int64_t sa
              "the model carries %lld values from one time to the next, and gets %d",
              (long long)net->n_carries, list->n);
     for (int i = 0; i < list->n; i++) {
-        lk_shape want = carry_shape(&net->carry[i], samples);
+        lk_shape want = lk__carry_shape(&net->carry[i], samples);
         LK_CHECK(lk_is_var(list->at[i]), LK_EINVAL, "carry %s is no value", net->carry[i].name);
         LK_CHECK(lk_shape_is_equal(lk_shape_of(list->at[i]), want) &&
                      lk_dtype_of(list->at[i]) == net->spec.dtype,

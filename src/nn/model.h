@@ -124,10 +124,30 @@ struct lk__pass_run {
     const lk_list *first; /* the carry that it begins with; NULL: zeros */
     lk_list *last;        /* where the carry goes that it ends with, or NULL */
     bool relu;            /* of lk_pass_has_fused_relu() */
+    bool asked;           /* the layer whose forward runs has called lk_pass_tile() */
     bool named;           /* the message of a failure says which layer */
     char *bad; /* where the name of the first layer goes whose output is not finite, or NULL */
     size_t bad_size;
 };
+
+/** What this rank does of a layer; NULL: all of it. */
+static inline const lk_layer_part *lk__pass_part(const lk_pass *pass,
+                                                 const lk_layer_instance *instance)
+{
+    if (!pass->parts)
+        return NULL;
+    return &pass->parts->layer[instance - pass->run->model->net->instance];
+}
+
+/** Whether its values are held boxes. */
+static inline bool lk__pass_by_tile(const lk_pass *pass, const lk_layer_instance *instance)
+{
+    const lk_layer_part *part = lk__pass_part(pass, instance);
+    return part && part->by_tile;
+}
+
+/** [samples, ...] of a carry. */
+lk_shape lk__carry_shape(const lk__carry *carry, int64_t samples);
 
 /**
  * Use `slab`, of the layout of lk_model_params(), as the storage of the parameters, such as memory that

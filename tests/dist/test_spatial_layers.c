@@ -261,6 +261,29 @@ static const lk_layer learned = {.descriptor = {.name = "learned", .summary = "a
                                  .build = learned_build,
                                  .forward = blur_forward};
 
+/* A blur that says its windows, and then does not ask for its tile. */
+static lk_status forgetful_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
+                                   lk_var *out)
+{
+    lk_shape in = layer->in.shape;
+    lk_conv_attr attr = {.window = blur_window(in.ndim - 1), .groups = in.dim[in.ndim - 1]};
+    lk_var w;
+    LK_TRY(lk_full(pass->tape, lk_dtype_of(x), blur_shape(in), 0.125, &w));
+    LK_TRY(lk_conv(x, w, LK_NO_VAR, &attr, out));
+    return LK_OK;
+}
+
+static const lk_layer forgetful = {.descriptor = {.name = "forgetful", .summary = "a blur"},
+                                   .reach = LK_REACH_WINDOW,
+                                   .build = blur_build,
+                                   .forward = forgetful_forward};
+
+/* The same without windows. */
+static const lk_layer modest = {.descriptor = {.name = "modest", .summary = "a blur"},
+                                .reach = LK_REACH_WINDOW,
+                                .build = same_build,
+                                .forward = forgetful_forward};
+
 /* x scaled, by channel, with a parameter; it says nothing of positions. */
 static lk_status scale_build(lk_build *build, const void *options, lk_tensor_type in,
                              lk_tensor_type *out)
@@ -304,7 +327,8 @@ static void layers_of_a_program_run_by_tiles(lk_comm *comm)
         {&softsign, LK_DIMS(9, 7, 3), LK_BY_TILE}, {&share, LK_DIMS(9, 7, 3), LK_BY_TILE},
         {&blur, LK_DIMS(9, 7, 2), LK_BY_TILE},     {&blur, LK_DIMS(3, 4, 5, 1), LK_BY_TILE},
         {&blur, LK_DIMS(11, 2), LK_BY_TILE},       {&learned, LK_DIMS(9, 7, 2), LK_BY_TILE},
-        {&scale, LK_DIMS(9, 7, 3), LK_BY_SAMPLE},  {&scale_each, LK_DIMS(9, 7, 3), LK_BY_SAMPLE}};
+        {&scale, LK_DIMS(9, 7, 3), LK_BY_SAMPLE},  {&scale_each, LK_DIMS(9, 7, 3), LK_BY_SAMPLE},
+        {&modest, LK_DIMS(9, 7, 2), LK_BY_SAMPLE}};
     for (int i = 0; has_grid(comm) && i < (int)(sizeof own / sizeof *own); i++) {
         struct net net = net_around(own[i].layer, NULL, own[i].shape, 0, false);
         struct net_result r;
@@ -314,10 +338,53 @@ static void layers_of_a_program_run_by_tiles(lk_comm *comm)
     }
 }
 
+/* Two ranks, which share space or samples, train a net whose blur does not ask. */
+static lk_status forgetful_step(lk_comm *comm, void *by_tiles)
+{
+    struct net net = net_around(&forgetful, NULL, LK_SHAPE(9, 7, 2), 0, false);
+    lk_model *model = net_build(&net);
+    lk_tensor *value[] = {net_values(net.in, 0, "x"), net_values(lk_model_out(model), 0, "y")};
+    lk_dataset_info info = {.name = "t", .n_fields = 2, .field = {{.name = "x"}, {.name = "y"}}};
+    lk_dataset *set = NULL;
+    lk_loader *loader = NULL;
+    lk_trainer *trainer = NULL;
+    lk_step_report report;
+    ASSERT_OK(lk_dataset_from_tensors(&info, value, &set));
+    ASSERT_OK(lk_loader_new(set, "batch=6 shards=2", 1, &loader));
+    lk_trainer_spec spec = {.model = model, .train = loader, .comm = comm, .epochs = 1};
+    spec.pieces.tile[0] = spec.pieces.tile[1] = 2;
+    spec.parallel.spatial.n = *(bool *)by_tiles ? 2 : 0;
+    spec.parallel.spatial.item[0] = 1;
+    spec.parallel.spatial.item[1] = 2;
+    ASSERT_OK(lk_trainer_new(&spec, "loss=mean_squared_error optimizer=sgd", &trainer));
+    lk_status st = lk_trainer_step(trainer, &report);
+    lk_trainer_free(trainer);
+    lk_loader_free(loader);
+    lk_dataset_free(set);
+    lk_tensor_free(value[0]);
+    lk_tensor_free(value[1]);
+    lk_model_free(model);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+static void a_window_that_does_not_ask_is_refused(lk_comm *comm)
+{
+    if (lk_comm_size(comm) > 1 || strcmp(lk_comm_transport(comm), "mpi") == 0)
+        return; /* it has ranks of its own */
+    ASSERT_FAILS(lk_run_local(2, forgetful_step, &(bool){true}), LK_EINVAL,
+                 "layer forgetful1: a forgetful goes over windows (lk_build_window()) and runs by "
+                 "tiles here, but its forward did not ask for its tile, so its values at the "
+                 "borders of tiles would be wrong: call lk_pass_tile() and compute with "
+                 "lk_dist_tile_*(), or leave out lk_build_window(), and it works by samples");
+    ASSERT_OK(lk_run_local(2, forgetful_step, &(bool){false}));
+}
+
 #define TEST_OF(name) \
     {                 \
 #        name, name   \
     }
 RANKS_MAIN(TEST_OF(every_layer_has_the_bits_of_one_rank),
            TEST_OF(larger_values_have_the_bits_of_one_rank),
-           TEST_OF(layers_of_a_program_run_by_tiles))
+           TEST_OF(layers_of_a_program_run_by_tiles),
+           TEST_OF(a_window_that_does_not_ask_is_refused))
