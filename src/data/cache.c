@@ -5,6 +5,7 @@
 
 #include "base/storage.h"
 #include "data/bytes.h"
+#include "data/cache_head.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "data/sink.h"
@@ -19,13 +20,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The numbers of the header; for each field dtype, axes, and where the kept box begins and how large it
- * is, LK_MAX_NDIM numbers each. */
-enum { MAGIC, VERSION, CONTENT, SAMPLES, N_FIELDS, CROP, FLIP, FIELDS };
-enum { OF_FIELD = 2 + 2 * LK_MAX_NDIM, NUMBERS = FIELDS + LK_MAX_FIELDS * OF_FIELD };
-enum { HEADER = 8 * NUMBERS, TRAILER = 8, FORMAT_VERSION = 1, CHUNK = 1 << 16 };
+enum { TRAILER = 8, CHUNK = 1 << 16 };
 
-static const char remedy[] = "delete it, and it is made anew";
+static const char remedy[] = LK_CACHE_REMEDY;
 
 /* ---- names ---- */
 
@@ -105,8 +102,7 @@ static lk_status path_make(const lk__cache *c, char out[LK_PATH_SIZE])
 
 /* ---- boxes ---- */
 
-/* What can come into the box of field `f` by crop and flip. */
-static lk_box reach(const lk_loader *l, int f)
+lk_box lk__cache_reach(const lk_loader *l, int f)
 {
     const lk_shape *shape = &l->info->field[f].shape;
     lk_box box = l->box[f];
@@ -159,57 +155,6 @@ void lk__cache_free(lk_loader *l)
     lk_free(l->cache.suffix);
 }
 
-/* ---- the header ---- */
-
-/* The header of the file that fits. */
-static lk_status header_make(lk_loader *l, unsigned char *out)
-{
-    uint64_t number[NUMBERS] = {0}, content;
-    LK_TRY(lk_dataset_hash(l->ds, &content));
-    memcpy(&number[MAGIC], "LKCACHE", 8);
-    number[VERSION] = FORMAT_VERSION;
-    number[CONTENT] = content;
-    number[SAMPLES] = (uint64_t)l->info->count;
-    number[N_FIELDS] = (uint64_t)l->info->n_fields;
-    number[CROP] = (uint64_t)l->options.crop;
-    number[FLIP] = l->options.flip;
-    for (int f = 0; f < l->info->n_fields; f++) {
-        uint64_t *field = &number[FIELDS + f * OF_FIELD];
-        lk_box kept = reach(l, f);
-        field[0] = (uint64_t)l->info->field[f].dtype;
-        field[1] = (uint64_t)kept.ndim;
-        for (int i = 0; i < kept.ndim; i++) {
-            field[2 + i] = (uint64_t)kept.first[i];
-            field[2 + LK_MAX_NDIM + i] = (uint64_t)kept.n[i];
-        }
-    }
-    for (int i = 0; i < NUMBERS; i++)
-        lk__put_le(out + (size_t)8 * (size_t)i, 8, number[i]);
-    return LK_OK;
-}
-
-static bool numbers_differ(const unsigned char *a, const unsigned char *b, int from, int to)
-{
-    return memcmp(a + (size_t)8 * (size_t)from, b + (size_t)8 * (size_t)from,
-                  (size_t)8 * (size_t)(to - from)) != 0;
-}
-
-/* The file is one of this set and these boxes. */
-static lk_status header_check(const char *path, const unsigned char *has, const unsigned char *want)
-{
-    LK_CHECK(!numbers_differ(has, want, MAGIC, VERSION), LK_EIO,
-             "%s: is no cache of a loader; give cache another path, or %s", path, remedy);
-    LK_CHECK(!numbers_differ(has, want, VERSION, CONTENT), LK_EIO,
-             "%s: is a cache of another version; %s", path, remedy);
-    LK_CHECK(!numbers_differ(has, want, CONTENT, CROP), LK_EIO,
-             "%s: the cache was made of other data; %s", path, remedy);
-    LK_CHECK(!numbers_differ(has, want, CROP, FIELDS), LK_EIO,
-             "%s: the cache was made for another crop or flip; %s", path, remedy);
-    LK_CHECK(!numbers_differ(has, want, FIELDS, NUMBERS), LK_EIO,
-             "%s: the cache holds other boxes, as of other tiles; %s", path, remedy);
-    return LK_OK;
-}
-
 /* ---- making it ---- */
 
 struct making {
@@ -229,7 +174,7 @@ static lk_status append_field(const lk_loader *l, struct making *m, int f, void 
                               void *part)
 {
     const lk_field *field = &l->info->field[f];
-    lk_box kept = reach(l, f);
+    lk_box kept = lk__cache_reach(l, f);
     int64_t bytes = lk__box_bytes(field, &kept);
     for (int64_t i = 0; i < l->info->count && bytes > 0; i++) {
         if (lk__dataset_has_boxes(l->ds)) {
@@ -246,7 +191,7 @@ static lk_status append_field(const lk_loader *l, struct making *m, int f, void 
 static lk_status append_fields(const lk_loader *l, struct making *m, int f)
 {
     const lk_field *field = &l->info->field[f];
-    lk_box kept = reach(l, f);
+    lk_box kept = lk__cache_reach(l, f);
     void *row[LK_MAX_FIELDS] = {NULL}, *part = NULL;
     lk_status st = LK_OK;
     if (!lk__dataset_has_boxes(l->ds))
@@ -261,12 +206,26 @@ done:
 
 static lk_status write_all(const lk_loader *l, struct making *m, const unsigned char *header)
 {
-    unsigned char trailer[TRAILER];
-    LK_TRY(append(m, header, HEADER));
+    unsigned char trailer[TRAILER], record[LK_CACHE_RECORD];
+    LK_TRY(append(m, header, LK_CACHE_HEADER));
     for (int f = 0; f < l->info->n_fields; f++)
         LK_TRY(append_fields(l, m, f));
     lk__put_le(trailer, TRAILER, lk_hash_value(&m->hash));
     LK_TRY(lk__sink_write(m->sink, trailer, TRAILER));
+    lk__cache_record(header, lk__dataset_stamp(l->ds), record);
+    LK_TRY(lk__sink_write(m->sink, record, LK_CACHE_RECORD));
+    return LK_OK;
+}
+
+/* The folder of the file is there: the messages of the disk would be about a file beside it. */
+static lk_status folder_check(const char *path)
+{
+    char folder[LK_PATH_SIZE];
+    LK_TRY(lk__path_parent(path, folder));
+    LK_CHECK(lk__path_is_folder(folder), LK_EIO,
+             "cache: there is no folder %s for the file %s: make it (mkdir -p %s), or give cache "
+             "another path",
+             folder, path, folder);
     return LK_OK;
 }
 
@@ -277,6 +236,7 @@ static lk_status file_make(const lk_loader *l, const char *path, const unsigned 
     static _Atomic unsigned number;
     char name[LK_PATH_SIZE + 64];
     struct making m = {.hash = lk_hash_start()};
+    LK_TRY(folder_check(path));
     int n = snprintf(name, sizeof name, "%s.%ld-%llx-%u", path, (long)getpid(),
                      (unsigned long long)lk_clock_ns(), atomic_fetch_add(&number, 1));
     LK_CHECK(n >= 0 && n + 8 < LK_PATH_SIZE, LK_EINVAL, "cache: the path %s is too long", path);
@@ -291,11 +251,17 @@ static lk_status file_make(const lk_loader *l, const char *path, const unsigned 
 
 /* ---- reading it ---- */
 
-/* The hash of all but the trailer is what the trailer says. */
+/* Where the trailer begins. */
+static int64_t end_of(const lk__source *s)
+{
+    return lk__source_size(s) - TRAILER - LK_CACHE_RECORD;
+}
+
+/* The hash of all before the trailer is what the trailer says. */
 static lk_status file_check(const lk__source *s, unsigned char *chunk)
 {
     lk_hash h = lk_hash_start();
-    int64_t end = lk__source_size(s) - TRAILER;
+    int64_t end = end_of(s);
     for (int64_t at = 0, n; at < end; at += n) {
         n = end - at < CHUNK ? end - at : CHUNK;
         LK_TRY(lk__source_read(s, at, chunk, n, "a cache"));
@@ -310,17 +276,17 @@ static lk_status file_check(const lk__source *s, unsigned char *chunk)
 /* The fields of the file as those of a table. */
 static lk_status file_fields(lk_loader *l, const lk__source *s, lk__table *t)
 {
-    int64_t at = HEADER;
+    int64_t at = LK_CACHE_HEADER;
     t->info.name = lk__source_name(s);
     t->info.count = l->info->count;
     for (int f = 0; f < l->info->n_fields; f++) {
         const lk_field *field = &l->info->field[f];
-        lk_box kept = l->cache.kept[f] = reach(l, f);
+        lk_box kept = l->cache.kept[f] = lk__cache_reach(l, f);
         int64_t bytes = lk__box_bytes(field, &kept) * l->info->count;
         l->cache.field[f] = bytes > 0 ? t->info.n_fields : -1;
         if (bytes == 0)
             continue;
-        LK_CHECK(bytes <= lk__source_size(s) - TRAILER - at, LK_EIO, "%s: the cache is cut off; %s",
+        LK_CHECK(bytes <= end_of(s) - at, LK_EIO, "%s: the cache is cut off; %s",
                  lk__source_name(s), remedy);
         lk__layout_in in = {.source = s, .offset = at, .dtype = field->dtype};
         in.shape.ndim = kept.ndim;
@@ -328,25 +294,43 @@ static lk_status file_fields(lk_loader *l, const lk__source *s, lk__table *t)
         LK_TRY(lk__table_rows(t, field->name, &in));
         at += bytes;
     }
-    LK_CHECK(at == lk__source_size(s) - TRAILER, LK_EIO,
-             "%s: the cache is damaged: %lld bytes are too many; %s", lk__source_name(s),
-             (long long)(lk__source_size(s) - TRAILER - at), remedy);
+    LK_CHECK(at == end_of(s), LK_EIO, "%s: the cache is damaged: %lld bytes are too many; %s",
+             lk__source_name(s), (long long)(end_of(s) - at), remedy);
     return LK_OK;
 }
 
-static lk_status file_read(lk_loader *l, const char *path, const unsigned char *want, lk__table *t)
+/* Through `chunk`; `want` is the header without the set's hash, which is filled in. */
+static lk_status file_open(lk_loader *l, const lk__source *s, unsigned char *want, lk__table *t,
+                           unsigned char *chunk)
+{
+    const char *path = lk__source_name(s);
+    unsigned char record[LK_CACHE_RECORD];
+    LK_TRY(lk__source_read(s, 0, chunk, LK_CACHE_HEADER, "the header of a cache"));
+    LK_TRY(lk__source_read(s, end_of(s) + TRAILER, record, LK_CACHE_RECORD, "the end of a cache"));
+    LK_TRY(lk__cache_kind_check(path, chunk, want));
+    bool known = lk__cache_is_of(chunk, record, lk__dataset_stamp(l->ds));
+    if (known && !lk__dataset_is_hashed(l->ds))
+        lk__dataset_set_hash(l->ds, lk__cache_content(chunk));
+    uint64_t content;
+    LK_TRY(lk_dataset_hash(l->ds, &content));
+    lk__cache_set_content(want, content);
+    LK_TRY(lk__cache_header_check(path, chunk, want));
+    LK_TRY(file_fields(l, s, t));
+    LK_TRY(file_check(s, chunk));
+    if (!known && lk__dataset_stamp(l->ds) != 0)
+        lk__cache_renew(path, want, lk__dataset_stamp(l->ds), end_of(s) + TRAILER);
+    return LK_OK;
+}
+
+static lk_status file_read(lk_loader *l, const char *path, unsigned char *want, lk__table *t)
 {
     const lk__source *s;
     unsigned char *chunk;
     LK_TRY(lk__table_open(t, path, &s));
-    LK_CHECK(lk__source_size(s) >= HEADER + TRAILER, LK_EIO, "%s: the cache is cut off; %s", path,
-             remedy);
+    LK_CHECK(end_of(s) >= LK_CACHE_HEADER, LK_EIO, "%s: the cache is cut off; %s", path, remedy);
     LK_TRY(lk_alloc(&chunk, CHUNK, 1));
     lk_status st = LK_OK;
-    LK_TRY_TO(done, lk__source_read(s, 0, chunk, HEADER, "the header of a cache"));
-    LK_TRY_TO(done, header_check(path, chunk, want));
-    LK_TRY_TO(done, file_fields(l, s, t));
-    LK_TRY_TO(done, file_check(s, chunk));
+    LK_TRY_TO(done, file_open(l, s, want, t, chunk));
     if (t->info.n_fields > 0)
         LK_TRY_TO(done, lk__table_finish(t, &l->cache.ds));
 done:
@@ -357,17 +341,46 @@ done:
 static lk_status prepare(lk_loader *l, unsigned char *header)
 {
     char path[LK_PATH_SIZE];
+    uint64_t content;
     lk__table *t;
     LK_TRY(path_make(&l->cache, path));
-    LK_TRY(header_make(l, header));
-    if (!lk__path_exists(path))
+    lk__cache_header(l, header);
+    if (!lk__path_exists(path)) {
+        LK_TRY(lk_dataset_hash(l->ds, &content));
+        lk__cache_set_content(header, content);
         LK_TRY(file_make(l, path, header));
+    }
     LK_TRY(lk__table_new(&t));
     lk_status st = file_read(l, path, header, t);
     if (!l->cache.ds) /* which owns it otherwise */
         lk__table_free(t);
     LK_TRY(st);
     return LK_OK;
+}
+
+/* The header and the record of the file, if it has both. */
+static bool ends_read(const char *path, unsigned char *header, unsigned char *record)
+{
+    lk__source *s = NULL;
+    bool read = lk__path_exists(path) && lk__source_open(path, &s) == LK_OK &&
+                end_of(s) >= LK_CACHE_HEADER &&
+                lk__source_read(s, 0, header, LK_CACHE_HEADER, "the header of a cache") == LK_OK &&
+                lk__source_read(s, end_of(s) + TRAILER, record, LK_CACHE_RECORD, "its end") ==
+                    LK_OK;
+    lk__source_free(s);
+    return read;
+}
+
+void lk__cache_know(lk_loader *l)
+{
+    char path[LK_PATH_SIZE];
+    unsigned char header[LK_CACHE_HEADER], record[LK_CACHE_RECORD];
+    uint64_t stamp = lk__dataset_stamp(l->ds);
+    if (!l->cache.path || stamp == 0 || lk__dataset_is_hashed(l->ds) ||
+        path_make(&l->cache, path) != LK_OK)
+        return;
+    if (ends_read(path, header, record) && lk__cache_is_of(header, record, stamp))
+        lk__dataset_set_hash(l->ds, lk__cache_content(header));
 }
 
 lk_status lk__cache_prepare(lk_loader *l)
@@ -377,7 +390,7 @@ lk_status lk__cache_prepare(lk_loader *l)
         return LK_OK;
     lk__loader_pause(l);
     lk__scratch_drop(l);
-    LK_TRY(lk_alloc(&header, HEADER, 1));
+    LK_TRY(lk_alloc(&header, LK_CACHE_HEADER, 1));
     lk_status st = prepare(l, header);
     lk_free(header);
     LK_TRY(st);

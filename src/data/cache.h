@@ -1,8 +1,9 @@
 /* The cache of a loader: a file with the boxes that it gives, of every sample, so that a rank on a tile
  * reads whole files once.  With crop and flip it holds what any of them can move into the box.
  *
- * The file, all little-endian: a header of 8-byte numbers (cache.c), then field by field the boxes of all
- * samples, then the hash of all that.  Boxes that are empty are not there.
+ * The file, all little-endian: a header of 8-byte numbers, then field by field the boxes of all samples,
+ * the hash of all that, and a record of the set's files (cache_head.h).  Boxes that are empty are not
+ * there.
  */
 #ifndef LK_DATA_CACHE_H
 #define LK_DATA_CACHE_H
@@ -22,6 +23,10 @@ lk_status lk__cache_set(lk_loader *l, const char *path, const char *suffix) LK_N
 
 /** Open the file, made anew if it is not there, unless it is open or there is none. */
 lk_status lk__cache_prepare(lk_loader *l) LK_NODISCARD;
+
+/** Let the set have the hash that the file says, if the file was made of the set as it is: it need not be
+ * read for it then.  What is wrong with the file is told when it is opened. */
+void lk__cache_know(lk_loader *l);
 
 /** Whether a field is read from it. */
 bool lk__cache_has(const lk_loader *l, int f);

@@ -108,6 +108,7 @@ lk_status lk__cifar_dataset(const lk__cifar_kind *kind, lk__source *const *sourc
     };
     LK_TRY_TO(fail, fill(c, kind, &info.count));
     LK_TRY_TO(fail, lk_dataset_new_boxes(&info, NULL, cifar_box, cifar_free, c, out));
+    lk__dataset_set_files(*out, c->source, c->n);
     return LK_OK;
 fail:
     cifar_free(c);

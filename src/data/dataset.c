@@ -8,6 +8,7 @@
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/checked.h>
+#include <lockstep/version.h>
 
 #include <stdatomic.h>
 #include <string.h>
@@ -24,6 +25,7 @@ struct lk_dataset {
     _Atomic uint64_t hash;
     _Atomic bool hashed;
     _Atomic bool compared; /* with those of other ranks */
+    uint64_t files, stamp; /* of what it is made from, and with the options; 0: not known */
     lk_split split;        /* LK_N_SPLITS: not known */
     char *title;           /* the name, and which set it is where that is known */
     char name[];           /* info.name; the title behind it */
@@ -230,6 +232,60 @@ void lk__dataset_set_compared(lk_dataset *ds)
     atomic_store(&ds->compared, true);
 }
 
+/* ---- what is known without reading ---- */
+
+void lk__dataset_set_files(lk_dataset *ds, lk__source *const *source, int n)
+{
+    lk_hash h = lk_hash_start();
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+        lk_hash_add_i64(&h, (int64_t)lk__source_stamp(source[i]));
+        any = any || lk__source_stamp(source[i]) != 0;
+    }
+    ds->files = any ? lk_hash_value(&h) : 0;
+}
+
+void lk__dataset_set_generated(lk_dataset *ds)
+{
+    ds->files = 1;
+}
+
+uint64_t lk__dataset_stamp(const lk_dataset *ds)
+{
+    return ds->stamp;
+}
+
+void lk__dataset_set_stamp(lk_dataset *ds, uint64_t stamp)
+{
+    ds->stamp = stamp;
+}
+
+lk_status lk__dataset_stamp_options(lk_dataset *ds, const lk_config *format, lk_split split)
+{
+    lk_hash h = lk_hash_start();
+    if (ds->files == 0)
+        return LK_OK;
+    lk_hash_add_i64(&h, (int64_t)ds->files);
+    lk_hash_add_i64(&h, split);
+    lk_hash_add_text(&h, lk_version()); /* another one may read the same bytes otherwise */
+    LK_TRY(lk_config_hash(format, &h));
+    ds->stamp = lk_hash_value(&h);
+    return LK_OK;
+}
+
+bool lk__dataset_is_hashed(const lk_dataset *ds)
+{
+    return atomic_load_explicit(&ds->hashed, memory_order_acquire);
+}
+
+void lk__dataset_set_hash(lk_dataset *ds, uint64_t hash)
+{
+    atomic_store(&ds->hash, hash);
+    atomic_store_explicit(&ds->hashed, true, memory_order_release);
+}
+
+/* ---- samples in memory ---- */
+
 void lk__dataset_set_base(lk_dataset *ds, int f, const void *start)
 {
     ds->start[f] = start;
@@ -320,12 +376,11 @@ lk_status lk__dataset_rows_new(const lk_dataset *ds, void **row, void **block)
 lk_status lk_dataset_hash(lk_dataset *ds, uint64_t *out)
 {
     LK_FP_GUARD();
-    if (atomic_load_explicit(&ds->hashed, memory_order_acquire)) {
+    if (lk__dataset_is_hashed(ds)) {
         *out = atomic_load(&ds->hash);
         return LK_OK;
     }
     LK_TRY(lk__content_hash(ds, out));
-    atomic_store(&ds->hash, *out);
-    atomic_store_explicit(&ds->hashed, true, memory_order_release);
+    lk__dataset_set_hash(ds, *out);
     return LK_OK;
 }

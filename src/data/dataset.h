@@ -2,6 +2,8 @@
 #ifndef LK_DATA_DATASET_H
 #define LK_DATA_DATASET_H
 
+#include "data/source.h"
+
 #include <lockstep/data.h>
 
 /** As lk_dataset_new(), also without fields; `row` may be NULL then. */
@@ -81,6 +83,27 @@ lk_status lk__dataset_load(const lk_dataset *ds, lk_dataset **out) LK_NODISCARD;
 
 /** Memory for one row of each field, in one block: row[f] points into it. */
 lk_status lk__dataset_rows_new(const lk_dataset *ds, void **row, void **block) LK_NODISCARD;
+
+/* ---- what is known of it without reading ---- */
+
+/** Its samples are those of these sources: lk__dataset_stamp() can tell whether they have changed. */
+void lk__dataset_set_files(lk_dataset *ds, lk__source *const *source, int n);
+
+/** Its samples are a function of the options of its format alone. */
+void lk__dataset_set_generated(lk_dataset *ds);
+
+/** A hash of what the set is made from, files as they were when it was opened and options: two sets with
+ * the same have the same content.  0: it is not known, as of a program's own. */
+uint64_t lk__dataset_stamp(const lk_dataset *ds);
+void lk__dataset_set_stamp(lk_dataset *ds, uint64_t stamp);
+
+/** The stamp of a set that a format has opened with its options, if it has said what it is made from. */
+lk_status lk__dataset_stamp_options(lk_dataset *ds, const lk_config *format,
+                                    lk_split split) LK_NODISCARD;
+
+/** Whether lk_dataset_hash() is known; it is `hash`, as somebody has stored it. */
+bool lk__dataset_is_hashed(const lk_dataset *ds);
+void lk__dataset_set_hash(lk_dataset *ds, uint64_t hash);
 
 /** Whether it was found to be the same on all ranks that use it.  Thread safe. */
 bool lk__dataset_is_compared(const lk_dataset *ds);

@@ -79,9 +79,15 @@ lk_status lk_dataset_open_config(const lk_config *format, lk_split split, lk_dat
     LK_TRY_TO(done, lk_config_with_defaults(format, arena, &filled));
     LK_TRY_TO(done, path_check(&filled));
     LK_TRY_TO(done, format_of(filled.descriptor)->open(filled.options, split, out));
-    if (*out)
+    if (*out) {
         lk__dataset_set_split(*out, split);
+        LK_TRY_TO(done, lk__dataset_stamp_options(*out, &filled, split));
+    }
 done:
+    if (st != LK_OK) {
+        lk_dataset_free(*out);
+        *out = NULL;
+    }
     lk_arena_free(arena);
     return st;
 }

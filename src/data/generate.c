@@ -92,6 +92,7 @@ lk_status lk__generate(const lk__generator *g, const struct lk__generated *optio
     bool keeps = bytes <= KEEP / own.info.count;
     if (keeps && !g->box) {
         LK_TRY(generator_load(&own, out));
+        lk__dataset_set_generated(*out);
         return LK_OK;
     }
     struct generated *s;
@@ -103,5 +104,7 @@ lk_status lk__generate(const lk__generator *g, const struct lk__generated *optio
                                         generated_free, s, out);
     if (st != LK_OK)
         generated_free(s);
+    else
+        lk__dataset_set_generated(*out);
     return st;
 }

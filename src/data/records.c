@@ -233,6 +233,7 @@ lk_status lk__records_dataset(lk__source *s, const lk__record_names *names, int6
     if (r->wants != LK_FEATURE_INTS)
         info.classes = 0;
     LK_TRY_TO(fail, lk_dataset_new_boxes(&info, NULL, records_box, records_free, r, out));
+    lk__dataset_set_files(*out, &r->source, 1);
     return LK_OK;
 fail:
     records_free(r);

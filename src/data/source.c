@@ -4,6 +4,7 @@
 #include "data/inflate.h"
 
 #include <lockstep/extra/alloc.h>
+#include <lockstep/hash.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@ struct lk__source {
     const unsigned char *bytes;
     void *owned; /* the same, if it is to be freed */
     int64_t size;
+    uint64_t stamp;
     char name[];
 };
 
@@ -58,6 +60,19 @@ lk_status lk__source_file(const char *name, int fd, int64_t n, lk__source **out)
     return LK_OK;
 }
 
+/* The time of the inode is set by the system alone: a file that was changed, and its time put back, has
+ * another. */
+static uint64_t stamp_of(const struct stat *about)
+{
+    const int64_t tells[] = {(int64_t)about->st_ino,         about->st_size,
+                             (int64_t)about->st_mtim.tv_sec, (int64_t)about->st_mtim.tv_nsec,
+                             (int64_t)about->st_ctim.tv_sec, (int64_t)about->st_ctim.tv_nsec};
+    lk_hash h = lk_hash_start();
+    for (size_t i = 0; i < sizeof tells / sizeof tells[0]; i++)
+        lk_hash_add_i64(&h, tells[i]);
+    return lk_hash_value(&h);
+}
+
 static lk_status open_file(lk__source *s)
 {
     s->fd = open(s->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -67,6 +82,7 @@ static lk_status open_file(lk__source *s)
     LK_CHECK(S_ISREG(about.st_mode), LK_EIO, "%s: is %s, not a file", s->name,
              S_ISDIR(about.st_mode) ? "a folder" : "a device or pipe");
     s->size = about.st_size;
+    s->stamp = stamp_of(&about);
     return LK_OK;
 }
 
@@ -82,6 +98,7 @@ lk_status lk__source_open(const char *path, lk__source **out)
         return LK_OK;
     }
     LK_TRY_TO(done, lk__gunzip(s, out));
+    (*out)->stamp = s->stamp;
 done:
     lk__source_free(s);
     return st;
@@ -100,6 +117,11 @@ void lk__source_free(lk__source *s)
 int64_t lk__source_size(const lk__source *s)
 {
     return s->size;
+}
+
+uint64_t lk__source_stamp(const lk__source *s)
+{
+    return s->stamp;
 }
 
 const char *lk__source_name(const lk__source *s)

@@ -33,6 +33,11 @@ void lk__source_free(lk__source *s);
 
 int64_t lk__source_size(const lk__source *s);
 
+/** A hash of what tells one state of a file from another without reading it: inode, size, and when
+ * contents and inode were changed last, as of opening; that of the packed file if it was unpacked.  0: it
+ * is no file. */
+uint64_t lk__source_stamp(const lk__source *s);
+
 /** The path, for messages; borrowed. */
 const char *lk__source_name(const lk__source *s);
 

@@ -6,6 +6,7 @@
 #include "data/empty.h"
 
 #include <lockstep/extra/alloc.h>
+#include <lockstep/hash.h>
 #include <lockstep/rng.h>
 
 struct part {
@@ -39,6 +40,19 @@ static void part_free(void *context)
     lk_free(p);
 }
 
+/* The stamp of a subset is that of the whole, and which samples they are. */
+static void part_stamp(lk_dataset *part, const lk_dataset *whole, int64_t seed, int64_t first,
+                       int64_t n)
+{
+    lk_hash h = lk_hash_start();
+    lk_hash_add_i64(&h, (int64_t)lk__dataset_stamp(whole));
+    lk_hash_add_i64(&h, seed);
+    lk_hash_add_i64(&h, first);
+    lk_hash_add_i64(&h, n);
+    if (lk__dataset_stamp(whole) != 0)
+        lk__dataset_set_stamp(part, lk_hash_value(&h));
+}
+
 lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, int64_t n,
                             lk_dataset **out)
 {
@@ -59,6 +73,7 @@ lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, int64_t
     lk_dataset_box_fn *box = lk__dataset_has_boxes(ds) ? part_box : NULL;
     LK_TRY_TO(fail, lk_dataset_new_boxes(&info, part_row, box, part_free, p, out));
     lk_dataset_retain(ds);
+    part_stamp(*out, ds, seed, first, n);
     return LK_OK;
 fail:
     lk_free(p);

@@ -201,5 +201,6 @@ static void table_release(void *context)
 lk_status lk__table_finish(lk__table *t, lk_dataset **out)
 {
     LK_TRY(lk_dataset_new_boxes(&t->info, NULL, table_box, table_release, t, out));
+    lk__dataset_set_files(*out, t->source, t->n_sources);
     return LK_OK;
 }

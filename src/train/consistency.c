@@ -4,6 +4,7 @@
  * other samples, and nobody would notice.
  */
 #include "train/job.h"
+#include "train/pass.h"
 #include "train/same.h"
 
 /* What decides when ranks talk to each other, besides what is in the identity of the run. */
@@ -33,10 +34,19 @@ static lk_status experiment_hash(const lk_experiment *e, uint64_t *out)
     return LK_OK;
 }
 
+static const char *const name[LK_N_SPLITS] = {"the training set", "the validation set",
+                                              "the test set"};
+
+lk_status lk__job_compare_samples(const lk_job *job)
+{
+    for (int split = 0; split < LK_N_SPLITS; split++)
+        if (split != LK_TRAIN && job->loader[split] && !job->spec.chain)
+            LK_TRY(lk__pass_compare(job->trainer, name[split], job->loader[split]));
+    return LK_OK;
+}
+
 lk_status lk__job_compare(const lk_job *job)
 {
-    static const char *const name[LK_N_SPLITS] = {"the training set", "the validation set",
-                                                  "the test set"};
     uint64_t hash = 0;
     LK_TRY(lk_agree(job->comm, experiment_hash(job->experiment, &hash)));
     LK_TRY(lk__traits_compare(

@@ -176,6 +176,8 @@ lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_eval *out)
     int64_t batches = lk_loader_batches(loader);
     LK_TRY(t->chained ? lk__loader_compare_length(comm, "the set to evaluate", loader)
                       : lk__loader_compare(comm, "the set to evaluate", loader));
+    if (!t->chained)
+        LK_TRY(lk__pass_compare(t, "the set to evaluate", loader));
     lk__counts_clear(t, &t->eval_counts);
     lk_status st = lk__grow(&t->batch_loss, &t->max_batch_loss, batches, sizeof *t->batch_loss);
     if (t->chained) /* whose ranks wait for each other in the passes */

@@ -6,6 +6,7 @@
 #include "base/failure.h"
 #include "base/fpenv.h"
 #include "coll/agree.h"
+#include "data/cache.h"
 #include "kernel/parallel.h"
 #include "nn/model.h"
 #include "parallel/chain.h"
@@ -187,6 +188,7 @@ static lk_status job_make(lk_job *job)
     LK_TRY(lk_agree(job->comm, parts_make(job)));
     LK_TRY(lk__job_compare(job));
     LK_TRY(lk__job_enter_phase(job, 0, 0));
+    LK_TRY(lk__job_compare_samples(job));
     return LK_OK;
 }
 
@@ -282,6 +284,7 @@ static lk_status chain_hash(const lk_chain *chain, lk_hash *h)
 lk_status lk_job_identity(lk_job *job, uint64_t *out)
 {
     uint64_t data;
+    lk__cache_know(job->loader[LK_TRAIN]);
     LK_TRY(lk_dataset_hash(job->set[LK_TRAIN], &data));
     if (job->spec.chain) {
         lk_hash h = lk_hash_start();

@@ -25,7 +25,11 @@ struct lk_job {
  * failure the job has no trainer, and can only be freed. */
 lk_status lk__job_enter_phase(lk_job *job, int64_t phase, int64_t first) LK_NODISCARD;
 
-/** Fail on all ranks unless they have the same experiment and the same sets.  Collective over job->comm. */
+/** Fail on all ranks unless they have the same experiment, and sets of the same sizes.  Collective over
+ * job->comm. */
 lk_status lk__job_compare(const lk_job *job) LK_NODISCARD;
+
+/** The same for the samples of the sets that the trainer has not compared. */
+lk_status lk__job_compare_samples(const lk_job *job) LK_NODISCARD;
 
 #endif /* LK_TRAIN_JOB_H */

@@ -6,6 +6,9 @@
  */
 #include "train/pass.h"
 
+#include "data/loader.h"
+#include "train/same.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -91,6 +94,18 @@ lk_status lk__pass_set_boxes(const lk_trainer *t, lk_loader *loader, bool on)
         LK_TRY(lk_loader_set_box(loader, y, &box));
     }
     LK_TRY(cache_set(t, loader, on));
+    return LK_OK;
+}
+
+lk_status lk__pass_compare(const lk_trainer *t, const char *what, lk_loader *loader)
+{
+    lk_comm *comm = lk__trainer_comm(t);
+    bool names = loader->cache.path && loader != t->spec.train; /* which has them already */
+    LK_TRY(lk_agree(comm, names ? lk__pass_set_boxes(t, loader, true) : LK_OK));
+    lk_status st = lk__loader_compare_samples(comm, what, loader);
+    if (names && st == LK_OK)
+        st = lk__pass_set_boxes(t, loader, false);
+    LK_TRY(st);
     return LK_OK;
 }
 

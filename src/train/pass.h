@@ -11,6 +11,9 @@ lk_status lk__pass_enter(const lk_trainer *t, lk_tape *tape, const lk_pass_parts
 /** Let a loader give the boxes of x and y that passes take, or whole samples again. */
 lk_status lk__pass_set_boxes(const lk_trainer *t, lk_loader *loader, bool on) LK_NODISCARD;
 
+/** lk__loader_compare_samples() among the ranks of a trainer, each with the cache of its tile.  Collective. */
+lk_status lk__pass_compare(const lk_trainer *t, const char *what, lk_loader *loader) LK_NODISCARD;
+
 /** Losses of a pass: one, or one for each tile that this rank has. */
 int64_t lk__pass_losses(const lk_trainer *t);
 

@@ -225,17 +225,43 @@ lk_status lk__loader_compare_length(lk_comm *comm, const char *what, const lk_lo
 lk_status lk__loader_compare(lk_comm *comm, const char *what, const lk_loader *loader)
 {
     facts mine;
-    int rank;
     if (is_alone(comm))
         return LK_OK;
     facts_of(loader, &mine);
     LK_TRY(facts_compare(comm, what, &mine));
-    if (mine.count <= 0)
+    return LK_OK;
+}
+
+/* Whether all ranks know the hash of their set, from their caches, and it is the same. */
+static lk_status hashes_compare(lk_comm *comm, lk_loader *loader, bool *same)
+{
+    uint64_t mine = 0, first;
+    int rank;
+    *same = false;
+    lk__cache_know(loader);
+    LK_TRY(first_other(comm, !lk__dataset_is_hashed(loader->ds), &rank));
+    if (rank < lk_comm_size(comm))
+        return LK_OK;
+    LK_TRY(lk_agree(comm, lk_dataset_hash(loader->ds, &mine)));
+    first = mine;
+    LK_TRY(lk_bcast(comm, &first, 1, LK_I64, 0, "the hash of a set"));
+    LK_TRY(first_other(comm, first != mine, &rank));
+    *same = rank == lk_comm_size(comm);
+    return LK_OK;
+}
+
+lk_status lk__loader_compare_samples(lk_comm *comm, const char *what, lk_loader *loader)
+{
+    int rank;
+    bool same;
+    if (is_alone(comm) || loader->info->n_fields == 0 || loader->info->count == 0)
         return LK_OK;
     LK_TRY(first_other(comm, !lk__dataset_is_compared(loader->ds), &rank));
     if (rank == lk_comm_size(comm))
         return LK_OK;
-    LK_TRY(samples_compare(comm, what, loader->ds));
+    LK_TRY(hashes_compare(comm, loader, &same));
+    if (!same)
+        LK_TRY(samples_compare(comm, what, loader->ds));
     lk__dataset_set_compared(loader->ds);
     return LK_OK;
 }

@@ -17,12 +17,17 @@ typedef struct lk__trait {
  * Collective; NULL: this rank is alone. */
 lk_status lk__traits_compare(lk_comm *comm, const lk__trait *trait, int n) LK_NODISCARD;
 
-/**
- * The same for the batches and the samples of a loader, "the training set": all samples of a set of up to
- * LK__COMPARED_BYTES, of a larger one as many, spread evenly.  NULL: the rank has no such set.  What all
- * ranks have compared before is not read again.  Collective.
- */
+/** The same for what the set and the batches of a loader are, "the training set".  NULL: the rank has no
+ * such set.  Collective. */
 lk_status lk__loader_compare(lk_comm *comm, const char *what, const lk_loader *loader) LK_NODISCARD;
+
+/**
+ * The same for the samples of the set: all of a set of up to LK__COMPARED_BYTES, of a larger one as many,
+ * spread evenly.  What all ranks have compared before is not read again, and nothing is where all know the
+ * hash of the set from their caches.  Collective.
+ */
+lk_status lk__loader_compare_samples(lk_comm *comm, const char *what,
+                                     lk_loader *loader) LK_NODISCARD;
 
 /** The same for the number of samples and of those in a batch alone: the ranks of a chain list have data of
  * their own, or none. */

@@ -1,83 +1,11 @@
 /* The cache of a loader: the same batches, made once, and never used when it does not fit. */
 #include "base/storage.h"
-#include "data_files.h"
+#include "cached_sets.h"
 #include "faults.h"
 #include "tensors.h"
 
 #include <dirent.h>
 #include <pthread.h>
-#include <stdatomic.h>
-
-/* Samples out of nothing: "x" is u8 [6][8][3], "y" i64 [6][8], classes of the pixels, "z" f64. */
-enum { COUNT = 9, CLASSES = 4 };
-
-static _Atomic int reads; /* of rows and boxes */
-static int64_t salt;      /* decides the values */
-
-static const lk_dataset_info made_info = {
-    .name = "made",
-    .count = COUNT,
-    .classes = CLASSES,
-    .n_fields = 3,
-    .field = {{.name = "x", .dtype = LK_U8, .shape = {3, {6, 8, 3}}},
-              {.name = "y", .dtype = LK_I64, .shape = {2, {6, 8}}},
-              {.name = "z", .dtype = LK_F64}},
-};
-
-static lk_status made_box(void *context, int64_t index, int field, const lk_box *box, void *out)
-{
-    (void)context;
-    reads++;
-    lk_box_walk walk = lk_box_start(box, made_info.field[field].shape.dim);
-    while (lk_box_next(&walk))
-        for (int64_t i = 0; i < walk.n; i++) {
-            int64_t v = (index * 7919 + field * INT64_C(131) + (walk.place + i) * 37 + salt) *
-                            2654435 >>
-                        7;
-            if (field == 0)
-                ((unsigned char *)out)[walk.at + i] = (unsigned char)v;
-            else if (field == 1)
-                ((int64_t *)out)[walk.at + i] = (v & 255) % CLASSES;
-            else
-                ((double *)out)[walk.at + i] = (double)(v & 255) / 3;
-        }
-    return LK_OK;
-}
-
-static lk_status made_row(void *context, int64_t index, void *const *row)
-{
-    for (int f = 0; f < 3; f++) {
-        lk_box whole = lk_box_whole(made_info.field[f].shape.ndim, made_info.field[f].shape.dim);
-        if (row[f])
-            LK_TRY(made_box(context, index, f, &whole, row[f]));
-    }
-    return LK_OK;
-}
-
-static lk_dataset *set_of(bool boxes)
-{
-    lk_dataset *ds;
-    if (boxes)
-        ASSERT_OK(lk_dataset_new_boxes(&made_info, NULL, made_box, NULL, NULL, &ds));
-    else
-        ASSERT_OK(lk_dataset_new(&made_info, made_row, NULL, NULL, &ds));
-    return ds;
-}
-
-static lk_loader *loader_of(lk_dataset *ds, const char *options)
-{
-    lk_loader *l;
-    ASSERT_OK(lk_loader_new(ds, options, 5, &l));
-    return l;
-}
-
-static const lk_box tile[] = {{3, {1, 5, 0}, {2, 3, 3}}, {2, {1, 5}, {2, 3}}};
-
-static void set_tile(lk_loader *l)
-{
-    ASSERT_OK(lk_loader_set_box(l, 0, &tile[0]));
-    ASSERT_OK(lk_loader_set_box(l, 1, &tile[1]));
-}
 
 static void expect_same(lk_loader *a, lk_loader *b)
 {
@@ -147,27 +75,12 @@ static void a_cache_is_read_instead_of_the_set(void)
     /* The tile and its reach: rows 0-3; columns 5-7, mirrored 0-2, so all of them; z. */
     struct stat about;
     ASSERT_EQ(stat(test_path("instead"), &about), 0);
-    ASSERT_EQ(about.st_size, 8 * (7 + 8 * 18) + COUNT * (4 * 8 * 3 + 4 * 8 * 8 + 8) + 8);
+    ASSERT_EQ(about.st_size, 8 * (7 + 8 * 18) + COUNT * (4 * 8 * 3 + 4 * 8 * 8 + 8) + 8 + 16);
     ASSERT_OK(lk_loader_set_cache(l, "", "0", "1")); /* no more */
     ASSERT_OK(lk_loader_read_batch(l, 0, 0, 0, 4, &b));
     ASSERT_TRUE(reads > before);
     lk_loader_free(l);
     lk_dataset_free(ds);
-}
-
-static lk_status read_one(lk_dataset *ds, const char *options, const char *path, bool cut)
-{
-    lk_loader *l;
-    lk_batch b;
-    LK_TRY(lk_loader_new(ds, options, 5, &l));
-    lk_status st = LK_OK;
-    if (cut)
-        LK_TRY_TO(done, lk_loader_set_box(l, 0, &tile[0]));
-    LK_TRY_TO(done, lk_loader_set_cache(l, path, "0", "1"));
-    LK_TRY_TO(done, lk_loader_read_batch(l, 0, 0, 0, 4, &b));
-done:
-    lk_loader_free(l);
-    return st;
 }
 
 static void what_does_not_fit_is_refused(void)
@@ -223,7 +136,8 @@ static void damage_is_refused(void)
     for (size_t at = 0; at < n; at += at < 80 || at + 20 > n ? 1 : 61) {
         memcpy(bad, good, n);
         bad[at] ^= (unsigned char)(1 << at % 8);
-        ASSERT_FAILS(read_one(ds, options, test_write("bad", bad, n), true), LK_EIO, "/bad: ");
+        if (at < n - 16) /* the record is not looked at: nobody knows what this set is made from */
+            ASSERT_FAILS(read_one(ds, options, test_write("bad", bad, n), true), LK_EIO, "/bad: ");
         ASSERT_FAILS(read_one(ds, options, test_write("bad", good, at), true), LK_EIO, "delete it");
     }
     memcpy(bad, good, n);
@@ -268,7 +182,12 @@ static void tiles_do_not_share_a_file(void)
                  "one has no {rank} in it, and would be the file of all 2x2 tiles");
     ASSERT_FAILS(lk_loader_set_cache(l, NULL, NULL, "1"), LK_EINVAL, "a cache for no rank");
     ASSERT_OK(lk_loader_set_cache(l, test_path("nowhere/{rank}"), "1", "2x2"));
-    ASSERT_FAILS(lk_loader_read_batch(l, 0, 0, 0, 4, &b), LK_EIO, "nowhere/1");
+    char message[700];
+    snprintf(message, sizeof message,
+             "cache: there is no folder %s for the file %s/1: make it (mkdir -p %s), or give cache "
+             "another path",
+             test_path("nowhere"), test_path("nowhere"), test_path("nowhere"));
+    ASSERT_FAILS(lk_loader_read_batch(l, 0, 0, 0, 4, &b), LK_EIO, message);
     lk_loader_free(l);
     lk_dataset_free(ds);
 }
