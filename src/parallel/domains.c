@@ -173,6 +173,22 @@ static lk_status list_plan(walk *w, int64_t list, lk_domain begin, lk_domain end
     return LK_OK;
 }
 
+/* Whether something would run by tiles, if ranks shared space: a layer that has to, or the first one, as x is
+ * read by tiles where that can take them. */
+static bool tiles_fit(const walk *w)
+{
+    walk shared = *w;
+    shared.space = true;
+    const lk__list *layers = &w->net->list[0];
+    for (int64_t i = 0; i < w->net->n_instances; i++) {
+        bool may[LK__N_DOMAINS];
+        layer_may(&shared, &w->net->instance[i], may);
+        if (may[LK_BY_TILE] && (!may[LK_BY_SAMPLE] || layers->instance[0] == i))
+            return true;
+    }
+    return false;
+}
+
 /* ---- all of it ---- */
 
 /* "2x2". */
@@ -274,6 +290,7 @@ static lk_status ends_plan(walk *w, int64_t *x, int64_t *y)
     p->in = tiles ? LK_BY_TILE : LK_BY_SAMPLE;
     p->loss_tiled = can_cut(w, net->out) &&
                     smallest_tile(p->tiling, net->out) >= p->spec.pieces.least_tile;
+    p->tiles_fit = p->loss_tiled || tiles_fit(w);
     p->out = w->space && p->loss_tiled ? LK_BY_TILE : LK_BY_SAMPLE;
     LK_TRY(list_plan(w, 0, p->in, p->out));
     if (p->in == LK_BY_TILE)

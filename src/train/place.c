@@ -7,6 +7,9 @@
 #include "train/same.h"
 #include "train/trainer.h"
 
+#include <lockstep/extra/plan.h>
+#include <lockstep/log.h>
+
 #include <stdio.h>
 
 /* Ranks along space. */
@@ -108,6 +111,23 @@ static lk_status model_hold(lk_trainer *t)
     else
         LK_TRY(lk__model_check_whole(model));
     return LK_OK;
+}
+
+void lk__tiles_note(const lk_trainer *t)
+{
+    const lk_plan *p = t->plan;
+    if (!p->tiling || p->tiles_fit || p->spec.fast || lk__trainer_rank(t) > 0)
+        return;
+    char tiles[80];
+    for (int d = 0, at = 0; d < p->tiling->ndim; d++)
+        at += snprintf(tiles + at, sizeof tiles - (size_t)at, "%s%lld", d ? "x" : "",
+                       (long long)p->tiling->tiles[d]);
+    lk_log_write(
+        LK_LOG_WARN,
+        "pieces.tiles %s fit nothing in this model: no layer runs by tiles, as values have "
+        "fewer axes, or tiles fewer positions than pieces.least_tile %lld; leave them out%s",
+        tiles, (long long)p->spec.pieces.least_tile,
+        p->tiling->size > 1 ? ", and parallel.spatial" : "");
 }
 
 /* ---- numbers over all parameters ---- */

@@ -116,11 +116,14 @@ void lk__state_hash_free(lk_trainer *t);
 /** Whether the node has one copy of t->held->tensor[i]. */
 bool lk__held_is_shared(const lk_trainer *t, int64_t i);
 
-/** Make t->mesh, and let the model hold what this rank needs.  Errors: LK_ESTATE if it holds something else.
- * Collective over t->spec.comm. */
 /** Fail for what is not cut into tiles, if the options want that. */
 lk_status lk__tiles_check(const lk_trainer *t) LK_NODISCARD;
 
+/** Let rank 0 say so if the tiles of pieces fit nothing in the model; the plan is made. */
+void lk__tiles_note(const lk_trainer *t);
+
+/** Make t->mesh, and let the model hold what this rank needs.  Errors: LK_ESTATE if it holds something else.
+ * Collective over t->spec.comm. */
 lk_status lk__trainer_place(lk_trainer *t) LK_NODISCARD;
 
 /** Fill in t->positions, whose axes stay NULL if no parameter has positions that tiles cut.  Not collective. */

@@ -137,3 +137,31 @@ cached || fail 'the cache is not read'
 printf x | dd of="$work/cache-1-of-2x1" bs=1 seek=600 conv=notrunc 2>/dev/null
 cached && fail 'a damaged cache is read'
 err 'cache-1-of-2x1'
+
+# tiles that fit nothing are told, in one line, by all who use them
+told='warning: .*pieces.tiles 2x2 fit nothing in this model: no layer runs by tiles, .* pieces.least_tile 64; leave them out'
+cat >"$work/flat.yaml" <<'END'
+data: {type: shapes, count: 24, test_count: 8, shape: [12, 10, 1], batch: 8, shards: 4}
+model: [flatten, {type: linear, units: 2}]
+pieces: {tiles: 2x2}
+loss: softmax_cross_entropy
+optimizer: sgd
+train: {epochs: 1}
+END
+told_once()
+{
+    verb=$1
+    shift
+    status 0 "$lockstep" "$verb" "$work/flat.yaml" "$@"
+    [ "$(grep -c "$told" "$work/err")" -eq 1 ] || fail "$verb $*: not told once"
+}
+told_once plan
+told_once train --quiet
+told_once train --quiet parallel.spatial=1x2
+told_once verify --steps 1 --layouts 1,data2,2x1
+status 0 "$lockstep" plan "$work/flat.yaml" 'model=[relu, flatten, {type: linear, units: 2}]'
+no_err
+status 0 "$lockstep" plan "$work/tiles.yaml"
+no_err
+status 0 "$lockstep" plan "$work/tiles.yaml" pieces.least_tile=64
+err 'pieces.tiles 2x2 fit nothing'

@@ -110,6 +110,7 @@ typedef struct lk_plan {
     int64_t n_tiles;
     lk_domain in, out; /* whether x comes by tiles, and what the last layer gives */
     lk_held x;         /* by tile: what of x */
+    bool tiles_fit;    /* there is something that runs by tiles, or would where ranks share space */
     bool loss_tiled;   /* the loss is that of tiles, by model and pieces alone: */
     lk_tile *loss;     /* of the last layer's output */
     int64_t n_transfers;
