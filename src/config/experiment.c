@@ -175,49 +175,6 @@ static lk_status check_words(const lk__yaml_node *parallel)
     return LK_OK;
 }
 
-/* The line of a file that allows what it has and what the layout wants. */
-static const char *pieces_line(const int64_t tile[3], int64_t blocks, char *buf, size_t size)
-{
-    char tiles[64] = "", wide[32] = "";
-    if (tile[2] > 1)
-        snprintf(tiles, sizeof tiles, "tiles: %lldx%lldx%lld", (long long)tile[0],
-                 (long long)tile[1], (long long)tile[2]);
-    else if (tile[1] > 1)
-        snprintf(tiles, sizeof tiles, "tiles: %lldx%lld", (long long)tile[0], (long long)tile[1]);
-    else if (tile[0] > 1)
-        snprintf(tiles, sizeof tiles, "tiles: %lld", (long long)tile[0]);
-    if (blocks > 1)
-        snprintf(wide, sizeof wide, "%sblocks: %lld", *tiles ? ", " : "", (long long)blocks);
-    snprintf(buf, size, "pieces: {%s%s}", tiles, wide);
-    return buf;
-}
-
-/* The pieces are at least as fine as the layout; otherwise say which would be. */
-static lk_status check_layout(const lk_experiment *e, const lk__yaml_node *node,
-                              const lk__yaml_pos *at)
-{
-    const lk_parallel_options *p = &e->parallel;
-    const lk_pieces *cut = &e->pieces.cut;
-    int64_t tile[3], blocks = p->features > cut->blocks ? p->features : cut->blocks;
-    bool enough = true;
-    char line[128];
-    for (int i = 0; i < 3; i++) {
-        int64_t parts = i < p->spatial.n ? p->spatial.item[i] : 1;
-        enough = enough && parts <= cut->tile[i];
-        tile[i] = parts > cut->tile[i] ? parts : cut->tile[i];
-    }
-    pieces_line(tile, blocks, line, sizeof line);
-    LK_CHECK_AT(enough, place_in(node, "spatial", at),
-                "spatial of parallel: %s is more than the tiles of pieces, %s; the line `%s` "
-                "allows it, as another run with other bits",
-                p->spatial_text, e->pieces.tiles_text, line);
-    LK_CHECK_AT(p->features <= cut->blocks, place_in(node, "features", at),
-                "features of parallel: %lld is more than the blocks of pieces, %lld; the line `%s` "
-                "allows it, as another run with other bits",
-                (long long)p->features, (long long)cut->blocks, line);
-    return LK_OK;
-}
-
 static lk_status bind_parallel(lk_experiment *e, const lk__yaml_node *node, const lk__yaml_pos *at)
 {
     lk_parallel_options *p = &e->parallel;
@@ -236,7 +193,8 @@ static lk_status bind_parallel(lk_experiment *e, const lk__yaml_node *node, cons
                 place_in(node, "spatial", at),
                 "spatial of parallel: \"%s\" is no grid, such as \"2x2\", of up to three axes",
                 p->spatial_text);
-    return check_layout(e, node, at);
+    LK_TRY(lk__layout_check(e, place_in(node, "spatial", at), place_in(node, "features", at)));
+    return LK_OK;
 }
 
 static lk_status bind_all(lk_experiment *e, const lk__yaml_node *root)

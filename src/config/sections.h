@@ -24,4 +24,8 @@ bool lk__period_read(const char *text, lk_period *out);
 /** Read "2x2", up to three numbers.  Returns false for anything else. */
 bool lk__grid_read(const char *text, lk_option_ints *out);
 
+/** The pieces are at least as fine as the layout; otherwise say, at the place of either, which would be. */
+lk_status lk__layout_check(const lk_experiment *e, const lk__yaml_pos *spatial,
+                           const lk__yaml_pos *features) LK_NODISCARD;
+
 #endif /* LK_CONFIG_SECTIONS_H */

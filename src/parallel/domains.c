@@ -222,11 +222,13 @@ static lk_status grid_check(const lk_grid *grid, const int64_t *tiles)
 /* A sample has the axes that are cut. */
 static lk_status axes_check(const lk_grid *grid, const int64_t *tiles, lk_shape in)
 {
-    int64_t ranks[LK_TILE_AXES] = {0};
+    int64_t ranks[LK_TILE_AXES] = {0}, want[LK_TILE_AXES] = {0};
     char is[72], fit[72], line[72], pieces[72];
     int axes = in.ndim - 1;
-    for (int d = 0; d < grid->ndim; d++)
+    for (int d = 0; d < grid->ndim; d++) {
         ranks[d] = grid->dim[d];
+        want[d] = tiles[d] > ranks[d] ? tiles[d] : ranks[d];
+    }
     LK_CHECK(axes > 0, LK_EINVAL,
              "parallel.spatial is %s, but a sample %s has nothing before its channels to be cut: "
              "leave it out (parallel.data shares the samples out), or give data.shape axes",
@@ -235,7 +237,7 @@ static lk_status axes_check(const lk_grid *grid, const int64_t *tiles, lk_shape 
              "parallel.spatial %s and pieces.tiles %s cut %d axes, but a sample %s has %d before "
              "its channels: take `parallel: {spatial: %s}` and `pieces: {tiles: %s}`",
              grid_text(grid->ndim, ranks, is), grid_text(grid->ndim, tiles, pieces), grid->ndim,
-             lk_shape_text(in).s, axes, grid_text(axes, ranks, fit), grid_text(axes, tiles, line));
+             lk_shape_text(in).s, axes, grid_text(axes, ranks, fit), grid_text(axes, want, line));
     return LK_OK;
 }
 
@@ -253,9 +255,9 @@ static lk_status tiling_make(lk_plan *p, const lk_mesh *mesh, const lk__net *net
         if (cut->tile[d] > 1 || grid.dim[d] > 1)
             grid.ndim = d + 1;
     }
-    LK_TRY(grid_check(&grid, cut->tile));
     if (mesh->n[LK_AXIS_SPACE] > 1)
         LK_TRY(axes_check(&grid, cut->tile, net->spec.in.shape));
+    LK_TRY(grid_check(&grid, cut->tile));
     LK_TRY(lk__tiling_new(mesh->along[LK_AXIS_SPACE], mesh->space_along, &grid, cut->tile,
                           lk__net_tile_step(net), &p->tiling));
     return LK_OK;

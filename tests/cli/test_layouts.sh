@@ -165,3 +165,28 @@ status 0 "$lockstep" plan "$work/tiles.yaml"
 no_err
 status 0 "$lockstep" plan "$work/tiles.yaml" pieces.least_tile=64
 err 'pieces.tiles 2x2 fit nothing'
+
+# the lines that a refusal advises work: on images whose axes the file tells, or the data alone
+{
+    printf '\000\000\010\003\000\000\000\010\000\000\000\014\000\000\000\014'
+    awk 'BEGIN { for (i = 0; i < 8 * 144; i++) printf "%c", 65 + i % 26 }'
+} >"$work/images"
+{
+    printf '\000\000\010\001\000\000\000\010'
+    printf '\000\001\000\001\000\001\000\001'
+} >"$work/labels"
+advised=0
+for data in "data.count=24" "data={type: idx, images: $work/images, labels: $work/labels, batch: 8, shards: 4}"; do
+    for grid in 2x2x2 2x1x2 1x1x2 1x3 3 2x2; do
+        for tiles in 1 2x2 2x2x2; do
+            set -- "$work/tiles.yaml" "$data" "parallel.spatial=$grid" "pieces={tiles: $tiles, least_tile: 1}"
+            "$lockstep" plan "$@" >"$work/out" 2>"$work/err" && continue
+            spatial=$(sed -n 's/.*`parallel: {spatial: \([0-9x]*\)}`.*/\1/p' "$work/err")
+            pieces=$(sed -n 's/.*`pieces: {tiles: \([0-9x]*\)}`.*/\1/p' "$work/err")
+            [ -n "$pieces" ] || fail "$grid of $tiles: no line is advised"
+            status 0 "$lockstep" plan "$work/tiles.yaml" "$data" "parallel.spatial=${spatial:-$grid}" "pieces={tiles: $pieces, least_tile: 1}"
+            advised=$((advised + 1))
+        done
+    done
+done
+[ "$advised" -eq 34 ] || fail "$advised grids were refused"

@@ -108,9 +108,9 @@ static void nonsense_is_refused_with_its_place(void)
         {"pieces.blocks=0", "blocks of pieces: \"0\" is out of range"},
         {"pieces={}", "spatial of parallel: 2x3 is more than the tiles of pieces, 1; the line "
                       "`pieces: {tiles: 2x3}` allows it"},
-        {"parallel={spatial: 2x2x2, features: 4}",
-         "spatial of parallel: 2x2x2 is more than the tiles of pieces, 2x4; the line "
-         "`pieces: {tiles: 2x4x2, blocks: 4}` allows it"},
+        {"parallel={spatial: 4x2, features: 4}",
+         "spatial of parallel: 4x2 is more than the tiles of pieces, 2x4; the line "
+         "`pieces: {tiles: 4x4, blocks: 4}` allows it"},
         {"parallel={features: 4}", "features of parallel: 4 is more than the blocks of pieces, 1; "
                                    "the line `pieces: {tiles: 2x4, blocks: 4}` allows it"},
         {"parallel.data=-1", "data of parallel: \"-1\" is out of range"},
