@@ -38,7 +38,7 @@ static lk_status tile_make(halo_stack *s, const int64_t *size, lk_comm *comm, co
     if (comm)
         LK_TRY(lk_grid_make(comm, 2, (int[]){lk_comm_size(comm), 1}, NULL, &grid));
     LK_TRY(lk_tiling_new(comm, &grid, tiles, 1, &s->tiling));
-    lk_tiling_hold(s->tiling, &spec, 1);
+    LK_TRY(lk_tiling_hold(s->tiling, &spec, 1));
     LK_TRY(lk_tile_new(s->tiling, &spec, &s->tile));
     return LK_OK;
 }

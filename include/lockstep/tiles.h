@@ -72,8 +72,8 @@ typedef struct lk_tiling {
  * `comm` has the ranks of the grid in its order and must live longer; NULL: nothing can be sent, as for one
  * rank, or to look at what `grid` would do.  `step` 0 is 1.  The caller owns `*out`.
  *
- * Collective over `comm`.  Errors: LK_EINVAL when an axis has fewer tiles than ranks, naming both, or
- * for another number of ranks than the communicator has; LK_ENOMEM; those of communication.
+ * Collective over `comm`: what one rank was given wrong all hear of.  Errors: LK_EINVAL when an axis has
+ * fewer tiles than ranks, naming both, or for another number of ranks than the communicator has; LK_ENOMEM; those of communication.
  */
 LK_API lk_status lk_tiling_new(lk_comm *comm, const lk_grid *grid, const int64_t *tiles,
                                int64_t step, lk_tiling **out) LK_NODISCARD;
@@ -128,8 +128,12 @@ typedef struct lk_tile_spec {
 /**
  * Fill in the boxes of layers that pass values to each other: those of equal sizes get equal boxes, which
  * hold what any of the layers reads or writes there.  Boxes that are given are widened.
+ *
+ * Not collective.  Errors: LK_EINVAL for a layer that lk_tile_new() would refuse, by its number; nothing is
+ * filled in then.
  */
-LK_API void lk_tiling_hold(const lk_tiling *tiling, lk_tile_spec *layers, int64_t n);
+LK_API lk_status lk_tiling_hold(const lk_tiling *tiling, lk_tile_spec *layers,
+                                int64_t n) LK_NODISCARD;
 
 /* ---- fetching margins ---- */
 

@@ -64,7 +64,7 @@ static lk_status axis_check(const lk_tile_spec *s, int d)
     return LK_OK;
 }
 
-static lk_status spec_check(const lk_tiling *t, const lk_tile_spec *s)
+lk_status lk__tile_spec_check(const lk_tiling *t, const lk_tile_spec *s)
 {
     LK_CHECK(s->kind >= LK_TILE_POINTWISE && s->kind <= LK_TILE_SAMPLE, LK_EINVAL,
              "a layer of the kind %d", (int)s->kind);
@@ -194,7 +194,7 @@ lk_status lk_tile_new(const lk_tiling *tiling, const lk_tile_spec *spec, lk_tile
     lk_tile *tile = NULL;
     LK_CHECK(tiling && spec && out, LK_EINVAL, "tiling, spec or out is NULL");
     *out = NULL;
-    LK_TRY(spec_check(tiling, spec));
+    LK_TRY(lk__tile_spec_check(tiling, spec));
     LK_TRY(lk_alloc_zero(&tile, 1, sizeof *tile));
     tile->tiling = tiling;
     tile->kind = spec->kind;

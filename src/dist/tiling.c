@@ -1,6 +1,7 @@
 /* lk_tiling: which tiles each rank has, and the boxes of values that follow.  A trainer makes one from its
  * mesh, a host from its own grid, on each rank; the ops on tiles read it, on the communicator's thread.
  */
+#include "base/failure.h"
 #include "dist/common/tiles.h"
 
 #include <lockstep/extra/alloc.h>
@@ -80,28 +81,36 @@ lk_status lk__tiling_new(lk_comm *comm, lk_comm *const *along, const lk_grid *gr
     return LK_OK;
 }
 
-lk_status lk_tiling_new(lk_comm *comm, const lk_grid *grid, const int64_t *tiles, int64_t step,
-                        lk_tiling **out)
+static lk_status given_check(const lk_grid *grid, const int64_t *tiles, lk_tiling **out)
 {
-    lk_tiling *t = NULL;
     LK_CHECK(grid && tiles && out, LK_EINVAL, "%s is NULL",
              !grid    ? "grid"
              : !tiles ? "tiles"
                       : "out");
-    *out = NULL;
-    lk_status st = tiling_check(comm, grid, tiles, step);
+    return LK_OK;
+}
+
+lk_status lk_tiling_new(lk_comm *comm, const lk_grid *grid, const int64_t *tiles, int64_t step,
+                        lk_tiling **out)
+{
+    lk_tiling *t = NULL;
+    lk_status st = given_check(grid, tiles, out);
+    if (out)
+        *out = NULL;
+    if (st == LK_OK)
+        st = tiling_check(comm, grid, tiles, step);
     if (st == LK_OK)
         st = lk_alloc_zero(&t, 1, sizeof *t);
     st = lk_agree(comm, st);
-    if (st == LK_OK && t) {
+    if (st == LK_OK && t) { /* and all that was given, on every rank */
         tiling_fill(t, grid, tiles, step);
         t->comm = t->size > 1 ? comm : NULL;
         if (t->comm)
             st = tiling_open(t);
     }
-    if (st != LK_OK) {
+    if (st != LK_OK || !out) {
         lk_tiling_free(t);
-        LK_TRY(st);
+        return st;
     }
     *out = t;
     return LK_OK;
@@ -271,8 +280,32 @@ static bool is_like(const lk_tiling *t, const lk_tile_spec *a, bool a_out, const
            memcmp(n, m, (size_t)a->window.ndim * sizeof *n) == 0 && bounds_are_like(t, p, q);
 }
 
-void lk_tiling_hold(const lk_tiling *t, lk_tile_spec *layers, int64_t n)
+/* The box of a value that a layer gives is one of that value. */
+static lk_status given_box_check(const char *what, const lk_box *box, int ndim, const int64_t *n)
 {
+    LK_CHECK(box->ndim == 0 || (box->ndim == ndim && lk_box_is_within(box, n)), LK_EINVAL,
+             "the box of %s, of %d axes, reaches out of a value of %d", what, box->ndim, ndim);
+    return LK_OK;
+}
+
+static lk_status layer_check(const lk_tiling *t, const lk_tile_spec *s)
+{
+    LK_TRY(lk__tile_spec_check(t, s));
+    LK_TRY(given_box_check("x", &s->x_box, s->window.ndim, s->in));
+    LK_TRY(given_box_check("y", &s->y_box, s->window.ndim, s->out));
+    return LK_OK;
+}
+
+lk_status lk_tiling_hold(const lk_tiling *t, lk_tile_spec *layers, int64_t n)
+{
+    LK_CHECK(t && n >= 0 && (layers || n == 0), LK_EINVAL, "%lld layers%s%s", (long long)n,
+             t ? "" : " of no tiling", layers || n == 0 ? "" : ", which are NULL");
+    for (int64_t i = 0; i < n; i++) {
+        lk_status st = layer_check(t, &layers[i]);
+        if (st != LK_OK)
+            lk__error_prefix("layer %lld: ", (long long)i);
+        LK_TRY(st);
+    }
     for (int64_t i = 0; i < n; i++) {
         lk__tile_reach r = lk__tile_reach_of(t, t->rank, &layers[i]);
         box_widen(&layers[i].x_box, &r.x_tile);
@@ -288,4 +321,5 @@ void lk_tiling_hold(const lk_tiling *t, lk_tile_spec *layers, int64_t n)
                 lk_box *b = k % 2 ? &layers[k / 2].y_box : &layers[k / 2].x_box;
                 *a = *b = lk__box_hull(a, b);
             }
+    return LK_OK;
 }

@@ -266,7 +266,7 @@ static lk_status tiling_make(lk_plan *p, const lk_mesh *mesh, const lk__net *net
 static lk_status tiles_make(walk *w)
 {
     lk_plan *p = w->plan;
-    lk_tiling_hold(p->tiling, w->spec, w->n_specs);
+    LK_TRY(lk_tiling_hold(p->tiling, w->spec, w->n_specs));
     LK_TRY(lk_alloc_zero(&p->tile, w->n_specs, sizeof(lk_tile *)));
     for (; p->n_tiles < w->n_specs; p->n_tiles++)
         LK_TRY(lk_tile_new(p->tiling, &w->spec[p->n_tiles], &p->tile[p->n_tiles]));

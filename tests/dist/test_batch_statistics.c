@@ -182,6 +182,72 @@ static void parameters_that_are_used_again_are_refused(lk_comm *comm)
     lk_experiment_free(e);
 }
 
+/* The gradients of gamma and beta of two channels, those of all ranks added, as an optimizer gets them.  The
+ * first gamma's is below zero and too small for a number. */
+static void joined_gradients(lk_comm *comm, float out[4])
+{
+    enum { SHARDS = 8, EACH = 2 };
+    int64_t first[SHARDS + 2];
+    int rank = lk_comm_rank(comm);
+    lk_subtree_partition(SHARDS, lk_comm_size(comm), first);
+    int64_t n = EACH * (first[rank + 1] - first[rank]);
+    lk_dist_batch batch = {
+        .comm = comm, .samples = EACH * SHARDS, .shards = SHARDS, .first = first};
+    lk_tape *tape = NULL;
+    lk_tensor *data = NULL, *weight = NULL, *one = NULL, *grad[2] = {NULL};
+    lk_var x, w, gamma, beta, y[3], loss;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tape_set_shard_size(tape, EACH));
+    ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(n, 2), &data));
+    ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(n, 2), &weight));
+    for (int64_t i = 0; i < n; i++)
+        for (int c = 0; c < 2; c++) {
+            int64_t sample = EACH * first[rank] + i;
+            double size = sample < EACH * (SHARDS - 1) ? 1024 : 1, least = ldexp(1, -149);
+            ASSERT_OK(lk_tensor_set_f64(data, LK_AT(i, c), sample % 2 ? -size : size));
+            ASSERT_OK(lk_tensor_set_f64(weight, LK_AT(i, c),
+                                        c == 1         ? 1
+                                        : sample == 14 ? -least
+                                                       : 0));
+        }
+    ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(2), &one));
+    for (int c = 0; c < 2; c++) {
+        ASSERT_OK(lk_tensor_set_f64(one, LK_AT(c), 1));
+        ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(2), &grad[c]));
+    }
+    ASSERT_OK(lk_constant(tape, data, &x));
+    ASSERT_OK(lk_constant(tape, weight, &w));
+    ASSERT_OK(lk_leaf_overwrite(tape, one, grad[0], &gamma));
+    ASSERT_OK(lk_leaf_overwrite(tape, one, grad[1], &beta));
+    ASSERT_OK(lk_dist_batch_norm(&batch, x, gamma, beta, NULL, "t", y));
+    ASSERT_OK(lk_mul(y[0], w, &loss));
+    ASSERT_OK(lk_sum(loss, LK_AXES(0, 1), &loss));
+    ASSERT_OK(lk_backward(tape, &(lk_seed){.of = loss}, 1, 0));
+    for (int k = 0; k < 2; k++) {
+        memcpy(out + 2 * k, lk_tensor_data(grad[k]), 2 * sizeof *out);
+        lk_tensor_free(grad[k]);
+    }
+    ASSERT_OK(lk_allreduce(comm, NULL, out, 4, LK_F32, LK_REDUCE_SUM, "gradients"));
+    lk_tape_free(tape);
+    lk_tensor_free(data);
+    lk_tensor_free(weight);
+    lk_tensor_free(one);
+}
+
+/* Ranks that do not count them add +0, which would make another number of -0: sums begin with +0 on one rank,
+ * too, so there is none. */
+static void gradients_that_vanish_have_the_bits_of_one_rank(lk_comm *comm)
+{
+    lk_comm *alone = NULL;
+    float want[4], got[4];
+    ASSERT_OK(lk_comm_split(comm, lk_comm_rank(comm), 0, &alone));
+    joined_gradients(alone, want);
+    joined_gradients(comm, got);
+    ASSERT_TRUE(want[0] == 0 && !signbit(want[0]) && want[2] < 0 && want[3] == 16);
+    ASSERT_EQ(memcmp(want, got, sizeof want), 0);
+    lk_comm_close(alone);
+}
+
 /* A part of a batch that is not what the rank has of it. */
 static void misuse_is_refused(lk_comm *comm)
 {
@@ -220,4 +286,5 @@ RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one), TEST_OF(uneven_shards_have_t
            TEST_OF(a_rank_that_cannot_read_stops_all_in_that_step),
            TEST_OF(statistics_of_the_batch_cost_their_sums_only),
            TEST_OF(what_is_not_finite_stops_all_ranks),
+           TEST_OF(gradients_that_vanish_have_the_bits_of_one_rank),
            TEST_OF(parameters_that_are_used_again_are_refused), TEST_OF(misuse_is_refused))

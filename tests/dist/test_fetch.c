@@ -240,7 +240,7 @@ static void held_boxes_of(lk_comm *comm, int64_t number)
     for (int k = 0; k < LK_TILE_AXES; k++) /* equal bounds in other arrays are equal */
         if (layer[LAYERS - 1].out_bounds.axis[k])
             layer[LAYERS - 1].out_bounds.axis[k] = copy[k];
-    lk_tiling_hold(c.tiling, layer, LAYERS);
+    ASSERT_OK(lk_tiling_hold(c.tiling, layer, LAYERS));
     for (int i = 0; i < LAYERS; i++) {
         lk_tile *tile;
         ASSERT_OK(lk_tile_new(c.tiling, &layer[i], &tile));

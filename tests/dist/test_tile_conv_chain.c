@@ -69,7 +69,7 @@ static void specs_make(const lk_tiling *tiling, lk_tile *tile[LAYERS])
         memcpy(spec[i].in, sizes[i], sizeof sizes[i]);
         memcpy(spec[i].out, sizes[i + 1], sizeof sizes[i + 1]);
     }
-    lk_tiling_hold(tiling, spec, LAYERS);
+    ASSERT_OK(lk_tiling_hold(tiling, spec, LAYERS));
     for (int i = 0; i < LAYERS; i++)
         ASSERT_OK(lk_tile_new(tiling, &spec[i], &tile[i]));
 }

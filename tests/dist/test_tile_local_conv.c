@@ -235,7 +235,7 @@ static lk_tile *tile_of(const struct local_case *c, const lk_tiling *tiling, boo
         layers[1].window.pad_lo[d] = layers[1].window.pad_hi[d] = 3;
     }
     if (wide)
-        lk_tiling_hold(tiling, layers, 2);
+        ASSERT_OK(lk_tiling_hold(tiling, layers, 2));
     ASSERT_OK(lk_tile_new(tiling, &layers[0], &tile));
     return tile;
 }

@@ -80,7 +80,7 @@ static lk_tile *tile_new(const struct pool_case *c, const lk_tiling *tiling)
         }
     }
     if (c->wide)
-        lk_tiling_hold(tiling, layers, 3);
+        ASSERT_OK(lk_tiling_hold(tiling, layers, 3));
     ASSERT_OK(lk_tile_new(tiling, &layers[0], &tile));
     return tile;
 }

@@ -62,7 +62,7 @@ static lk_tile_spec spec_of(sides *s, tiling_draws *d, bool wide)
         spec.in_bounds = spec.out_bounds = tiling_bounds(&s->tiling, d, 0, spec.in);
     lk_tile_spec layers[2] = {spec, spec};
     layers[1].kind = LK_TILE_CONV;
-    lk_tiling_hold(s->tiling.tiling, layers, wide ? 2 : 1);
+    ASSERT_OK(lk_tiling_hold(s->tiling.tiling, layers, wide ? 2 : 1));
     return layers[0];
 }
 

@@ -28,6 +28,9 @@ bool lk__box_has(const lk_box *box, const lk_box *part);
 lk_box lk__tiling_leaf(const lk_tiling *tiling, int64_t leaf, int ndim, const int64_t *n,
                        const lk_tile_bounds *bounds);
 
+/** Whether a layer can be one on tiles of these: kind, window, sizes, bounds.  Errors: LK_EINVAL. */
+lk_status lk__tile_spec_check(const lk_tiling *tiling, const lk_tile_spec *spec) LK_NODISCARD;
+
 /* What a rank has of a layer's values, and what it reads and writes of them. */
 typedef struct lk__tile_reach {
     lk_box x_tile, y_tile, x_reads, y_makes, dy_reads;
