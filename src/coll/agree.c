@@ -54,6 +54,11 @@ lk_status lk__agree_words(lk_comm *comm, lk_status st)
     return agree(comm, st, NULL, true);
 }
 
+lk_status lk__agree_first(lk_comm *comm, lk_status st)
+{
+    return agree(comm, st, "tree", true);
+}
+
 /* What the environment names may differ between ranks, and may not even talk to them. */
 lk_status lk__agree_bits(lk_comm *comm)
 {

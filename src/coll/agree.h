@@ -22,6 +22,9 @@ lk_status lk__agree_bits(lk_comm *comm) LK_NODISCARD;
  * that name their rank. */
 lk_status lk__agree_words(lk_comm *comm, lk_status st) LK_NODISCARD;
 
+/** The same, whatever algorithms the environments of ranks name. */
+lk_status lk__agree_first(lk_comm *comm, lk_status st) LK_NODISCARD;
+
 /** Allocate `size` bytes of zeros at *out on every rank, or on none.  Collective. */
 lk_status lk__agree_alloc(lk_comm *comm, void *out, size_t size) LK_NODISCARD;
 

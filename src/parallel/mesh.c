@@ -71,8 +71,12 @@ static lk_status part_take(const char *word, const char *part, unsigned *seen, l
     int64_t value[3] = {0};
     lk_axis axis = LK_AXIS_DATA;
     int n = 0;
-    LK_CHECK(part_read(part, value, &n, &axis), LK_EINVAL, "layout \"%s\": \"%s\" is none of %s",
-             word, part, forms);
+    bool read = part_read(part, value, &n, &axis);
+    LK_CHECK(read || !*part || part[strspn(part, "0123456789")], LK_EINVAL,
+             "layout \"%s\": \"%s\" does not say of what: spatial%s cuts each sample, data%s the "
+             "batch",
+             word, part, part, part);
+    LK_CHECK(read, LK_EINVAL, "layout \"%s\": \"%s\" is none of %s", word, part, forms);
     LK_CHECK(!(*seen & 1U << axis), LK_EINVAL, "layout \"%s\": \"%s\" is the second of its kind",
              word, part);
     *seen |= 1U << axis;

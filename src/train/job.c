@@ -10,6 +10,7 @@
 #include "kernel/parallel.h"
 #include "nn/model.h"
 #include "parallel/chain.h"
+#include "train/same.h"
 
 #include <lockstep/thread.h>
 
@@ -199,8 +200,7 @@ lk_status lk_job_new_spec(const lk_job_spec *spec, lk_job **out)
     *out = NULL;
     LK_CHECK(spec && spec->experiment, LK_EINVAL, "experiment is NULL");
     lk_comm *comm = spec->chain && !spec->comm ? spec->chain->comm : spec->comm;
-    if (spec->experiment->parallel.mode != LK_REDUCTION_FAST)
-        LK_TRY(lk__agree_bits(comm));
+    LK_TRY(lk__mode_compare(comm, spec->experiment->parallel.mode));
     LK_TRY(lk__agree_alloc(comm, &job, sizeof *job));
     job->experiment = spec->experiment;
     job->comm = comm;

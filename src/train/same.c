@@ -5,6 +5,7 @@
  */
 #include "train/same.h"
 
+#include "coll/agree.h"
 #include "data/content.h"
 #include "data/dataset.h"
 #include "data/loader.h"
@@ -50,6 +51,30 @@ lk_status lk__traits_compare(lk_comm *comm, const lk__trait *trait, int n)
         LK_CHECK(first[i] == other[i], LK_ESTATE,
                  "rank %d has %s than rank 0: all ranks must train the same", rank, trait[i].name);
     }
+    return LK_OK;
+}
+
+/* ---- the mode ---- */
+
+static lk_status mode_check(const lk_comm *comm, int64_t mode, int64_t first)
+{
+    static const char *const name[] = {
+        [LK_REDUCTION_CANONICAL] = "canonical", [LK_REDUCTION_FAST] = "fast"};
+    LK_CHECK(mode == first, LK_ESTATE,
+             "parallel.mode is %s on rank 0 and %s on rank %d: all ranks must train the same",
+             name[first == LK_REDUCTION_FAST], name[mode == LK_REDUCTION_FAST], lk_comm_rank(comm));
+    return LK_OK;
+}
+
+lk_status lk__mode_compare(lk_comm *comm, int mode)
+{
+    int64_t first = mode;
+    if (!is_alone(comm)) {
+        LK_TRY(lk_bcast(comm, &first, 1, LK_I64, 0, "parallel.mode"));
+        LK_TRY(lk__agree_first(comm, mode_check(comm, mode, first)));
+    }
+    if (mode != LK_REDUCTION_FAST)
+        LK_TRY(lk__agree_bits(comm));
     return LK_OK;
 }
 

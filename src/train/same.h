@@ -17,6 +17,11 @@ typedef struct lk__trait {
  * Collective; NULL: this rank is alone. */
 lk_status lk__traits_compare(lk_comm *comm, const lk__trait *trait, int n) LK_NODISCARD;
 
+/** All ranks have the same parallel.mode, and no algorithm that its bits would not come from
+ * (lk__agree_bits()); errors as above.  It decides what ranks talk about, so it is compared first.
+ * Collective. */
+lk_status lk__mode_compare(lk_comm *comm, int mode) LK_NODISCARD;
+
 /** The same for what the set and the batches of a loader are, "the training set".  NULL: the rank has no
  * such set.  Collective. */
 lk_status lk__loader_compare(lk_comm *comm, const char *what, const lk_loader *loader) LK_NODISCARD;

@@ -5,6 +5,7 @@
 #include "optim/optimizer.h"
 #include "parallel/chain.h"
 #include "train/pass.h"
+#include "train/same.h"
 
 #include <lockstep/extra/plan.h>
 #include <lockstep/extra/trainer_plan.h>
@@ -257,8 +258,7 @@ static lk_status trainer_new(const lk_trainer_spec *spec, const struct told *tol
     LK_CHECK(!spec->parallel_model || spec->model, LK_EINVAL,
              "a parallel model is given without the model that it is made of");
     lk_comm *comm = spec->chain && !spec->comm ? spec->chain->comm : spec->comm;
-    if (spec->parallel.mode != LK_REDUCTION_FAST)
-        LK_TRY(lk__agree_bits(comm));
+    LK_TRY(lk__mode_compare(comm, spec->parallel.mode));
     LK_TRY(lk__agree_alloc(comm, &t, sizeof *t));
     t->spec = *spec;
     t->spec.comm = comm;

@@ -97,7 +97,8 @@ refused()
 }
 refused 'option --layouts: layout "data2.banana": "banana" is none of 1, dataN' --layouts 1,data2.banana
 refused 'option --layouts: layout "": ' --layouts 1,
-refused 'option --layouts: layout "2": "2" is none of ' --layouts 2
+refused 'option --layouts: layout "2": "2" does not say of what: spatial2 cuts each sample, data2 the batch' --layouts 1,2
+refused 'option --layouts: layout "data2.3": "3" does not say of what: ' --layouts data2.3
 refused 'option --layouts: data2 is in the list twice' --layouts 1,data2,data2.features1
 refused 'option --layouts: data5000 has more than 4096 ranks' --layouts 1,data5000
 refused 'option --layouts: data100000.1000000x1000000 has more than 4096 ranks' --layouts data100000.1000000x1000000

@@ -143,6 +143,23 @@ static void a_text_that_one_rank_cannot_read_stops_all(lk_comm *comm)
     small_free(&s);
 }
 
+/* It decides what ranks talk about from the first call on. */
+static void another_mode_is_named(lk_comm *comm)
+{
+    for (int fast_first = 0; fast_first < 2; fast_first++) {
+        small_trainer s;
+        begin(&s, comm);
+        build(&s, 1);
+        s.spec.parallel.mode = is_last(comm) != (bool)fast_first ? LK_REDUCTION_FAST
+                                                                 : LK_REDUCTION_CANONICAL;
+        expect_refused(&s,
+                       fast_first ? "parallel.mode is fast on rank 0 and canonical on rank "
+                                  : "parallel.mode is canonical on rank 0 and fast on rank ",
+                       ": all ranks must train the same");
+        small_free(&s);
+    }
+}
+
 /* Samples that are found by their parts: the first, the last, and one in between, of many. */
 static void one_sample_of_many_is_found(lk_comm *comm)
 {
@@ -225,5 +242,5 @@ static void a_set_is_compared_once(lk_comm *comm)
 RANKS_MAIN(TEST_OF(another_value_is_found_with_its_sample),
            TEST_OF(another_number_of_samples_is_told_with_both),
            TEST_OF(what_else_differs_is_told_too),
-           TEST_OF(a_text_that_one_rank_cannot_read_stops_all),
+           TEST_OF(a_text_that_one_rank_cannot_read_stops_all), TEST_OF(another_mode_is_named),
            TEST_OF(one_sample_of_many_is_found), TEST_OF(a_set_is_compared_once))
