@@ -14,7 +14,8 @@
 typedef struct segment {
     lk_segment_fn *run;
     void *arg;
-    lk__journal *journal; /* of its first run, in the tape's notes */
+    lk__journal *journal;      /* of its first run, in the tape's notes */
+    uint64_t hash[LK_MAX_OUT]; /* of what it gave */
 } segment;
 
 static lk_status segment_backward(lk_call *call, const lk_var *dout, lk_var *din);
@@ -77,6 +78,13 @@ static lk_status journal_keep(lk_tape *t, int64_t begin, lk__journal **out)
     return LK_OK;
 }
 
+static uint64_t hash_of(const lk_tensor *t)
+{
+    lk_hash h = lk_hash_start();
+    lk_tensor_hash(t, "", &h);
+    return lk_hash_value(&h);
+}
+
 /* One node for the whole segment, whose inputs are what it used. */
 static lk_status record(lk_tape *t, segment s, int n_out, const lk_var *out)
 {
@@ -86,6 +94,7 @@ static lk_status record(lk_tape *t, segment s, int n_out, const lk_var *out)
              (long long)t->capture.n);
     for (int j = 0; j < n_out; j++) {
         index[j] = out[j].index;
+        s.hash[j] = hash_of(&lk__value_at(t, index[j])->tensor);
         needs_grad[j] = lk__value_at(t, index[j])->needs_grad;
     }
     lk_call call = {.op = &segment_ops[t->capture.collective][n_out - 1],
@@ -148,15 +157,27 @@ static lk_status replay(lk_tape *t, const segment *s, lk_var *out)
     return LK_OK;
 }
 
+/* The second run gives the outputs again: their elements need not wait for it. */
+static void outputs_drop(const lk_call *call)
+{
+    lk_tape *t = call->tape;
+    for (int j = 0; j < call->n_out; j++) {
+        lk__value *v = lk__value_at(t, call->out[j].index);
+        if (!t->pass.retain && !v->keep && v->holds == 1) /* it may serve as a gradient */
+            lk__value_drop(t, v);
+    }
+}
+
 /* The second run must have given what the first gave; then its outputs get the gradients. */
 static lk_status hand_over(const lk_call *call, const lk_var *out, const lk_var *dout)
 {
     lk_tape *t = call->tape;
+    const segment *s = call->attr;
     for (int j = 0; j < call->n_out; j++) {
-        lk__value *old = NULL, *new = NULL;
-        LK_TRY(lk__find(call->out[j], false, &old));
+        lk__value *new = NULL;
+        const lk__value *old = lk__value_at(t, call->out[j].index);
         LK_TRY(lk__find(out[j], false, &new));
-        LK_CHECK(lk_tensor_is_equal(&old->tensor, &new->tensor), LK_ESTATE,
+        LK_CHECK(hash_of(&new->tensor) == s->hash[j], LK_ESTATE,
                  "output %d of a segment, %s, is not what it was when backward runs the segment "
                  "again: it must do the same both times, and what its argument points to must live "
                  "that long",
@@ -177,6 +198,7 @@ static lk_status segment_backward(lk_call *call, const lk_var *dout, lk_var *din
     int64_t first = t->n_nodes;
     lk__notes_mark notes = lk__notes_here(&t->notes);
     (void)din; /* the gradients go straight to the values that the second run uses */
+    outputs_drop(call);
     LK_TRY_TO(done, replay(t, call->attr, out));
     int64_t last = t->n_nodes;
     if (!t->pass.deposit)

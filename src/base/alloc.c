@@ -1,5 +1,6 @@
 /* Counted allocation: a 64-byte header before each block holds its size. */
 #include "base/alloc_fault.h"
+#include "base/counted.h"
 
 #include <lockstep/extra/alloc.h>
 
@@ -50,6 +51,19 @@ static void *take(size_t bytes)
         return NULL;
     (void)madvise(at, bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE); /* a wish */
     return at;
+}
+
+lk_status lk__counted_take(int64_t bytes)
+{
+    atomic_fetch_add(&calls, 1);
+    LK_CHECK(!injected_failure(), LK_ENOMEM, "no memory for %lld bytes", (long long)bytes);
+    note_peak(atomic_fetch_add(&live_bytes, bytes) + bytes);
+    return LK_OK;
+}
+
+void lk__counted_give(int64_t bytes)
+{
+    atomic_fetch_sub(&live_bytes, bytes);
 }
 
 lk_status lk_alloc(void *out, int64_t count, size_t size)
