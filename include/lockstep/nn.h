@@ -316,8 +316,9 @@ typedef struct lk_pass {
     bool part;                   /* the samples are not the whole batch */
     /* The ranks that have the rest of this batch, which run the same pass now; NULL: this one has all. */
     const lk_dist_batch *batch;
-    /* Segments that the model's list is cut into: backward computes their values again, instead of
-     * keeping them; 0, 1: it keeps all. */
+    /* Not 0 or 1: backward computes the values within segments again, instead of keeping them.  Segments are
+     * consecutive layers of one list that make at most so much of the model's values, 1/recompute; the lists
+     * of a layer that makes more, and has a `join`, are cut in turn. */
     int64_t recompute;
     const lk_pass_parts *parts; /* NULL: all layers work on whole samples, and nothing is cut */
     struct lk__pass_run *run;   /* what lk_model_forward() adds for the layers; NULL */
@@ -423,6 +424,10 @@ struct lk_layer {
 
     /** Not NULL: the input is whole numbers, from 0 on below what this returns. */
     int64_t (*indices)(const void *options);
+
+    /** Not NULL: `forward` applies each list of layers to x, by their numbers, and then does this with what
+     * they give, of [n_lists].  Backward can then compute values within the lists again: lk_pass.recompute. */
+    lk_status (*join)(const lk_layer_instance *layer, const lk_var *of, lk_var *out);
 };
 
 /** Which axis of a tensor is cut into blocks: row-major, the tensor is [...][n][inner].  It may be a

@@ -35,6 +35,11 @@ bool lk__tape_retains(const lk_tape *tape);
  * denormals, so that the op need not look again, which takes as long as to add a few numbers. */
 bool lk__tape_is_canonical(const lk_tape *tape);
 
+/** As lk_recompute(), but outputs are not compared: of some elements, which nobody reads, the second run may
+ * give others than the first. */
+lk_status lk__recompute_unchecked(lk_tape *tape, lk_segment_fn *segment, void *arg, int n_out,
+                                  lk_var *out) LK_NODISCARD;
+
 /** The segment of lk_recompute() that is being run, or NULL. */
 const void *lk__tape_segment(const lk_tape *tape);
 

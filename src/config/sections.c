@@ -47,8 +47,9 @@ static const lk_option train_options[] = {
     {"output", LK_OPTION_TEXT, FIELD(output), .value = "PATH",
      .help = "folder for metrics, report, weights and checkpoints", .flags = LK_OPTION_NO_HASH},
     {"recompute", LK_OPTION_INT, FIELD(recompute), .value = "N", .def = "0", .min = 0, .max = 1e6,
-     .help = "cut the model's list into this many segments whose values backward computes again, "
-             "instead of keeping them: less memory, more time, the same bits; 0: none",
+     .help = "cut the model, also within blocks, into segments of about 1/N of its values, which "
+             "backward computes again instead of keeping them: less memory, more time, the same "
+             "bits; 0: none",
      .flags = LK_OPTION_NO_HASH},
     {"resume", LK_OPTION_FLAG, FIELD(resume), .def = "false",
      .help = "go on from the newest checkpoint of this run, if there is one",

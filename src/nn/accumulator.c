@@ -245,7 +245,6 @@ void lk_accumulator_free(lk_accumulator *accumulator)
     lk_slab_free(accumulator->slab);
     lk_free(accumulator->values);
     lk_free(accumulator->scratch);
-    lk_free(accumulator->segment);
     lk_free(accumulator);
 }
 

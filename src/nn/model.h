@@ -112,8 +112,6 @@ struct lk_accumulator {
     bool overwrite;    /* the next pass sets the gradients */
     lk_var *values;    /* the parameters on the tape of the pass that fills this accumulator */
     void *scratch;     /* of lk_pass_batch_stat(): as large as the largest state */
-    struct lk__model_segment *segment; /* of the pass that fills it: what backward runs again */
-    int64_t max_segments;
 };
 
 /* What a pass adds to lk_pass for the layers. */
@@ -123,6 +121,7 @@ struct lk__pass_run {
     int64_t samples;
     const lk_list *first; /* the carry that it begins with; NULL: zeros */
     lk_list *last;        /* where the carry goes that it ends with, or NULL */
+    double most;          /* elements of a segment; 0: backward computes nothing again */
     bool relu;            /* of lk_pass_has_fused_relu() */
     bool asked;           /* the layer whose forward runs has called lk_pass_tile() */
     bool named;           /* the message of a failure says which layer */
@@ -281,8 +280,23 @@ void lk__tensors_free(lk_tensor **tensor, int64_t n);
 lk_status lk__list_run(const lk_pass *pass, const lk__list *list, lk_range layers, lk_var x,
                        lk_var *out) LK_NODISCARD;
 
-/** Run the model's list in pass->recompute segments, which backward runs again. */
-lk_status lk__segments_run(const lk_pass *pass, lk_var x, lk_var *out) LK_NODISCARD;
+/** How many of a list's layers from `i` on, and before `end`, are applied at once; the bits are the same.
+ * `*instance` is the layer that does it.  Whoever watches sees the layers one by one. */
+int64_t lk__layers_at_once(const lk_pass *pass, const lk__list *list, int64_t i, int64_t end,
+                           const lk_layer_instance **instance);
+
+/** The two halves of a layer that joins its lists: what these make of x, out [n_lists], and the rest. */
+lk_status lk__layer_run_lists(const lk_pass *pass, const lk_layer_instance *instance, lk_var x,
+                              lk_var *out) LK_NODISCARD;
+lk_status lk__layer_join(const lk_pass *pass, const lk_layer_instance *instance, const lk_var *of,
+                         lk_var *out) LK_NODISCARD;
+
+/** Elements of a sample that the values of a segment may have, of `n` segments of the net. */
+double lk__segments_size(const lk__net *net, int64_t n);
+
+/** Run a list in segments, which backward runs again. */
+lk_status lk__segments_run(const lk_pass *pass, const lk__list *list, lk_var x,
+                           lk_var *out) LK_NODISCARD;
 
 /** Uses of parameters, shared or not. */
 static inline int64_t lk__model_uses(const lk_model *model)

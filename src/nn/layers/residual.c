@@ -89,17 +89,23 @@ static lk_status residual_build(lk_build *build, const void *opt, lk_tensor_type
     return LK_OK;
 }
 
+static lk_status residual_join(const lk_layer_instance *layer, const lk_var *of, lk_var *out)
+{
+    const residual_options *o = layer->options;
+    if (o->join == CONCAT)
+        LK_TRY(lk_concat((lk_var[]){of[SHORTCUT], of[LAYERS]}, 2, layer->out.shape.ndim, out));
+    else
+        LK_TRY(lk_add(of[LAYERS], of[SHORTCUT], out));
+    return LK_OK;
+}
+
 static lk_status residual_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                   lk_var *out)
 {
-    const residual_options *o = layer->options;
-    lk_var changed, same;
-    LK_TRY(lk_pass_layers(pass, layer, LAYERS, x, &changed));
-    LK_TRY(lk_pass_layers(pass, layer, SHORTCUT, x, &same));
-    if (o->join == CONCAT)
-        LK_TRY(lk_concat((lk_var[]){same, changed}, 2, layer->out.shape.ndim, out));
-    else
-        LK_TRY(lk_add(changed, same, out));
+    lk_var of[2];
+    LK_TRY(lk_pass_layers(pass, layer, LAYERS, x, &of[LAYERS]));
+    LK_TRY(lk_pass_layers(pass, layer, SHORTCUT, x, &of[SHORTCUT]));
+    LK_TRY(residual_join(layer, of, out));
     return LK_OK;
 }
 
@@ -133,4 +139,5 @@ const lk_layer lk__layer_residual = {
     .reach = LK_REACH_ELEMENT,
     .build = residual_build,
     .forward = residual_forward,
-    .samples = samples};
+    .samples = samples,
+    .join = residual_join};
