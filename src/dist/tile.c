@@ -114,8 +114,8 @@ static lk_status box_fill(const char *what, const lk_box *given, const int64_t *
     return LK_OK;
 }
 
-/* The fetch that fills what each rank reads of x, or of dy. */
-static lk_status fetch_make(const lk_tiling *t, const lk_tile_spec *s, bool forward, lk_fetch **out)
+lk_status lk__tile_fetch_make(const lk_tiling *t, const lk_tile_spec *s, bool forward,
+                              lk_fetch **out)
 {
     lk_box *own = NULL;
     LK_TRY(lk_alloc_zero(&own, (int64_t)2 * t->size, sizeof *own));
@@ -180,11 +180,11 @@ static lk_status tile_fill(const lk_tile_spec *s, lk_tile *tile)
         leaf[tile->leaves + i] = lk__tiling_leaf(t, i, s->window.ndim, s->out, &s->out_bounds);
     }
     LK_TRY(bounds_copy(t, &s->in_bounds, &tile->in_bounds));
-    LK_TRY(fetch_make(t, s, true, &tile->get_x));
-    LK_TRY(fetch_make(t, s, false, &tile->get_dy));
+    LK_TRY(lk__tile_fetch_make(t, s, true, &tile->get_x));
+    LK_TRY(lk__tile_fetch_make(t, s, false, &tile->get_dy));
     if (s->kind == LK_TILE_LOCAL_CONV || s->kind == LK_TILE_LOCAL_CONV_TRANSPOSE) {
         LK_TRY(lk_alloc_zero(&tile->weights, 1, sizeof *tile->weights));
-        LK_TRY(fetch_make(t, s, s->kind != LK_TILE_LOCAL_CONV, &tile->weights->get));
+        LK_TRY(lk__tile_fetch_make(t, s, s->kind != LK_TILE_LOCAL_CONV, &tile->weights->get));
     }
     return LK_OK;
 }

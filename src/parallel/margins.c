@@ -12,11 +12,18 @@
 
 enum { RIGHT = 4 }; /* boxes of a value that are known to be right, at most */
 
+/* A box of a value on each rank: what a layer reads of it, or makes of it.  It is computed whenever it is
+ * asked for, because boxes of all ranks, kept by each, are too many where there are thousands. */
+typedef struct reach {
+    const lk_tile_spec *spec;
+    bool makes;
+} reach;
+
 /* A value on its way through the layers. */
 typedef struct value {
-    bool all;                   /* its margins are right */
-    const lk_box *right[RIGHT]; /* [ranks] each: boxes that are, besides the tile */
-    lk_tile *by[RIGHT];         /* whose fetch makes them so; NULL: they were */
+    bool all;           /* its margins are right */
+    reach right[RIGHT]; /* boxes that are, besides the tile */
+    lk_tile *by[RIGHT]; /* whose fetch makes them so; NULL: they were */
     int n_right;
 } value;
 
@@ -25,86 +32,75 @@ typedef struct walk {
     const lk__net *net;
     const lk_tile_spec *spec; /* by number of a tile */
     const int64_t *tile_of;   /* by layer: number of its tile, -1: none */
-    lk_arena *arena;          /* of boxes */
 } walk;
 
-static lk_status list_margins(walk *w, int64_t list, value *x, value *y);
+static lk_status list_margins(const walk *w, int64_t list, value *x, value *y);
 
-/* The boxes that all ranks have and read of what a layer gets, and make of what it gives. */
-typedef struct boxes {
-    lk_box *own, *reads, *makes;
-} boxes;
-
-static lk_status boxes_of(walk *w, const lk_tile_spec *spec, boxes *out)
+static lk_box box_on(const walk *w, int rank, reach of)
 {
-    const lk_tiling *t = w->plan->tiling;
-    LK_TRY(lk_arena_alloc(w->arena, &out->own, (int64_t)3 * t->size, sizeof *out->own));
-    out->reads = out->own + t->size;
-    out->makes = out->reads + t->size;
-    for (int r = 0; r < t->size; r++) {
-        lk__tile_reach reach = lk__tile_reach_of(t, r, spec);
-        out->own[r] = reach.x_tile;
-        out->reads[r] = reach.x_reads;
-        out->makes[r] = reach.y_makes;
-    }
-    return LK_OK;
+    lk__tile_reach all = lk__tile_reach_of(w->plan->tiling, rank, of.spec);
+    return of.makes ? all.y_makes : all.x_reads;
 }
 
 /* Whether every rank has right what it reads. */
-static bool is_right(const walk *w, const value *x, const lk_box *reads)
+static bool is_right(const walk *w, const value *x, reach reads)
 {
     bool right = true;
     for (int r = 0; right && !x->all && r < w->plan->tiling->size; r++) {
+        lk_box own = box_on(w, r, reads);
         right = false;
-        for (int i = 0; !right && i < x->n_right; i++)
-            right = lk__box_has(&x->right[i][r], &reads[r]);
+        for (int i = 0; !right && i < x->n_right; i++) {
+            lk_box has = box_on(w, r, x->right[i]);
+            right = lk__box_has(&has, &own);
+        }
     }
     return right;
 }
 
 /* Whether on every rank some boxes lie in others. */
-static bool lie_in(const walk *w, const lk_box *some, const lk_box *others)
+static bool lie_in(const walk *w, reach some, reach others)
 {
     bool within = true;
-    for (int r = 0; within && r < w->plan->tiling->size; r++)
-        within = lk__box_has(&others[r], &some[r]);
+    for (int r = 0; within && r < w->plan->tiling->size; r++) {
+        lk_box inner = box_on(w, r, some), outer = box_on(w, r, others);
+        within = lk__box_has(&outer, &inner);
+    }
     return within;
 }
 
 /* Let the fetch of a layer before, all of which is read here, get the rest too, if there is one. */
-static lk_status fetch_widen(const walk *w, const boxes *b, value *x, bool *done)
+static lk_status fetch_widen(const walk *w, reach reads, value *x, bool *done)
 {
     *done = false;
     for (int i = 0; !*done && i < x->n_right; i++) {
         lk_fetch *wider = NULL;
-        if (!x->by[i] || !lie_in(w, x->right[i], b->reads))
+        if (!x->by[i] || !lie_in(w, x->right[i], reads))
             continue;
-        LK_TRY(lk_fetch_new(w->plan->tiling, b->own, b->reads, &wider));
+        LK_TRY(lk__tile_fetch_make(w->plan->tiling, reads.spec, true, &wider));
         lk_fetch_free(x->by[i]->get_x);
         x->by[i]->get_x = wider;
-        x->right[i] = b->reads;
+        x->right[i] = reads;
         *done = true;
     }
     return LK_OK;
 }
 
 /* A layer with windows reads x and makes y. */
-static lk_status window_margins(walk *w, const lk_layer_instance *l, lk_tile *tile, value *x,
+static lk_status window_margins(const walk *w, const lk_layer_instance *l, lk_tile *tile, value *x,
                                 value *y)
 {
-    boxes b;
-    LK_TRY(boxes_of(w, &w->spec[w->tile_of[l - w->net->instance]], &b));
-    bool has = is_right(w, x, b.reads);
+    reach reads = {&w->spec[w->tile_of[l - w->net->instance]], false}, makes = {reads.spec, true};
+    bool has = is_right(w, x, reads);
     if (!has)
-        LK_TRY(fetch_widen(w, &b, x, &has));
+        LK_TRY(fetch_widen(w, reads, x, &has));
     if (has) {
         lk_fetch_free(tile->get_x);
         tile->get_x = NULL;
     } else if (x->n_right < RIGHT) {
-        x->right[x->n_right] = b.reads;
+        x->right[x->n_right] = reads;
         x->by[x->n_right++] = tile;
     }
-    *y = (value){.right = {b.makes}, .n_right = 1};
+    *y = (value){.right = {makes}, .n_right = 1};
     return LK_OK;
 }
 
@@ -117,7 +113,7 @@ static value value_as(const value *x)
     return y;
 }
 
-static lk_status layer_margins(walk *w, int64_t number, value *x, value *y)
+static lk_status layer_margins(const walk *w, int64_t number, value *x, value *y)
 {
     const lk_layer_instance *l = &w->net->instance[number];
     const lk_layer_part *part = &w->plan->part[number];
@@ -141,7 +137,7 @@ static lk_status layer_margins(walk *w, int64_t number, value *x, value *y)
     return LK_OK;
 }
 
-static lk_status list_margins(walk *w, int64_t list, value *x, value *y)
+static lk_status list_margins(const walk *w, int64_t list, value *x, value *y)
 {
     const lk__list *layers = &w->net->list[list];
     value at[2];
@@ -157,11 +153,8 @@ static lk_status list_margins(walk *w, int64_t list, value *x, value *y)
 lk_status lk__margins_plan(lk_plan *plan, const lk__net *net, const lk_tile_spec *spec,
                            const int64_t *tile_of)
 {
-    walk w = {plan, net, spec, tile_of, NULL};
+    walk w = {plan, net, spec, tile_of};
     value x = {.all = true}, y;
-    LK_TRY(lk_arena_new(&w.arena));
-    lk_status st = list_margins(&w, 0, &x, &y);
-    lk_arena_free(w.arena);
-    LK_TRY(st);
+    LK_TRY(list_margins(&w, 0, &x, &y));
     return LK_OK;
 }

@@ -99,27 +99,27 @@ static void put(const char *text)
     snprintf(unet + n, sizeof unet - n, "%s", text);
 }
 
-static void put_block(int filters)
+static void put_block(int width)
 {
     char text[128];
     snprintf(text, sizeof text,
-             "{type: conv, filters: %d, kernel: 3, padding: 1}, batch_norm, relu, ", filters);
+             "{type: conv, filters: %d, kernel: 3, padding: 1}, batch_norm, relu, ", width);
     put(text);
     put(text);
 }
 
-static void put_level(int filters, int below)
+static void put_level(int width, int below)
 {
     char text[128];
-    put_block(filters);
+    put_block(width);
     if (below == 0)
         return;
     put("{type: residual, join: concat, layers: [{type: maxpool, size: 2}, ");
-    put_level(2 * filters, below - 1);
+    put_level(2 * width, below - 1);
     snprintf(text, sizeof text, "{type: conv_transpose, filters: %d, kernel: 2, stride: 2}]}, ",
-             filters);
+             width);
     put(text);
-    put_block(filters);
+    put_block(width);
 }
 
 static void unet_write(bool block)

@@ -37,6 +37,10 @@ typedef struct lk__tile_reach {
 } lk__tile_reach;
 lk__tile_reach lk__tile_reach_of(const lk_tiling *tiling, int rank, const lk_tile_spec *spec);
 
+/** The fetch that fills what each rank reads of x, or with `forward` false of dy. */
+lk_status lk__tile_fetch_make(const lk_tiling *tiling, const lk_tile_spec *spec, bool forward,
+                              lk_fetch **out) LK_NODISCARD;
+
 /* A box within an array [samples][box...][channels]: where it begins, and its steps in elements, as
  * the kernels take them. */
 typedef struct lk__tile_part {
