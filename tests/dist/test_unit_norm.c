@@ -75,7 +75,7 @@ static double rows_off(const lk_model *m)
     for (int64_t r = 0; r < slice.count / ROW; r++) {
         const float *row = w + r / FILTERS * ROW * FILTERS + r % FILTERS;
         double sum = 0;
-        for (int j = 0; j < ROW; j++)
+        for (int64_t j = 0; j < ROW; j++)
             sum += (double)row[j * FILTERS] * (double)row[j * FILTERS];
         most = fmax(most, fabs(sqrt(sum) - 1));
     }
