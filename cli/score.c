@@ -12,6 +12,13 @@ void score_json(const lk_trainer *trainer, const char *set, const lk_eval *score
     bool lower;
     printf("%s\"%s\":{\"loss\":", comma ? "," : "", set);
     report_json_real(score->loss);
+    if (lk_trainer_loss(trainer, 1)) {
+        for (int i = 0; (name = lk_trainer_loss(trainer, i)); i++) {
+            printf("%s\"%s\":", i == 0 ? ",\"losses\":{" : ",", name);
+            report_json_real(score->losses[i]);
+        }
+        putchar('}');
+    }
     for (int i = 0; (name = lk_trainer_metric(trainer, i, &lower)); i++) {
         printf(",\"%s\":", name);
         if (score->json[i])
@@ -69,6 +76,8 @@ void score_print(const lk_trainer *trainer, const lk_eval *score)
     bool lower;
     printf("%-20s %lld\n%-20s %.6f\n", "samples", (long long)score->samples, "loss",
            report_plain(score->loss));
+    for (int i = 0; lk_trainer_loss(trainer, 1) && (name = lk_trainer_loss(trainer, i)); i++)
+        printf("  %-18s %.6f\n", name, report_plain(score->losses[i]));
     for (int i = 0; (name = lk_trainer_metric(trainer, i, &lower)); i++)
         if (lk_trainer_metric_is_number(trainer, i))
             printf("%-20s %.6f\n", name, report_plain(score->value[i]));

@@ -4,10 +4,11 @@
 
 #include <lockstep/train.h>
 
-/** Print "set":{"loss":...,"accuracy":...,...}, after a comma if `comma`. */
+/** Print "set":{"loss":...,"accuracy":...,...}, after a comma if `comma`; where several losses count, behind
+ * their sum "losses":{"loss":...,"code":...}. */
 void score_json(const lk_trainer *trainer, const char *set, const lk_eval *score, bool comma);
 
-/** Print a line for samples, loss and each metric; tables behind them. */
+/** Print a line for samples, loss (and of several that count, each) and each metric; tables behind them. */
 void score_print(const lk_trainer *trainer, const lk_eval *score);
 
 #endif /* LK_CLI_SCORE_H */

@@ -141,9 +141,22 @@ static void print_json(const lk_job *job, const lk_epoch_report *r)
 
 /* ---- the table ---- */
 
+enum { LOSS_COLUMNS = 4 }; /* at most, for losses that layers add */
+
+/* Loss number i of those that layers add, beside another that counts; NULL behind the last that is shown.
+ * *number: among all that count. */
+static const char *term_of(const lk_trainer *trainer, int i, int *number)
+{
+    const char *first = lk_trainer_loss(trainer, 0);
+    *number = i + (strcmp(first, "loss") == 0);
+    return i < LOSS_COLUMNS && lk_trainer_loss(trainer, 1) ? lk_trainer_loss(trainer, *number)
+                                                           : NULL;
+}
+
 static void print_titles(struct view *v, const lk_job *job)
 {
     const lk_trainer *trainer = lk_job_trainer(job);
+    int at;
     report_column column[REPORT_MAX_COLUMNS] = {
         {NULL, "epoch", 5}, {NULL, "step", 7}, {NULL, "loss", 9}};
     const char *name, *metric;
@@ -154,6 +167,8 @@ static void print_titles(struct view *v, const lk_job *job)
         snprintf(title, sizeof title, "%s loss", name);
         column[n++] = (report_column){NULL, title, 14};
     }
+    for (int i = 0; (metric = term_of(trainer, i, &at)); i++)
+        column[n++] = (report_column){NULL, metric, 11};
     for (int i = 0; (metric = lk_trainer_metric(trainer, i, &lower)); i++)
         if (lk_trainer_metric_is_number(trainer, i))
             column[n++] = (report_column){NULL, metric, 11};
@@ -175,9 +190,11 @@ static void print_row(struct view *v, const lk_job *job, const lk_epoch_report *
     const lk_eval *score = evaluation ? &r->test : &r->train;
     report_cell cell[REPORT_MAX_COLUMNS] = {cell_int(r->epoch), cell_int(r->step),
                                             real_or_none(seen, r->train.loss, 4)};
-    int n = 3;
+    int n = 3, at;
     if (evaluation)
         cell[n++] = real_or_none(r->evaluated, r->test.loss, 4);
+    for (int i = 0; term_of(trainer, i, &at); i++)
+        cell[n++] = real_or_none(score->samples > 0, score->samples > 0 ? score->losses[at] : 0, 4);
     for (int i = 0; lk_trainer_metric(trainer, i, &lower); i++)
         if (lk_trainer_metric_is_number(trainer, i))
             cell[n++] = real_or_none(score->samples > 0, score->value[i], 4);

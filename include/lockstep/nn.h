@@ -199,6 +199,20 @@ LK_API int64_t lk_model_carries(const lk_model *model);
 /** Carry number i.  Errors: LK_EINVAL when there is no such. */
 LK_API lk_status lk_model_carry(const lk_model *model, int64_t i, lk_carry_info *out) LK_NODISCARD;
 
+/** A loss that a layer adds to that of what comes out (lk_build_term()): its term, named after it. */
+typedef struct lk_term_info {
+    const char *name;
+    int64_t layer; /* number of its layer */
+    double weight; /* that its loss is taken by, */
+    int64_t parts; /* and the parts that a sample's loss is the mean of */
+} lk_term_info;
+
+/** How many terms the layers of a model add, in the order of the layers. */
+LK_API int64_t lk_model_terms(const lk_model *model);
+
+/** Term number i.  Errors: LK_EINVAL when there is no such. */
+LK_API lk_status lk_model_term(const lk_model *model, int64_t i, lk_term_info *out) LK_NODISCARD;
+
 /* ---- what passes add up ---- */
 
 /** Gradients of all parameters, statistics of the batch, and the loss.  A trainer makes one for each
@@ -232,7 +246,7 @@ LK_API void lk_accumulator_begin(lk_accumulator *accumulator);
 /**
  * The slab, borrowed: first the slices of the parameters at the same offsets as in their slab, then
  * one for each further use of a shared parameter ("linear2.weight"), those of the state
- * ("batch_stats.bn1.mean"), then "loss" [1].
+ * ("batch_stats.bn1.mean"), then "loss" [1], and of a model with terms "terms", their losses.
  */
 LK_API lk_slab *lk_accumulator_slab(const lk_accumulator *accumulator);
 
@@ -292,6 +306,7 @@ typedef struct lk_layer_part {
     const lk_tile *tile;     /* not NULL by tiles, and where its sums are those of tiles */
     lk_change before, after; /* of its input; of its output, at the end of a list */
     const lk_tile *before_at, *after_at; /* the tile of the value that changes */
+    const lk_tile *term; /* of what its term is taken of, where that is one of tiles; NULL */
 } lk_layer_part;
 
 /** The parts of a pass. */
@@ -305,6 +320,21 @@ typedef struct lk_pass_parts {
     /* lk_pass.batch of layers that work on tiles. */
     const lk_dist_batch *batch;
 } lk_pass_parts;
+
+/**
+ * The terms of a pass: what layers add to the loss of what comes out.
+ *
+ * A term that is not wanted costs nothing: an autoencoder then runs its `encode` alone.  Each is a sum over
+ * the samples of the pass and their parts; whoever adds losses up takes it times `weight` of
+ * lk_term_info, over `parts` and over the samples of the batch.  Where it is one of tiles
+ * (lk_layer_part.term), there is a sum for each tile of the rank.
+ */
+typedef struct lk_pass_terms {
+    const bool *counts; /* [lk_model_terms()]: which are wanted */
+    bool only;          /* nothing else is: the pass ends behind the last layer that has one */
+    int64_t leaves;     /* room for each below: 1, or where the run is cut the rank's tiles */
+    lk_var *value;      /* [lk_model_terms()][leaves]: what forward makes; LK_NO_VAR: nothing */
+} lk_pass_terms;
 
 /** One pass of some samples through the model, and what for. */
 typedef struct lk_pass {
@@ -321,6 +351,7 @@ typedef struct lk_pass {
      * of a layer that makes more, and has a `join`, are cut in turn. */
     int64_t recompute;
     const lk_pass_parts *parts; /* NULL: all layers work on whole samples, and nothing is cut */
+    const lk_pass_terms *terms; /* NULL: none is wanted */
     struct lk__pass_run *run;   /* what lk_model_forward() adds for the layers; NULL */
 } lk_pass;
 
@@ -330,7 +361,8 @@ typedef struct lk_pass {
  * Records on pass->tape; lk_backward() then adds to the gradients of pass->accumulator.
  *
  * Errors: LK_ESHAPE unless x's samples are what the model was built for; LK_ESTATE unless it holds all
- * of itself, naming what it lacks; those of the layers, naming the layer.
+ * of itself, naming what it lacks, and for a term that is wanted of a layer that does not run;
+ * LK_ENOTSUP for terms of a pass in segments; those of the layers, naming the layer.
  */
 LK_API lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x,
                                   lk_var *out) LK_NODISCARD;
@@ -403,7 +435,8 @@ enum {
     LK_LAYER_FUSES_RELU_AFTER =
         4, /* can apply a relu behind it as well: lk_pass_has_fused_relu() says whether */
     LK_LAYER_FUSES_RELU_BEFORE = 8, /* the same for a relu before it */
-    LK_LAYER_RESHAPES = 16          /* passes its values on, of any dtype, under another shape */
+    LK_LAYER_RESHAPES = 16,         /* passes its values on, of any dtype, under another shape */
+    LK_LAYER_LISTS_FOLLOW = 32 /* each of its lists takes what the one before it gives; not x */
 };
 
 struct lk_layer {
@@ -497,6 +530,19 @@ LK_API void lk_build_summed(lk_build *build, lk_summed summed);
 LK_API lk_status lk_build_layers(lk_build *build, const char *name, const lk_configs *layers,
                                  lk_tensor_type in, lk_tensor_type *out) LK_NODISCARD;
 
+/** A term to be declared: a loss that the layer adds to that of the run. */
+typedef struct lk_term {
+    const lk_config *loss; /* of lk_registry_loss; NULL: the sum of the elements */
+    lk_tensor_type of;     /* what it is taken of, and its target: one sample of each */
+    double weight;
+    int lists; /* so many of the layer's lists, its last ones, run only where the term counts */
+} lk_term;
+
+/** Declare the layer's term; it is named after the layer.  Its forward asks lk_pass_counts() and gives it by
+ * lk_pass_term().  Errors: those of the loss, which does not fit; LK_EINVAL for a second term, for a
+ * weight that is not finite, and for a layer called "loss"; LK_ENOMEM. */
+LK_API lk_status lk_build_term(lk_build *build, const lk_term *term) LK_NODISCARD;
+
 /** `bytes` zeroed bytes for the layer, as layer->data.  Errors: LK_ENOMEM. */
 LK_API lk_status lk_build_data(lk_build *build, size_t bytes, void *out) LK_NODISCARD;
 
@@ -540,6 +586,20 @@ LK_API lk_status lk_pass_batch_stat(const lk_pass *pass, const lk_layer_instance
 /** Run list number `list` of the layer's layers.  Errors: theirs. */
 LK_API lk_status lk_pass_layers(const lk_pass *pass, const lk_layer_instance *layer, int list,
                                 lk_var x, lk_var *out) LK_NODISCARD;
+
+/** Whether the layer's term is wanted. */
+LK_API bool lk_pass_counts(const lk_pass *pass, const lk_layer_instance *layer);
+
+/**
+ * The layer's term: its loss of `value` [samples, ...] against `target`, which is like it; without a loss
+ * the sum of the value, and `target` is LK_NO_VAR.  Gradients go to both: a target that is a part of the
+ * model goes through lk_stop_gradient() if it is to stay.
+ *
+ * Where the layer works by tiles, both are held boxes, and the loss is taken tile by tile.  Does nothing if
+ * the term is not wanted.  To be called once in a pass.  Errors: those of the loss.
+ */
+LK_API lk_status lk_pass_term(const lk_pass *pass, const lk_layer_instance *layer, lk_var value,
+                              lk_var target) LK_NODISCARD;
 
 /** Whether a layer with LK_LAYER_FUSES_RELU_AFTER or LK_LAYER_FUSES_RELU_BEFORE is to apply its neighbour, too. */
 LK_API bool lk_pass_has_fused_relu(const lk_pass *pass);

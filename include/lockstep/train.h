@@ -64,6 +64,10 @@ typedef struct lk_trainer_options {
     lk_config optimizer;
     lk_option_names
         layers; /* whose parameters move: lk_model_train_layers(); n 0: as the model is */
+    /* Which losses count, whose sum training makes small: "loss", the one above, and layers that add one (an
+     * autoencoder, a penalty) by their names; none given: all.  Without "loss" the model runs up to the
+     * last of these layers, there are no metrics, and the data needs no "y". */
+    lk_option_names losses;
 } lk_trainer_options;
 
 /** The table of lk_trainer_options. */
@@ -92,8 +96,8 @@ typedef struct lk_trainer lk_trainer;
  * needs: all of it, but where parallel.spatial cuts samples, of what each position has its own of (local_conv,
  * layer_norm over all of a sample) that of its own tiles.
  *
- * Errors: those of lk_options_parse(), on all ranks; LK_ESHAPE and LK_EDTYPE when loader, model, loss and
- * metrics do not fit, naming both sides; those of lk_optimizer_new(); LK_EINVAL when there are more ranks
+ * Errors: those of lk_options_parse(), on all ranks; LK_EINVAL for a name in `losses` that is none; LK_ESHAPE
+ * and LK_EDTYPE when loader, model, loss and metrics do not fit, naming both sides; those of lk_optimizer_new(); LK_EINVAL when there are more ranks
  * than shards, or not as many as parallel.data says, or in canonical mode when the environment names an
  * algorithm that may give other bits (LK_ALLREDUCE=chain); LK_ENOTSUP for other layouts; LK_ESTATE for
  * a model that holds something else than the rank needs, and on all ranks when one has other data, or
@@ -140,8 +144,10 @@ typedef struct lk_step_report {
     int64_t step;    /* that was done, from 0 */
     int64_t samples; /* of the batch */
     double loss;     /* the mean over the batch, before the update */
-    double rate;     /* of the optimizer */
-    double norm;     /* of the gradient; -1: not computed */
+    /* Of each loss that counts, [lk_trainer_loss()], whose sum it is; until the next step. */
+    const double *losses;
+    double rate; /* of the optimizer */
+    double norm; /* of the gradient; -1: not computed */
     lk_step_seconds time;
 } lk_step_report;
 
@@ -162,7 +168,9 @@ enum { LK_MAX_METRICS = 16 };
 /** Loss and metrics over a number of samples. */
 typedef struct lk_eval {
     int64_t samples;
-    double loss;                  /* the mean; NaN of no samples */
+    double loss; /* the mean; NaN of no samples */
+    /* Of each loss that counts, as lk_step_report has it; until the next call of the function that gave it. */
+    const double *losses;
     double value[LK_MAX_METRICS]; /* of each metric, in their order; NaN of one without a number */
     /* Of those that are a table, [[1,0],[2,3]]; until the next call of the function that gave it. */
     const char *json[LK_MAX_METRICS];
@@ -180,6 +188,10 @@ LK_API lk_status lk_trainer_train_metrics(lk_trainer *trainer, lk_eval *out) LK_
  */
 LK_API lk_status lk_trainer_evaluate(lk_trainer *trainer, lk_loader *loader,
                                      lk_eval *out) LK_NODISCARD;
+
+/** The name of loss i of those that count: "loss" first, if it does, then layers that add one; NULL behind
+ * the last. */
+LK_API const char *lk_trainer_loss(const lk_trainer *trainer, int64_t i);
 
 /** The name of metric i, and whether lower is better; NULL behind the last. */
 LK_API const char *lk_trainer_metric(const lk_trainer *trainer, int i, bool *lower_is_better);

@@ -77,6 +77,22 @@ static int64_t losses_of(const lk__leaves *leaves)
     return leaves && leaves->loss ? leaves->n : 1;
 }
 
+/* The losses of a term that are added up apart. */
+static int64_t term_losses(const lk__net *net, const lk__leaves *leaves, int64_t term)
+{
+    bool tiled = leaves && leaves->n > 0 && leaves->parts[net->term[term].instance].term;
+    return tiled ? leaves->n : 1;
+}
+
+/* Those of all terms. */
+static int64_t terms_losses(const lk__net *net, const lk__leaves *leaves)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < net->n_terms; i++)
+        n += term_losses(net, leaves, i);
+    return n;
+}
+
 /* Bytes of a slice of so many elements. */
 static int64_t slice_bytes(const lk__net *net, int64_t elements)
 {
@@ -118,7 +134,7 @@ static lk_status grads_make(const lk__net *net, const lk__leaves *leaves,
     return LK_OK;
 }
 
-/* The layout: parameters, further uses of them, those of tiles, statistics of the batch, the loss. */
+/* The layout: parameters, further uses of them, those of tiles, statistics of the batch, the loss, terms. */
 static lk_status accumulator_layout(const lk__net *net, const lk__leaves *leaves,
                                     lk_slab_layout *layout)
 {
@@ -127,6 +143,9 @@ static lk_status accumulator_layout(const lk__net *net, const lk__leaves *leaves
     LK_TRY(slices_of_leaves(net, leaves, layout));
     LK_TRY(slices_like(net->state, "batch_stats.", layout));
     LK_TRY(lk_slab_layout_add(layout, "loss", net->spec.dtype, LK_SHAPE(losses_of(leaves))));
+    if (net->n_terms > 0)
+        LK_TRY(lk_slab_layout_add(layout, "terms", net->spec.dtype,
+                                  LK_SHAPE(terms_losses(net, leaves))));
     return LK_OK;
 }
 
@@ -159,6 +178,22 @@ static int64_t leaf_slices(const lk__net *net, const lk__leaves *leaves)
     return n;
 }
 
+/* The losses of terms, as slice number `slice`. */
+static lk_status terms_make(const lk__net *net, const lk__leaves *leaves, int64_t slice,
+                            lk_accumulator *accumulator)
+{
+    int64_t at = 0;
+    if (net->n_terms == 0)
+        return LK_OK;
+    LK_TRY(lk_slab_tensor(accumulator->slab, slice, &accumulator->terms));
+    LK_TRY(lk_alloc_zero(&accumulator->term_at, net->n_terms, sizeof *accumulator->term_at));
+    for (int64_t i = 0; i < net->n_terms; i++) {
+        accumulator->term_at[i] = at;
+        at += term_losses(net, leaves, i);
+    }
+    return LK_OK;
+}
+
 /* The accumulator on `memory`, or on its own if that is NULL. */
 static lk_status accumulator_fill(const lk__net *net, const lk__leaves *leaves,
                                   lk_slab_layout *layout, void *memory, lk_accumulator *accumulator)
@@ -175,6 +210,7 @@ static lk_status accumulator_fill(const lk__net *net, const lk__leaves *leaves,
     LK_TRY(grads_make(net, leaves, accumulator));
     LK_TRY(lk__slab_tensors(accumulator->slab, first, net->n_state, &accumulator->batch_stats));
     LK_TRY(lk_slab_tensor(accumulator->slab, first + net->n_state, &accumulator->loss));
+    LK_TRY(terms_make(net, leaves, first + net->n_state + 1, accumulator));
     LK_TRY(lk_alloc_zero(&accumulator->values, net->n_uses, sizeof *accumulator->values));
     for (int64_t i = 0; i < net->n_state; i++)
         if (lk_tensor_count(accumulator->batch_stats[i]) > largest)
@@ -217,13 +253,19 @@ lk_status lk_accumulator_wrap(const lk_model *model, void *memory, lk_accumulato
     return LK_OK;
 }
 
+int64_t lk__accumulator_loss_bytes(const lk_model *model, const lk__leaves *leaves)
+{
+    const lk__net *net = model->net;
+    return slice_bytes(net, losses_of(leaves)) + slice_bytes(net, terms_losses(net, leaves));
+}
+
 int64_t lk__accumulator_bytes(const lk_model *model, const lk__leaves *leaves)
 {
     const lk__net *net = model->net;
     if (!net->params)
         return 0;
     return gradient_bytes(net, leaves) + lk_slab_layout_bytes(lk_slab_layout_of(net->state)) +
-           slice_bytes(net, losses_of(leaves));
+           lk__accumulator_loss_bytes(model, leaves);
 }
 
 int64_t lk_accumulator_bytes(const lk_model *model)
@@ -241,6 +283,8 @@ void lk_accumulator_free(lk_accumulator *accumulator)
     lk_free(accumulator->each_of);
     lk__tensors_free(accumulator->batch_stats, accumulator->model->net->n_state);
     lk_tensor_free(accumulator->loss);
+    lk_tensor_free(accumulator->terms);
+    lk_free(accumulator->term_at);
     lk_tensor_free(accumulator->flat);
     lk_slab_free(accumulator->slab);
     lk_free(accumulator->values);
@@ -338,33 +382,4 @@ lk_status lk_accumulator_join_uses(lk_accumulator *accumulator)
             LK_TRY(uses_join(accumulator, net->start[i].n_uses, &at));
     }
     return LK_OK;
-}
-
-lk_status lk__accumulator_add_leaf_loss(lk_accumulator *accumulator, int64_t leaf, lk_var loss)
-{
-    double value, before;
-    LK_TRY(lk_item(loss, &value));
-    LK_TRY(lk_tensor_get_f64(accumulator->loss, LK_AT(leaf), &before));
-    LK_TRY(lk_tensor_set_f64(accumulator->loss, LK_AT(leaf), before + value));
-    return LK_OK;
-}
-
-lk_status lk_accumulator_add_loss(lk_accumulator *accumulator, lk_var loss)
-{
-    LK_FP_GUARD();
-    LK_TRY(lk__accumulator_add_leaf_loss(accumulator, 0, loss));
-    return LK_OK;
-}
-
-double lk__accumulator_leaf_loss(const lk_accumulator *accumulator, int64_t leaf)
-{
-    double value = 0;
-    if (lk_tensor_get_f64(accumulator->loss, LK_AT(leaf), &value) != LK_OK)
-        lk_error_clear();
-    return value;
-}
-
-double lk_accumulator_loss(const lk_accumulator *accumulator)
-{
-    return lk__accumulator_leaf_loss(accumulator, 0);
 }

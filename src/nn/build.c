@@ -18,15 +18,6 @@
 
 enum { MAX_NAME = 256, MAX_DEPTH = 32 };
 
-/* Where building is. */
-struct lk_build {
-    lk__net *net;
-    int64_t instance; /* number of the layer that is being built */
-    const lk_config *config;
-    lk_tensor_type list_in; /* what its list begins with */
-    bool tied;              /* it has declared the parameter that it shares */
-};
-
 static lk_status name_text(lk__net *net, const char *first, const char *dot, const char *second,
                            const char **out)
 {

@@ -69,13 +69,15 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
     lk_pass inner = *pass;
     inner.run = run;
     LK_TRY(params_enter(model->net, pass, run->param));
-    const lk__list *layers = &model->net->list[0];
+    lk_range layers;
+    LK_TRY(lk__terms_begin(model, pass, &layers));
     if (pass->recompute > 1 && pass->accumulator && !run->bad && !run->last)
         run->most = lk__segments_size(model->net, pass->recompute);
     if (run->most > 0)
-        LK_TRY(lk__segments_run(&inner, layers, x, out));
+        LK_TRY(lk__segments_run(&inner, &model->net->list[0], x, out));
     else
-        LK_TRY(lk__list_run(&inner, layers, (lk_range){0, layers->n}, x, out));
+        LK_TRY(lk__list_run(&inner, &model->net->list[0], layers, x, out));
+    LK_TRY(lk__terms_end(model, pass));
     return LK_OK;
 }
 

@@ -80,6 +80,7 @@ void lk__net_free(lk__net *net)
     lk_free(net->use);
     lk_free(net->moving);
     lk_free(net->carry);
+    lk_free(net->term);
     lk_arena_free(net->arena);
     lk_free(net);
 }

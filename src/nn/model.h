@@ -9,7 +9,7 @@
 #include "base/grow.h"
 
 #include <lockstep/extra/alloc.h>
-#include <lockstep/nn.h>
+#include <lockstep/loss.h>
 #include <lockstep/op.h>
 
 /* A list of layers: the model's own, or one within a layer. */
@@ -61,6 +61,17 @@ typedef struct lk__carry {
     lk_shape shape; /* of one sample */
 } lk__carry;
 
+/* A loss that a layer adds. */
+typedef struct lk__term {
+    int64_t instance, layer; /* and the one of the model's list that it is, or is within */
+    const lk_loss *loss;     /* NULL: the sum of the elements */
+    const void *options;
+    lk_tensor_type of;
+    double weight;
+    int64_t parts;
+    int lists; /* of its layer's, the last ones: they run only where the term counts */
+} lk__term;
+
 /* What building makes, shapes and names, and what holding makes of it, memory. */
 typedef struct lk__net {
     lk_arena *arena; /* names, data of layers, lists */
@@ -68,17 +79,18 @@ typedef struct lk__net {
     lk_tensor_type out;
     bool has_weight_reuse, needs_batch_sync;
     bool named; /* the message of a failure to build says which layer */
-    int64_t n_instances, n_lists, n_params, n_state, n_uses, n_carries;
+    int64_t n_instances, n_lists, n_params, n_state, n_uses, n_carries, n_terms;
     int64_t n_extra; /* uses that own nothing */
     /* room in the arrays */
-    int64_t max_instances, max_lists, max_params, max_state, max_uses, max_carries;
+    int64_t max_instances, max_lists, max_params, max_state, max_uses, max_carries, max_terms;
     lk_layer_instance *instance;
     lk__list *list; /* the model's is number 0 */
     lk__param_start *start;
     lk__param_use *use;
     lk__moving *moving;
     lk__carry *carry;
-    int64_t layer; /* of the model's list: the one that is being built */
+    lk__term *term; /* in the order of their layers */
+    int64_t layer;  /* of the model's list: the one that is being built */
     lk_slab_layout *params_layout, *state_layout; /* of the whole model */
     lk_slab *params, *state;                      /* what is held; NULL: nothing */
     lk_tensor **param;                            /* the slices as tensors */
@@ -87,6 +99,15 @@ typedef struct lk__net {
     lk_tensor **state_of;
     void *row_sums; /* of lk_model_constrain(); NULL until it is called */
 } lk__net;
+
+/* Where building is. */
+struct lk_build {
+    lk__net *net;
+    int64_t instance; /* number of the layer that is being built */
+    const lk_config *config;
+    lk_tensor_type list_in; /* what its list begins with */
+    bool tied;              /* it has declared the parameter that it shares */
+};
 
 struct lk_model {
     lk_arena *arena; /* options of layers */
@@ -107,6 +128,8 @@ struct lk_accumulator {
     const lk_tensor **each_of; /* of which tensor */
     lk_tensor **batch_stats;   /* of each state */
     lk_tensor *loss;
+    lk_tensor *terms;  /* the losses of all terms; NULL: the model has none */
+    int64_t *term_at;  /* [terms] where those of each begin there */
     lk_tensor *flat;   /* all of it */
     int64_t gradients; /* bytes of all of them, from the start of the slab */
     bool overwrite;    /* the next pass sets the gradients */
@@ -174,6 +197,9 @@ lk_status lk__accumulator_new(const lk_model *model, const lk__leaves *leaves, v
                               lk_accumulator **out) LK_NODISCARD;
 int64_t lk__accumulator_bytes(const lk_model *model, const lk__leaves *leaves);
 
+/** Those of them, at the end of the slab, that losses have: each micro-batch keeps its own. */
+int64_t lk__accumulator_loss_bytes(const lk_model *model, const lk__leaves *leaves);
+
 /** The layout of its slab: parameters, further uses of them, those of tiles, statistics of the batch, the
  * loss.  The caller owns `*out`. */
 lk_status lk__accumulator_layout(const lk_model *model, const lk__leaves *leaves,
@@ -186,10 +212,11 @@ int64_t lk__use_leaves(const lk_model *model, const lk__leaves *leaves, int64_t 
 lk_status lk__accumulator_each(lk_accumulator *accumulator, int64_t use,
                                lk_tensor **out) LK_NODISCARD;
 
-/** Add a loss to that of leaf `leaf`; and what it is. */
-lk_status lk__accumulator_add_leaf_loss(lk_accumulator *accumulator, int64_t leaf,
-                                        lk_var loss) LK_NODISCARD;
-double lk__accumulator_leaf_loss(const lk_accumulator *accumulator, int64_t leaf);
+/** Add a loss to that of leaf `leaf`, of term number `term` or, with -1, of the loss itself; and what it
+ * is. */
+lk_status lk__accumulator_add_term(lk_accumulator *accumulator, int64_t term, int64_t leaf,
+                                   lk_var loss) LK_NODISCARD;
+double lk__accumulator_term(const lk_accumulator *accumulator, int64_t term, int64_t leaf);
 
 /** The gradients of the tiles of a use, [leaves][...]; NULL: it has none.  And that of the batch. */
 lk_tensor *lk__accumulator_leaves(const lk_accumulator *accumulator, int64_t use);
@@ -297,6 +324,28 @@ double lk__segments_size(const lk__net *net, int64_t n);
 /** Run a list in segments, which backward runs again. */
 lk_status lk__segments_run(const lk_pass *pass, const lk__list *list, lk_var x,
                            lk_var *out) LK_NODISCARD;
+
+/* ---- terms ---- */
+
+/** The number of a layer's term; -1: it has none. */
+int64_t lk__net_term(const lk__net *net, int64_t instance);
+
+/**
+ * Say of each layer, [lk_model_layers()], whether it runs where the terms of `counts` [lk_model_terms()] are
+ * wanted, and what comes out only if `loss` says so: without it the list ends behind the last layer with
+ * such a term, and lists that serve a term alone run only for it.
+ */
+void lk__model_runs(const lk_model *model, const bool *counts, bool loss, bool *runs);
+
+/** Which layers of the model's list a pass runs; what becomes of its terms is nothing yet. */
+lk_status lk__terms_begin(const lk_model *model, const lk_pass *pass,
+                          lk_range *layers) LK_NODISCARD;
+
+/** Fail unless layers have given all terms that are wanted. */
+lk_status lk__terms_end(const lk_model *model, const lk_pass *pass) LK_NODISCARD;
+
+/** Box `part` of a value [samples][box...][...]. */
+lk_status lk__box_take(lk_var x, const lk_box *box, const lk_box *part, lk_var *out) LK_NODISCARD;
 
 /** Uses of parameters, shared or not. */
 static inline int64_t lk__model_uses(const lk_model *model)

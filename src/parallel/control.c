@@ -1,7 +1,7 @@
-/* The control vector: votes, then a slot for the loss of each subtree that a rank has of the batch, of
- * each tile of the run.
+/* The control vector: votes, then for each loss a slot for that of each subtree that a rank has of the
+ * batch, of each tile of the run.
  *
- *     failed  stop  saved | rank 0's losses | rank 1's | ...
+ *     failed  stop  saved | rank 0's losses | rank 1's | ... | of the next loss, rank 0's | ...
  *
  * All are 64-bit integers, added up over ranks: votes are counted, and a slot, which one rank fills
  * with the bits of a double and the others leave 0, is copied.  Then each rank adds the losses by the
@@ -14,38 +14,51 @@
 
 #include <string.h>
 
+/* How the numbers of a loss lie. */
+typedef struct slots {
+    int parts, part;   /* among which shards are dealt, and which is this rank's */
+    int64_t shards;    /* of the batch that the next are for; 0: none yet */
+    lk_range *node;    /* [n] subtrees of all ranks, in order */
+    int64_t n;         /* of them, */
+    int64_t mine, own; /* this rank's begin at `mine`, `own` of them */
+    int64_t tiles;     /* losses of each */
+    int64_t *at;       /* where they begin */
+} slots;
+
 struct lk__control {
     lk_comm *comm;
     lk_dtype dtype;
     int rank, size;
-    int64_t most;    /* slots in any batch, at most */
-    int parts, part; /* among which shards are dealt, and which is this rank's */
-    int64_t shards;  /* of the batch that the next three are for; 0: none yet */
-    lk_range *node;  /* [n] subtrees of all ranks, in order */
-    int64_t n, mine; /* of them this rank's begin at `mine` */
-    int64_t tiles;   /* losses of each */
-    int64_t *slot;   /* [LK__N_VOTES + most] */
-    int64_t own, vote[LK__N_VOTES];
+    int64_t most;   /* slots of a loss in any batch, at most */
+    int64_t losses; /* at most */
+    slots *of;      /* [losses] */
+    lk_range *node; /* of all of them */
+    int64_t *slot;  /* [LK__N_VOTES + losses * most] */
+    int64_t vote[LK__N_VOTES];
 };
 
-static lk_status control_make(lk__control *c, int64_t losses)
+static lk_status control_make(lk__control *c, int64_t most)
 {
     c->size = c->comm ? lk_comm_size(c->comm) : 1;
     c->rank = c->comm ? lk_comm_rank(c->comm) : 0;
-    c->most = losses > c->size ? losses : c->size;
-    LK_TRY(lk_alloc_zero(&c->node, c->most, sizeof *c->node));
-    LK_TRY(lk_alloc_zero(&c->slot, LK__N_VOTES + c->most, sizeof *c->slot));
+    c->most = most > c->size ? most : c->size;
+    LK_TRY(lk_alloc_zero(&c->of, c->losses, sizeof *c->of));
+    LK_TRY(lk_alloc_zero(&c->node, c->losses * c->most, sizeof *c->node));
+    LK_TRY(lk_alloc_zero(&c->slot, LK__N_VOTES + c->losses * c->most, sizeof *c->slot));
+    for (int64_t i = 0; i < c->losses; i++)
+        c->of[i].node = c->node + i * c->most;
     return LK_OK;
 }
 
-lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t losses, lk__control **out)
+lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t n, int64_t most, lk__control **out)
 {
     lk__control *c = NULL;
     *out = NULL;
     LK_TRY(lk_alloc_zero(&c, 1, sizeof *c));
     c->comm = comm;
     c->dtype = dtype;
-    lk_status st = control_make(c, losses);
+    c->losses = n;
+    lk_status st = control_make(c, most);
     if (st != LK_OK) {
         lk__control_free(c);
         LK_TRY(st);
@@ -58,6 +71,7 @@ void lk__control_free(lk__control *c)
 {
     if (!c)
         return;
+    lk_free(c->of);
     lk_free(c->node);
     lk_free(c->slot);
     lk_free(c);
@@ -74,65 +88,69 @@ int64_t lk__control_votes(const lk__control *c, lk__vote vote)
 }
 
 /* Find the subtrees of all ranks; those of a batch of as many shards as the last one are known. */
-static void subtrees_find(lk__control *c, const lk__deal *deal)
+static void subtrees_find(const lk__control *c, const lk__deal *deal, slots *s)
 {
-    if (c->shards == deal->shards)
+    if (s->shards == deal->shards)
         return;
-    c->shards = deal->shards;
-    c->n = 0;
-    c->parts = deal->parts > 0 ? deal->parts : c->size;
-    c->part = deal->parts > 0 ? deal->part : c->rank;
-    for (int r = 0; r < c->parts; r++) {
+    s->shards = deal->shards;
+    s->n = 0;
+    s->parts = deal->parts > 0 ? deal->parts : c->size;
+    s->part = deal->parts > 0 ? deal->part : c->rank;
+    for (int r = 0; r < s->parts; r++) {
         lk_range own[LK_MAX_SUBTREES];
-        lk_range range = lk_range_split(deal->shards, r, c->parts);
+        lk_range range = lk_range_split(deal->shards, r, s->parts);
         if (deal->first)
             range = (lk_range){deal->first[r], deal->first[r + 1] - deal->first[r]};
         int n = lk_range_subtrees(deal->shards, range, own);
-        if (r == c->part) {
-            c->mine = c->n;
-            c->own = n;
+        if (r == s->part) {
+            s->mine = s->n;
+            s->own = n;
         }
-        memcpy(&c->node[c->n], own, (size_t)n * sizeof *own);
-        c->n += n;
+        memcpy(&s->node[s->n], own, (size_t)n * sizeof *own);
+        s->n += n;
     }
 }
 
-static double add(const lk__control *c, double a, double b)
+/* ---- the tree ---- */
+
+static double add(lk_dtype dtype, double a, double b)
 {
-    return c->dtype == LK_F32 ? (double)((float)a + (float)b) : a + b;
+    return dtype == LK_F32 ? (double)((float)a + (float)b) : a + b;
 }
 
 /* The loss of shards [at.first, at.first + at.n) and of a tile: that of subtree number *next, or of
  * several from it on. */
-static double tree_sum(const lk__control *c, int64_t tile, lk_range at, int64_t *next)
+static double tree_sum(lk_dtype dtype, const slots *s, int64_t tile, lk_range at, int64_t *next)
 {
     double value;
-    if (c->node[*next].n == at.n) {
-        int64_t slot = LK__N_VOTES + (*next)++ * c->tiles + tile;
-        memcpy(&value, &c->slot[slot], sizeof value);
+    if (s->node[*next].n == at.n) {
+        memcpy(&value, &s->at[(*next)++ * s->tiles + tile], sizeof value);
         return value;
     }
     int64_t half = lk_tree_half(at.n);
-    value = tree_sum(c, tile, (lk_range){at.first, half}, next);
-    return add(c, value, tree_sum(c, tile, (lk_range){at.first + half, at.n - half}, next));
+    value = tree_sum(dtype, s, tile, (lk_range){at.first, half}, next);
+    return add(dtype, value,
+               tree_sum(dtype, s, tile, (lk_range){at.first + half, at.n - half}, next));
 }
 
 /* The loss of tiles `at` along an axis, those of all axes before it being those of number `before`. */
-static double tiles_sum(const lk__control *c, const lk_tiling *t, int axis, int64_t before,
-                        lk_range at)
+static double tiles_sum(lk_dtype dtype, const slots *s, const lk_tiling *t, int axis,
+                        int64_t before, lk_range at)
 {
     int64_t next = 0;
     if (at.n > 1) {
         int64_t half = lk_tree_half(at.n);
-        double lower = tiles_sum(c, t, axis, before, (lk_range){at.first, half});
+        double lower = tiles_sum(dtype, s, t, axis, before, (lk_range){at.first, half});
         lk_range upper = {at.first + half, at.n - half};
-        return add(c, lower, tiles_sum(c, t, axis, before, upper));
+        return add(dtype, lower, tiles_sum(dtype, s, t, axis, before, upper));
     }
     int64_t tile = t ? before * t->tiles[axis] + at.first : 0;
     if (t && axis + 1 < LK_TILE_AXES)
-        return tiles_sum(c, t, axis + 1, tile, (lk_range){0, t->tiles[axis + 1]});
-    return tree_sum(c, tile, (lk_range){0, c->shards}, &next);
+        return tiles_sum(dtype, s, t, axis + 1, tile, (lk_range){0, t->tiles[axis + 1]});
+    return tree_sum(dtype, s, tile, (lk_range){0, s->shards}, &next);
 }
+
+/* ---- the exchange ---- */
 
 /* The number among all tiles of this rank's tile number `leaf`. */
 static int64_t tile_number(const lk_tiling *t, int64_t leaf)
@@ -147,32 +165,37 @@ static int64_t tile_number(const lk_tiling *t, int64_t leaf)
     return number;
 }
 
-/* Put this rank's losses into their slots. */
-static void losses_put(lk__control *c, const lk_tiling *t, const double *loss)
+/* Put this rank's numbers of a loss into their slots, from `at` on; returns how many slots there are. */
+static int64_t loss_put(const lk__control *c, const lk__loss_sum *loss, int64_t *at, slots *s)
 {
+    const lk_tiling *t = loss->deal.tiling;
     int64_t leaves = t ? lk_tiling_leaves(t) : 1;
-    for (int64_t k = 0; k < c->own; k++)
+    subtrees_find(c, &loss->deal, s);
+    s->tiles = t ? t->tiles[0] * t->tiles[1] * t->tiles[2] : 1;
+    s->at = at;
+    memset(at, 0, (size_t)(s->n * s->tiles) * sizeof *at);
+    for (int64_t k = 0; k < s->own; k++)
         for (int64_t i = 0; i < leaves; i++) {
-            int64_t tile = t ? tile_number(t, i) : 0;
-            int64_t slot = LK__N_VOTES + (c->mine + k) * c->tiles + tile;
-            memcpy(&c->slot[slot], &loss[k * leaves + i], sizeof *loss);
+            int64_t slot = (s->mine + k) * s->tiles + (t ? tile_number(t, i) : 0);
+            memcpy(&at[slot], &loss->own[k * leaves + i], sizeof *loss->own);
         }
+    return s->n * s->tiles;
 }
 
-lk_status lk__control_exchange(lk__control *c, const lk__deal *deal, const double *loss,
-                               double *total)
+lk_status lk__control_exchange(lk__control *c, lk__loss_sum *loss, int64_t n)
 {
-    subtrees_find(c, deal);
+    int64_t all = LK__N_VOTES;
+    LK_CHECK(n <= c->losses, LK_EINVAL, "%lld losses, room for %lld", (long long)n,
+             (long long)c->losses);
     memcpy(c->slot, c->vote, sizeof c->vote);
-    const lk_tiling *t = deal->tiling;
-    c->tiles = t ? t->tiles[0] * t->tiles[1] * t->tiles[2] : 1;
-    int64_t slots = c->n * c->tiles;
-    memset(c->slot + LK__N_VOTES, 0, (size_t)slots * sizeof *c->slot);
-    losses_put(c, t, loss);
+    for (int64_t i = 0; i < n; i++)
+        all += loss_put(c, &loss[i], c->slot + all, &c->of[i]);
     memset(c->vote, 0, sizeof c->vote);
     if (c->comm)
-        LK_TRY(lk_allreduce(c->comm, NULL, c->slot, LK__N_VOTES + slots, LK_I64, LK_REDUCE_SUM,
-                            "votes and loss"));
-    *total = tiles_sum(c, t, 0, 0, (lk_range){0, t ? t->tiles[0] : 1});
+        LK_TRY(lk_allreduce(c->comm, NULL, c->slot, all, LK_I64, LK_REDUCE_SUM, "votes and loss"));
+    for (int64_t i = 0; i < n; i++) {
+        const lk_tiling *t = loss[i].deal.tiling;
+        loss[i].total = tiles_sum(c->dtype, &c->of[i], t, 0, 0, (lk_range){0, t ? t->tiles[0] : 1});
+    }
     return LK_OK;
 }

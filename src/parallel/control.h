@@ -1,7 +1,8 @@
 /* The control vector: the few numbers that all ranks exchange once in a step.
  *
  * Each rank gives its votes (it cannot do the step, it wants the run to end, ...) and the losses of its
- * subtrees of the batch; each gets how many ranks voted for what, and the loss of the whole batch.  The
+ * subtrees of the batch; each gets how many ranks voted for what, and the loss of the whole batch.  Where
+ * several losses count (that of the experiment, terms of layers), each is added up for itself.  The
  * trainer makes one control and exchanges it in each step, whatever became of the rank's own part, on
  * the thread of the step; others of the room train set votes for the next exchange.
  */
@@ -30,16 +31,25 @@ typedef struct lk__deal {
     const lk_tiling *tiling; /* NULL: a loss is that of whole samples */
 } lk__deal;
 
+/** A loss that is added up: what this rank has of it, and the sum. */
+typedef struct lk__loss_sum {
+    lk__deal deal;
+    /* One for each subtree of this rank's range of shards, in order, and in each for every tile that it
+     * has. */
+    const double *own;
+    double total; /* by the tree over the shards of the batch, then by that over tiles */
+} lk__loss_sum;
+
 typedef struct lk__control lk__control;
 
 /**
  * Make a control of all ranks of `comm`, which is borrowed; NULL: of this rank alone.  `dtype`, f32 or
- * f64, is what losses are added up in, `losses` the most that a batch has: one for each shard, of each
- * tile.
+ * f64, is what losses are added up in; `n` losses at most are exchanged at once, of which a batch has up
+ * to `most` numbers: one for each shard, of each tile.
  *
  * Not collective.  Errors: LK_ENOMEM.
  */
-lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t losses,
+lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t n, int64_t most,
                           lk__control **out) LK_NODISCARD;
 
 /** NULL is allowed. */
@@ -52,13 +62,11 @@ void lk__control_vote(lk__control *c, lk__vote vote, bool yes);
 int64_t lk__control_votes(const lk__control *c, lk__vote vote);
 
 /**
- * Exchange votes and losses: `loss` has one for each subtree of this rank's range of shards, in order (and
- * in each for every tile that it has), and *total is their sum by the tree over the shards of the batch,
- * then by that over tiles.
+ * Exchange votes and `n` losses, whose totals all ranks then have; the deal of each differs from one batch to
+ * the next in nothing but shards, and where they begin.
  *
  * Collective, one allreduce; after it all ranks have come.  Errors: those of communication.
  */
-lk_status lk__control_exchange(lk__control *c, const lk__deal *deal, const double *loss,
-                               double *total) LK_NODISCARD;
+lk_status lk__control_exchange(lk__control *c, lk__loss_sum *loss, int64_t n) LK_NODISCARD;
 
 #endif /* LK_PARALLEL_CONTROL_H */

@@ -27,7 +27,7 @@ typedef struct walk {
     bool space;         /* ranks share space */
     lk_tile_spec *spec; /* by number of a tile */
     int64_t n_specs, max_specs;
-    int64_t *tile_of, *before_of, *after_of; /* by layer: number of its tiles, -1: none */
+    int64_t *tile_of, *before_of, *after_of, *term_of; /* by layer: number of its tiles, -1: none */
     lk__domain_walk choice;
     lk_arena *arena; /* of these */
 } walk;
@@ -66,11 +66,31 @@ static bool is_tiled(const walk *w, const lk_layer_instance *l)
     return can_sum(w, l, &positions) && positions >= w->plan->spec.pieces.least_tile;
 }
 
-/* Where a layer can run.  Only one without parameters and sums has a choice. */
+/* A layer that works on whole samples, because it has not said how else. */
+static bool is_silent(const lk_layer_instance *l)
+{
+    return l->n_params > 0 || l->reach == LK_REACH_SAMPLE ||
+           (l->reach == LK_REACH_WINDOW && l->window.ndim == 0);
+}
+
+/* Whether a layer's term is one of tiles, by model and pieces alone: where its layer runs by tiles, if
+ * there are ranks, so that what it is taken of is there. */
+static bool term_is_tiled(const walk *w, const lk_layer_instance *l)
+{
+    int64_t term = lk__net_term(w->net, l - w->net->instance);
+    if (term < 0 || !can_cut(w, l->in) || !can_cut(w, l->out) || !can_cut(w, w->net->term[term].of))
+        return false;
+    if (l->summed != LK_SUMMED_NOTHING)
+        return is_tiled(w, l);
+    if (lk__layer_is_by_position(l))
+        return true;
+    lk_tensor_type of = w->net->term[term].of;
+    return !is_silent(l) && smallest_tile(w->plan->tiling, of) >= w->plan->spec.pieces.least_tile;
+}
+
+/* Where a layer can run.  Only one without parameters, sums and a term has a choice. */
 static void layer_may(const walk *w, const lk_layer_instance *l, bool may[LK__N_DOMAINS])
 {
-    bool silent = l->n_params > 0 || l->reach == LK_REACH_SAMPLE ||
-                  (l->reach == LK_REACH_WINDOW && l->window.ndim == 0);
     bool tiles = w->space && can_cut(w, l->in), samples = true;
     if (l->summed != LK_SUMMED_NOTHING) {
         tiles = tiles && is_tiled(w, l);
@@ -78,8 +98,11 @@ static void layer_may(const walk *w, const lk_layer_instance *l, bool may[LK__N_
     } else if (lk__layer_is_by_position(l)) { /* who has which parameters follows from tiles */
         tiles = tiles && can_cut(w, l->out);
         samples = !tiles;
+    } else if (lk__net_term(w->net, l - w->net->instance) >= 0) {
+        tiles = tiles && term_is_tiled(w, l);
+        samples = !tiles;
     } else {
-        tiles = tiles && !silent;
+        tiles = tiles && !is_silent(l);
     }
     may[LK_BY_TILE] = tiles;
     may[LK_BY_SAMPLE] = samples;
@@ -139,6 +162,24 @@ static lk_status change_plan(walk *w, lk_domain from, lk_domain to, lk_tensor_ty
     return LK_OK;
 }
 
+/* A tile for what a layer's term is taken of. */
+static lk_status term_plan(walk *w, int64_t number, bool by_tile)
+{
+    const lk_layer_instance *l = &w->net->instance[number];
+    int64_t term = lk__net_term(w->net, number);
+    if (term < 0)
+        return LK_OK;
+    lk_tensor_type of = w->net->term[term].of;
+    bool tiled = term_is_tiled(w, l);
+    LK_CHECK(tiled || !by_tile, LK_ENOTSUP,
+             "layer %s works by tiles, and its term is one of %s, which these do not cut: put what "
+             "adds the term into a layer of its own",
+             l->name, lk_shape_text(of.shape).s);
+    if (tiled)
+        LK_TRY(value_spec(w, of, &w->term_of[number]));
+    return LK_OK;
+}
+
 /* A layer that is to run in a domain, and finds its input in *at. */
 static lk_status layer_plan(walk *w, int64_t number, lk_domain domain, lk_domain *at)
 {
@@ -152,6 +193,7 @@ static lk_status layer_plan(walk *w, int64_t number, lk_domain domain, lk_domain
     plan->can_tile = can_sum(w, l, &plan->smallest_tile);
     if (part->by_tile || plan->tiled)
         LK_TRY(layer_spec(w, l, &w->tile_of[number]));
+    LK_TRY(term_plan(w, number, part->by_tile));
     for (int i = 0; i < l->n_lists; i++)
         LK_TRY(list_plan(w, l->list[i], domain, domain));
     *at = can_cut(w, l->out) ? domain : LK_BY_SAMPLE;
@@ -275,6 +317,7 @@ static lk_status tiles_make(walk *w)
         part->tile = w->tile_of[i] < 0 ? NULL : p->tile[w->tile_of[i]];
         part->before_at = w->before_of[i] < 0 ? NULL : p->tile[w->before_of[i]];
         part->after_at = w->after_of[i] < 0 ? NULL : p->tile[w->after_of[i]];
+        part->term = w->term_of[i] < 0 ? NULL : p->tile[w->term_of[i]];
     }
     return LK_OK;
 }
@@ -321,10 +364,11 @@ static lk_status walk_run(walk *w)
     lk_plan *p = w->plan;
     int64_t n = p->n_layers, in, out;
     LK_TRY(lk_arena_new(&w->arena));
-    LK_TRY(lk_arena_alloc(w->arena, &w->tile_of, 3 * n, sizeof *w->tile_of));
+    LK_TRY(lk_arena_alloc(w->arena, &w->tile_of, 4 * n, sizeof *w->tile_of));
     w->before_of = w->tile_of + n;
     w->after_of = w->before_of + n;
-    for (int64_t i = 0; i < 3 * n; i++)
+    w->term_of = w->after_of + n;
+    for (int64_t i = 0; i < 4 * n; i++)
         w->tile_of[i] = -1;
     LK_TRY(choices_make(w));
     LK_TRY(ends_plan(w, &in, &out));

@@ -204,9 +204,9 @@ lk_range lk__groups_begin(lk__groups *g, int64_t shards, int64_t samples)
     return g->range;
 }
 
-lk__deal lk__groups_deal(const lk__groups *g)
+lk__deal lk__groups_deal(const lk__groups *g, bool tiled)
 {
-    const lk_tiling *tiling = g->plan->loss_tiled ? g->plan->tiling : NULL;
+    const lk_tiling *tiling = tiled ? g->plan->tiling : NULL;
     if (tiling) {
         int64_t shards = g->plan->spec.fast ? g->replicas : g->shards;
         const int64_t *first = g->plan->spec.fast ? NULL : g->replica_first;

@@ -97,8 +97,9 @@ lk__leaves lk__groups_leaves(const lk__groups *groups);
 /** Ranks along space: those of a replica. */
 int lk__groups_space(const lk__groups *groups);
 
-/** How the shards of the batch are dealt to ranks; in fast mode each rank is a shard. */
-lk__deal lk__groups_deal(const lk__groups *groups);
+/** How the shards of the batch are dealt to ranks, for a loss of tiles or of whole samples; in fast mode each
+ * rank is a shard. */
+lk__deal lk__groups_deal(const lk__groups *groups, bool tiled);
 
 /** Let gradients travel during the backward of the last micro-batch on `tape`, if the plan says so;
  * lk__groups_finish_overlap() ends it. */

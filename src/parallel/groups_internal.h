@@ -106,6 +106,12 @@ lk_status lk__ranges_make(const lk_plan *plan, const lk_model *model, lk__grad_g
 /** Elements of the sums of all parameters whose gradients passes keep by tile. */
 int64_t lk__leaf_sums_elements(const lk_plan *plan, const lk_model *model);
 
+/** Whether the loss of term number `term` is one of tiles. */
+static inline bool lk__plan_term_tiled(const lk_plan *plan, const lk_model *model, int64_t term)
+{
+    return plan->part && plan->part[model->net->term[term].instance].term;
+}
+
 /** Whose gradients passes keep by tile. */
 lk__leaves lk__plan_leaves(const lk_plan *plan);
 

@@ -118,7 +118,7 @@ static lk_status layer_margins(const walk *w, int64_t number, value *x, value *y
     const lk_layer_instance *l = &w->net->instance[number];
     const lk_layer_part *part = &w->plan->part[number];
     lk_tile *tile = w->tile_of[number] < 0 ? NULL : w->plan->tile[w->tile_of[number]];
-    value changed = {.n_right = 0}, ends;
+    value changed = {.n_right = 0}, ends, between;
     if (part->before != LK_STAY)
         x = &changed;
     if (part->by_tile && tile && tile->kind != LK_TILE_POINTWISE) {
@@ -130,8 +130,14 @@ static lk_status layer_margins(const walk *w, int64_t number, value *x, value *y
             y->n_right = 0;
         }
     }
-    for (int i = 0; i < l->n_lists; i++)
+    bool follow = l->layer->flags & LK_LAYER_LISTS_FOLLOW;
+    for (int i = 0; i < l->n_lists; i++) {
         LK_TRY(list_margins(w, l->list[i], x, &ends));
+        if (follow) {
+            between = ends;
+            x = &between;
+        }
+    }
     if (part->after != LK_STAY)
         *y = (value){.n_right = 0};
     return LK_OK;

@@ -254,6 +254,8 @@ lk_status lk_parallel_model_forward(lk_parallel_model *p, const lk_pass *pass, l
         LK_TRY(lk_model_forward(p->model, pass, x, out));
         return LK_OK;
     }
+    LK_CHECK(!pass->terms, LK_ENOTSUP,
+             "a model on several devices gives no terms, the losses that layers add");
     const lk_list in = {.at = &x, .n = 1}, none = {.n = 0};
     LK_TRY(parallel_pass(p, pass, &in, &none, out, &n_out));
     return LK_OK;

@@ -153,6 +153,13 @@ static lk_status layers_begin(lk_plan *p, const lk_model *model, int64_t elem)
                                       .domain = LK_BY_SAMPLE,
                                       .param_bytes = info.params * elem};
     }
+    int64_t terms = lk_model_terms(model);
+    LK_TRY(lk_alloc_zero(&p->runs, p->n_layers, sizeof *p->runs));
+    LK_TRY(lk_alloc_zero(&p->counts, terms, sizeof *p->counts));
+    for (int64_t i = 0; i < terms; i++)
+        p->counts[i] = !p->spec.terms || p->spec.terms[i];
+    p->spec.terms = NULL;
+    lk__model_runs(model, p->counts, !p->spec.no_loss, p->runs);
     return LK_OK;
 }
 
@@ -219,7 +226,9 @@ static lk_status layers_fill(lk_plan *p, const lk_model *model)
         if (tile)
             margin_fill(tile, l->margin);
         int64_t samples = l->samples.n < p->pass_samples ? l->samples.n : p->pass_samples;
-        l->value_bytes = lk_box_count(&l->box) * samples * (int64_t)lk_dtype_size(info.out.dtype);
+        if (p->runs[i])
+            l->value_bytes = lk_box_count(&l->box) * samples *
+                             (int64_t)lk_dtype_size(info.out.dtype);
         p->memory.values += l->value_bytes;
     }
     return LK_OK;
@@ -310,6 +319,8 @@ void lk_plan_free(lk_plan *p)
         return;
     lk__domains_free(p);
     lk_free(p->layer);
+    lk_free(p->runs);
+    lk_free(p->counts);
     lk_free(p->transfer);
     lk_free(p);
 }

@@ -59,7 +59,8 @@ lk_status lk__ranges_make(const lk_plan *plan, const lk_model *model, lk__grad_g
     *out = NULL;
     *n = 0;
     LK_TRY(lk__accumulator_layout(model, &leaves, &layout));
-    int64_t slices = lk_slab_layout_slices(layout) - 1; /* the last is the loss */
+    int64_t slices = 0;
+    LK_TRY_TO(done, lk_slab_layout_find(layout, "loss", &slices)); /* it and terms stay */
     LK_TRY_TO(done, lk_alloc_zero(out, slices + 1, sizeof **out));
     LK_TRY_TO(done, lk_alloc_zero(&share, slices + 1, sizeof *share));
     shares_find(plan, model, share);

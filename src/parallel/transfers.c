@@ -190,11 +190,25 @@ static bool is_collective(const lk_layer_instance *l, const lk_layer_part *part)
 
 static lk_status list_forward(walk *w, int64_t list, bool needs, bool *made);
 
+/* The lists of a layer: all take x, or each what the one before gives. */
+static lk_status lists_forward(walk *w, const lk_layer_instance *l, bool needs, bool *made)
+{
+    bool follow = l->layer->flags & LK_LAYER_LISTS_FOLLOW, end;
+    for (int i = 0; i < l->n_lists; i++) {
+        LK_TRY(list_forward(w, l->list[i], needs, &end));
+        *made = *made || end;
+        needs = follow ? end : needs;
+    }
+    return LK_OK;
+}
+
 static lk_status layer_forward(walk *w, int64_t number, bool needs, bool *made)
 {
     static const lk_layer_part whole;
     const lk_layer_instance *l = &w->net->instance[number];
     const lk_layer_part *part = w->plan->part ? &w->plan->part[number] : &whole;
+    if (!w->plan->runs[number])
+        return LK_OK;
     needs = needs || part->before != LK_STAY;
     w->needs[number] = needs;
     if (part->before != LK_STAY)
@@ -207,11 +221,7 @@ static lk_status layer_forward(walk *w, int64_t number, bool needs, bool *made)
     if (part->by_tile && is_mean(l))
         LK_TRY(mean_add(w, LK_IN_FORWARD, l));
     *made = needs || l->n_params > 0 || is_collective(l, part) || part->after != LK_STAY;
-    for (int i = 0; i < l->n_lists; i++) {
-        bool end;
-        LK_TRY(list_forward(w, l->list[i], needs, &end));
-        *made = *made || end;
-    }
+    LK_TRY(lists_forward(w, l, needs, made));
     if (part->after != LK_STAY)
         LK_TRY(change_add(w, LK_IN_FORWARD, l->name, part->after, part->after_at, l->out));
     return LK_OK;
@@ -236,6 +246,8 @@ static lk_status layer_backward(walk *w, int64_t number)
     const lk_layer_instance *l = &w->net->instance[number];
     const lk_layer_part *part = w->plan->part ? &w->plan->part[number] : &whole;
     const lk_tile *tile = part->by_tile ? part->tile : NULL;
+    if (!w->plan->runs[number])
+        return LK_OK;
     if (part->after != LK_STAY)
         LK_TRY(
             change_add(w, LK_IN_BACKWARD, l->name, other_of(part->after), part->after_at, l->out));
@@ -266,16 +278,18 @@ static lk_status list_backward(walk *w, int64_t list)
 
 /* ---- behind the passes ---- */
 
-/* Losses that ranks exchange: of the subtrees of all of them, of each tile where the loss is tiled. */
-static lk_status losses_count(const walk *w, int64_t *out)
+/* Numbers of a loss that ranks exchange, added to *out: of the subtrees of all of them, of each tile where
+ * the loss is tiled. */
+static lk_status loss_count(const walk *w, bool tiled, int64_t *out)
 {
     const lk_plan *p = w->plan;
-    const lk_tiling *t = p->loss_tiled ? p->tiling : NULL;
+    const lk_tiling *t = tiled ? p->tiling : NULL;
     int ranks = t ? p->ranks : w->all;
     int64_t tiles = t ? t->tiles[0] * t->tiles[1] * t->tiles[2] : 1, *first = NULL, n = 0;
-    *out = ranks * tiles;
-    if (p->spec.fast)
+    if (p->spec.fast) {
+        *out += ranks * tiles;
         return LK_OK;
+    }
     LK_TRY(lk_alloc_zero(&first, p->ranks + 1 + w->all + 1, sizeof *first));
     int64_t *own = first + p->ranks + 1;
     (void)lk__plan_deal(p, p->spec.shards, first);
@@ -284,7 +298,20 @@ static lk_status losses_count(const walk *w, int64_t *out)
     for (int r = 0; r < ranks; r++)
         n += lk_range_subtrees(p->spec.shards, (lk_range){own[r], own[r + 1] - own[r]}, NULL);
     lk_free(first);
-    *out = n * tiles;
+    *out += n * tiles;
+    return LK_OK;
+}
+
+/* Those of all that count. */
+static lk_status losses_count(const walk *w, int64_t *out)
+{
+    const lk_plan *p = w->plan;
+    *out = 0;
+    if (!p->spec.no_loss)
+        LK_TRY(loss_count(w, p->loss_tiled, out));
+    for (int64_t i = 0; i < w->net->n_terms; i++)
+        if (p->counts[i])
+            LK_TRY(loss_count(w, lk__plan_term_tiled(p, w->model, i), out));
     return LK_OK;
 }
 
@@ -322,7 +349,8 @@ static lk_status buckets_add(walk *w)
     lk_plan *p = w->plan;
     lk__leaves leaves = lk__plan_leaves(p);
     int64_t elem = (int64_t)lk_dtype_size(w->net->spec.dtype);
-    int64_t joined = lk__accumulator_bytes(w->model, &leaves) - LK_ALIGN; /* all but the loss */
+    int64_t joined = lk__accumulator_bytes(w->model, &leaves) -
+                     lk__accumulator_loss_bytes(w->model, &leaves);
     if (p->spec.bucket_bytes > 0)
         LK_TRY(
             add(w, (lk_transfer){LK_IN_BACKWARD, LK_JOINED, "gradients", w->all,

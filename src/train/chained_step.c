@@ -181,10 +181,12 @@ static lk_status shard_passes(lk_trainer *t, const lk_batch *batch, double *sum,
  * all. */
 static lk_status control_exchange(lk_trainer *t, lk_status unread, double own, double *loss)
 {
-    lk__deal deal = {.shards = lk__trainer_size(t), .first = t->chained->deal};
     own /= (double)t->parts;
+    t->joined[0] = (lk__loss_sum){
+        .deal = {.shards = lk__trainer_size(t), .first = t->chained->deal}, .own = &own};
     lk__control_vote(t->control, LK__VOTE_FAILED, unread != LK_OK);
-    LK_TRY(lk__control_exchange(t->control, &deal, &own, loss));
+    LK_TRY(lk__control_exchange(t->control, t->joined, 1));
+    *loss = t->joined[0].total;
     if (lk__control_votes(t->control, LK__VOTE_FAILED) > 0)
         LK_TRY(lk_agree(lk__trainer_comm(t), unread));
     return unread;
@@ -245,7 +247,9 @@ static lk_status step_run(lk_trainer *t, lk_batch *batch, lk_status unread, lk_s
     report->loss = sum / (double)batch->size;
     if (!isfinite(report->loss))
         LK_TRY(lk__nonfinite_report(t, batch, report->loss));
-    lk__step_counts_take(t, batch->size, sum);
+    t->step_counts.each[0] = sum;
+    report->losses = lk__counts_means(t, &t->step_counts, batch->size);
+    lk__step_counts_take(t, batch->size, sum, &sum);
     LK_TRY(update(t, (batch->size + shard_size - 1) / shard_size, report));
     t->step++;
     return LK_OK;

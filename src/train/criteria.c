@@ -35,7 +35,7 @@ static lk_status metric_check(const lk_trainer *t, int i, lk_tensor_type out, lk
 /* Whether there is a loss on this rank: of a chain, where there is an output. */
 static bool has_loss(const lk_trainer *t)
 {
-    return !t->chained || t->chained->has_output;
+    return t->counts_loss && (!t->chained || t->chained->has_output);
 }
 
 /* Fill in the options of the loss, and check it against what it compares. */
@@ -45,6 +45,8 @@ static lk_status loss_check(lk_trainer *t, lk_tensor_type *target)
     LK_TRY(lk_config_with_defaults(&t->options.loss, t->arena, &t->options.loss));
     t->loss = (const lk_loss *)(const void *)t->options.loss.descriptor;
     t->parts = t->loss->parts ? t->loss->parts(t->out) : 1;
+    if (t->counts_loss) /* then it is the first */
+        t->summand[0].parts = t->parts;
     if (!has_loss(t))
         return LK_OK;
     LK_CHECK(lk_dataset_info_of(lk_loader_dataset(t->spec.train))->n_fields > 0, LK_EINVAL,
@@ -63,6 +65,8 @@ static lk_status loss_check(lk_trainer *t, lk_tensor_type *target)
 lk_status lk__criteria_make(lk_trainer *t)
 {
     lk_tensor_type target = {.dtype = LK_F32};
+    if (!t->counts_loss) /* nothing comes out that could be measured */
+        t->options.metrics.n = 0;
     LK_TRY(loss_check(t, &target));
     LK_CHECK(t->options.metrics.n <= LK_MAX_METRICS, LK_EINVAL, "%lld metrics, at most %d",
              (long long)t->options.metrics.n, LK_MAX_METRICS);

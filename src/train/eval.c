@@ -40,14 +40,24 @@ void lk__counts_clear(const lk_trainer *t, lk__counts *counts)
 {
     counts->samples = 0;
     counts->loss = 0;
+    memset(counts->each, 0, (size_t)t->n_summands * sizeof *counts->each);
     for (int i = 0; i < t->n_metrics; i++)
         memset(counts->sums[i], 0, (size_t)lk__counts_length(t, i) * sizeof(double));
 }
 
-void lk__step_counts_take(lk_trainer *t, int64_t samples, double loss)
+const double *lk__counts_means(const lk_trainer *t, lk__counts *counts, int64_t samples)
+{
+    for (int64_t i = 0; i < t->n_summands; i++)
+        counts->mean[i] = samples > 0 ? counts->each[i] / (double)samples : (double)NAN;
+    return counts->mean;
+}
+
+void lk__step_counts_take(lk_trainer *t, int64_t samples, double loss, const double *each)
 {
     t->train_counts.samples += samples;
     t->train_counts.loss += loss;
+    for (int64_t i = 0; i < t->n_summands; i++)
+        t->train_counts.each[i] += each[i];
     for (int i = 0; i < t->n_metrics; i++)
         for (int64_t k = 0; k < lk__counts_length(t, i); k++)
             t->train_counts.sums[i][k] += t->step_counts.sums[i][k];
@@ -68,6 +78,7 @@ lk_status lk__counts_eval(const lk_trainer *t, lk__counts *counts, lk_eval *out)
     *out = (lk_eval){.samples = counts->samples, .loss = (double)NAN};
     if (counts->samples > 0)
         out->loss = counts->loss / (double)counts->samples;
+    out->losses = lk__counts_means(t, counts, counts->samples);
     lk_arena_free(counts->text);
     counts->text = NULL;
     LK_TRY(lk_arena_new(&counts->text));
@@ -108,41 +119,49 @@ lk_status lk_trainer_train_metrics(lk_trainer *t, lk_eval *out)
 
 /* ---- evaluation: each replica has a range of batches; ranks of a chain go through all together ---- */
 
-/* The parts of a pass over `n` samples, and how its losses are joined over the ranks along space. */
-static const lk_pass_parts *eval_parts(lk_trainer *t, int64_t n, lk__deal *deal)
+/* The parts of a pass over `n` samples. */
+static const lk_pass_parts *eval_parts(lk_trainer *t, int64_t n)
 {
     int64_t shard_size = lk_loader_shard_size(t->spec.train);
-    *deal = (lk__deal){.shards = 1};
     if (!t->plan->tiling)
         return NULL;
     t->layer_parts = lk__groups_eval_parts(t->groups, n, shard_size, t->owners, t->dealt);
-    if (t->plan->loss_tiled)
-        *deal = (lk__deal){1, NULL, 1, 0, t->plan->tiling};
-    else if (t->layer_parts.samples)
-        *deal = (lk__deal){.shards = (n + shard_size - 1) / shard_size, .first = t->dealt};
     return &t->layer_parts;
 }
 
-/* One batch of an evaluation: its loss, on the first of the ranks that share its samples; 0 elsewhere. */
-static lk_status eval_pass(lk_trainer *t, const lk_batch *batch, double *sum)
+/* How a loss of it is joined over the ranks along space. */
+static lk__deal eval_deal(const lk_trainer *t, int64_t n, bool tiled)
 {
-    lk_var x, y, out;
-    lk__deal deal;
+    int64_t shard_size = lk_loader_shard_size(t->spec.train);
+    if (tiled)
+        return (lk__deal){1, NULL, 1, 0, t->plan->tiling};
+    if (t->plan->tiling && t->layer_parts.samples)
+        return (lk__deal){.shards = (n + shard_size - 1) / shard_size, .first = t->dealt};
+    return (lk__deal){.shards = 1};
+}
+
+/* One batch of an evaluation: its losses, on the first of the ranks that share its samples; 0 elsewhere. */
+static lk_status eval_pass(lk_trainer *t, const lk_batch *batch, double *each)
+{
+    lk_var x;
+    lk__pass_out came = {.counts = &t->eval_counts};
+    int64_t losses;
     lk_tape_reset(t->eval_tape);
-    const lk_pass_parts *parts = eval_parts(t, batch->n, &deal);
-    LK_TRY(lk__pass_enter(t, t->eval_tape, parts, batch, &x, &y));
-    lk_pass pass = {.tape = t->eval_tape, .first = batch->first, .parts = parts};
-    LK_TRY(lk__trainer_forward(t, &pass, x, &out));
-    for (int64_t i = 0; i < lk__pass_losses(t); i++) {
-        lk_var own = out, of = y, loss;
-        LK_TRY(lk__pass_loss(t, i, &own, &of, &loss));
-        LK_TRY(lk_item(loss, &t->losses[i]));
-        LK_TRY(lk__counts_add(t, &t->eval_counts, own, of));
+    const lk_pass_parts *parts = eval_parts(t, batch->n);
+    LK_TRY(lk__pass_enter(t, t->eval_tape, parts, batch, &x, &came.y));
+    lk_pass pass = {
+        .tape = t->eval_tape, .first = batch->first, .parts = parts, .terms = lk__pass_terms(t)};
+    LK_TRY(lk__trainer_forward(t, &pass, x, &came.out));
+    LK_TRY(lk__pass_take(t, &came, &losses));
+    for (int64_t i = 0; i < t->n_summands; i++) {
+        const lk__summand *s = &t->summand[i];
+        t->joined[i] = (lk__loss_sum){.deal = eval_deal(t, batch->n, lk__pass_is_tiled(t, s)),
+                                      .own = s->own};
     }
-    LK_TRY(lk__control_exchange(t->eval_control, &deal, t->losses, sum));
-    *sum /= (double)t->parts; /* each sample's: a mean of parts */
+    LK_TRY(lk__control_exchange(t->eval_control, t->joined, t->n_summands));
+    (void)lk__losses_sum(t, each);
     if (t->mesh->at[LK_AXIS_SPACE] > 0)
-        *sum = 0;
+        memset(each, 0, (size_t)t->n_summands * sizeof *each);
     return LK_OK;
 }
 
@@ -157,7 +176,7 @@ static lk_status eval_range(lk_trainer *t, lk_loader *loader, lk_range range)
         if (lk__groups_space(t->groups) > 1) /* whose ranks wait for each other in the pass */
             st = lk_agree(t->mesh->along[LK_AXIS_SPACE], st);
         if (st == LK_OK)
-            st = eval_pass(t, &batch, &t->batch_loss[i]);
+            st = eval_pass(t, &batch, &t->batch_loss[i * t->n_summands]);
         else
             break;
         if (st != LK_OK && lk__groups_space(t->groups) > 1)
@@ -173,17 +192,17 @@ lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_eval *out)
     LK_FP_GUARD();
     LK_CHECK(loader, LK_EINVAL, "loader is NULL");
     lk_comm *comm = lk__trainer_comm(t);
-    int64_t batches = lk_loader_batches(loader);
+    int64_t batches = lk_loader_batches(loader), losses = batches * t->n_summands;
     LK_TRY(t->chained ? lk__loader_compare_length(comm, "the set to evaluate", loader)
                       : lk__loader_compare(comm, "the set to evaluate", loader));
     if (!t->chained)
         LK_TRY(lk__pass_compare(t, "the set to evaluate", loader));
     lk__counts_clear(t, &t->eval_counts);
-    lk_status st = lk__grow(&t->batch_loss, &t->max_batch_loss, batches, sizeof *t->batch_loss);
+    lk_status st = lk__grow(&t->batch_loss, &t->max_batch_loss, losses, sizeof *t->batch_loss);
     if (t->chained) /* whose ranks wait for each other in the passes */
         LK_TRY(lk_agree(comm, st == LK_OK ? lk__chained_check_loader(t, loader) : st));
     if (st == LK_OK) {
-        memset(t->batch_loss, 0, (size_t)batches * sizeof *t->batch_loss);
+        memset(t->batch_loss, 0, (size_t)losses * sizeof *t->batch_loss);
         st = t->chained ? lk__chained_evaluate(t, loader)
                         : eval_range(t, loader,
                                      lk_range_split(batches, t->mesh->at[LK_AXIS_DATA],
@@ -193,12 +212,14 @@ lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_eval *out)
     /* Each batch is one rank's, so the sum over ranks is its loss (of a chain, of all outputs); the order
      * below is that of batches. */
     if (comm)
-        LK_TRY(lk_allreduce(comm, NULL, t->batch_loss, batches, LK_F64, LK_REDUCE_SUM, "losses"));
+        LK_TRY(lk_allreduce(comm, NULL, t->batch_loss, losses, LK_F64, LK_REDUCE_SUM, "losses"));
     LK_TRY(lk__counts_join_metrics(t, &t->eval_counts));
-    for (int64_t i = 0; i < batches; i++) {
-        t->eval_counts.loss += t->batch_loss[i];
+    for (int64_t i = 0; i < batches; i++)
         t->eval_counts.samples += lk_loader_batch_size(loader, i);
-    }
+    for (int64_t i = 0; i < losses; i++)
+        t->eval_counts.each[i % t->n_summands] += t->batch_loss[i];
+    for (int64_t i = 0; i < t->n_summands; i++)
+        t->eval_counts.loss += t->eval_counts.each[i];
     LK_TRY(lk_agree(comm, lk__counts_eval(t, &t->eval_counts, out)));
     return LK_OK;
 }

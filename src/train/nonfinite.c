@@ -214,6 +214,15 @@ static lk_status blame_state(const lk_trainer *t, double loss)
     return LK_OK;
 }
 
+/* The first of the losses that is not finite, if it is a term; otherwise NULL. */
+static const char *bad_term(const lk_trainer *t)
+{
+    for (int64_t i = 0; i < t->n_summands; i++)
+        if (!isfinite(t->step_counts.each[i]))
+            return t->summand[i].term < 0 ? NULL : t->summand[i].name;
+    return NULL;
+}
+
 lk_status lk__nonfinite_report(lk_trainer *t, const lk_batch *batch, double loss)
 {
     if (isnan(loss))
@@ -228,6 +237,12 @@ lk_status lk__nonfinite_report(lk_trainer *t, const lk_batch *batch, double loss
         LK_TRY(lk__pass_failed(t, st));
     LK_TRY(is_first(comm, (int64_t[]){found.order, found.position, found.element}, 3, &ours));
     LK_TRY(lk_agree(comm, ours && batch ? blame_samples(t, batch, &found, loss) : LK_OK));
+    const char *term = bad_term(t);
+    LK_CHECK(
+        !term, LK_ENAN,
+        "step %lld: the loss is %g: the output of all layers is finite, the loss that layer %s "
+        "adds is not",
+        (long long)t->step, loss, term);
     return LK_RAISE(LK_ENAN,
                     "step %lld: the loss is %g: the output of the model is finite, the loss of it "
                     "is not",

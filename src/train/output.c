@@ -18,7 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_KVS = 17 + 2 * (1 + LK_MAX_METRICS), NAME = 96 };
+/* Of several losses that count, so many are written one by one. */
+enum { MOST_LOSSES = 16, MAX_KVS = 17 + 2 * (1 + LK_MAX_METRICS + MOST_LOSSES), NAME = 96 };
 
 #define LINES "metrics.jsonl"
 #define EVENTS "events.out.tfevents.lockstep"
@@ -203,25 +204,6 @@ static lk_status weights_save(const lk__output *o, const char *file)
 
 /* ---- while training ---- */
 
-lk_status lk__output_step(lk__output *o, const lk_step_report *report)
-{
-    lk_scalar scalar[] = {{"step/loss", report->loss}, {"step/rate", report->rate}};
-    lk_kv kv[5];
-    int64_t n = 0;
-    if (lk_job_phase(o->job))
-        kv[n++] = lk_kv_text("phase", lk_job_phase(o->job)->name);
-    kv[n++] = lk_kv_int("step", report->step + 1);
-    kv[n++] = lk_kv_real("loss", report->loss);
-    kv[n++] = lk_kv_real("rate", report->rate);
-    if (report->norm >= 0)
-        kv[n++] = lk_kv_real("norm", report->norm);
-    lk_status first = LK_OK;
-    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, kv, n), &first);
-    file_ended(o, LK_MISSING_EVENTS, EVENTS,
-               lk_tfevents_add(o->events, report->step + 1, scalar, 2), &first);
-    return files_status(o, first);
-}
-
 /* What a report becomes: key-value pairs for the lines, scalars for the events, with their names. */
 typedef struct record {
     lk_kv kv[MAX_KVS];
@@ -229,6 +211,41 @@ typedef struct record {
     char name[MAX_KVS][NAME];
     int64_t n_kvs, n_scalars;
 } record;
+
+/* Where several losses count, each of them: "loss/code" in the lines of steps, "train/loss/code" in those of
+ * sets. */
+static void record_losses(record *r, const lk__output *o, const char *set, const double *losses)
+{
+    const char *name;
+    bool step = strcmp(set, "step") == 0;
+    if (!lk_trainer_loss(trainer_of(o), 1))
+        return;
+    for (int i = 0; i < MOST_LOSSES && (name = lk_trainer_loss(trainer_of(o), i)); i++) {
+        char *key = r->name[r->n_scalars];
+        snprintf(key, NAME, "%.32s/loss/%.48s", set, name);
+        r->scalar[r->n_scalars++] = (lk_scalar){key, losses[i]};
+        r->kv[r->n_kvs++] = lk_kv_real(step ? key + strlen("step/") : key, losses[i]);
+    }
+}
+
+lk_status lk__output_step(lk__output *o, const lk_step_report *report)
+{
+    record r = {.scalar = {{"step/loss", report->loss}, {"step/rate", report->rate}},
+                .n_scalars = 2};
+    if (lk_job_phase(o->job))
+        r.kv[r.n_kvs++] = lk_kv_text("phase", lk_job_phase(o->job)->name);
+    r.kv[r.n_kvs++] = lk_kv_int("step", report->step + 1);
+    r.kv[r.n_kvs++] = lk_kv_real("loss", report->loss);
+    r.kv[r.n_kvs++] = lk_kv_real("rate", report->rate);
+    if (report->norm >= 0)
+        r.kv[r.n_kvs++] = lk_kv_real("norm", report->norm);
+    lk_status first = LK_OK;
+    record_losses(&r, o, "step", report->losses);
+    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.kv, r.n_kvs), &first);
+    file_ended(o, LK_MISSING_EVENTS, EVENTS,
+               lk_tfevents_add(o->events, report->step + 1, r.scalar, r.n_scalars), &first);
+    return files_status(o, first);
+}
 
 /* Loss and metrics of one set. */
 static lk_status record_eval(record *r, lk__output *o, const char *set, const lk_eval *eval,
@@ -244,6 +261,7 @@ static lk_status record_eval(record *r, lk__output *o, const char *set, const lk
         r->kv[r->n_kvs++] = lk_kv_real(key, lk__curve_value(eval, i));
         LK_TRY(lk__points_add(&points[i], epoch, lk__curve_value(eval, i)));
     }
+    record_losses(r, o, set, eval->losses);
     return LK_OK;
 }
 

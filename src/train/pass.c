@@ -7,6 +7,7 @@
 #include "train/pass.h"
 
 #include "data/loader.h"
+#include "nn/model.h"
 #include "train/same.h"
 
 #include <stdio.h>
@@ -14,9 +15,9 @@
 
 /* ---- what goes in ---- */
 
-static lk_status fields_check(const lk_batch *batch)
+static lk_status fields_check(const lk_trainer *t, const lk_batch *batch)
 {
-    LK_CHECK(batch->x && batch->y, LK_EINVAL, "%s",
+    LK_CHECK(batch->x && (batch->y || !t->counts_loss), LK_EINVAL, "%s",
              batch->n_fields > 0 ? "the data has no field \"y\" to learn"
                                  : "the data is empty: samples without x and y, nothing can be "
                                    "computed of them");
@@ -44,9 +45,11 @@ lk_status lk__pass_enter(const lk_trainer *t, lk_tape *tape, const lk_pass_parts
                          const lk_batch *batch, lk_var *x, lk_var *y)
 {
     lk_domain in = t->plan ? t->plan->in : LK_BY_SAMPLE, out = t->plan ? t->plan->out : in;
-    LK_TRY(fields_check(batch));
+    *y = LK_NO_VAR;
+    LK_TRY(fields_check(t, batch));
     LK_TRY(samples_enter(tape, parts, in, batch->x, x));
-    LK_TRY(samples_enter(tape, parts, out, batch->y, y));
+    if (t->counts_loss)
+        LK_TRY(samples_enter(tape, parts, out, batch->y, y));
     return LK_OK;
 }
 
@@ -109,33 +112,55 @@ lk_status lk__pass_compare(const lk_trainer *t, const char *what, lk_loader *loa
     return LK_OK;
 }
 
-/* ---- the loss ---- */
+/* ---- the losses ---- */
 
-int64_t lk__pass_losses(const lk_trainer *t)
+bool lk__pass_is_tiled(const lk_trainer *t, const lk__summand *summand)
 {
-    return t->plan && t->plan->loss_tiled ? t->plan->loss->leaves : 1;
+    const lk_plan *p = t->plan;
+    if (summand->term < 0)
+        return p->loss_tiled;
+    return p->part && p->part[t->spec.model->net->term[summand->term].instance].term;
 }
 
-/* Box `part` of a value [samples][box...][...]. */
-static lk_status box_take(lk_var x, const lk_box *box, const lk_box *part, lk_var *out)
+/* How many a pass has of it. */
+static int64_t leaves_of(const lk_trainer *t, const lk__summand *summand)
 {
-    *out = x;
-    for (int d = 0; d < box->ndim; d++) {
-        int64_t first = part->n[d] > 0 ? part->first[d] - box->first[d] : 0;
-        LK_TRY(lk_slice(*out, d + 1, first, first + part->n[d], 1, out));
+    return lk__pass_is_tiled(t, summand) ? lk_tiling_leaves(t->plan->tiling) : 1;
+}
+
+/* Loss number `leaf` of what comes out: of the tile of both, if there are tiles. */
+static lk_status out_loss(const lk_trainer *t, const lk__pass_out *pass, int64_t leaf, lk_var *loss)
+{
+    const lk_tile *tile = t->plan->loss_tiled ? t->plan->loss : NULL;
+    lk_var out = pass->out, y = pass->y;
+    if (tile) {
+        bool cut = t->plan->out == LK_BY_TILE;
+        LK_TRY(lk__box_take(out, &tile->x.box, &tile->x_leaf[leaf], &out));
+        LK_TRY(lk__box_take(y, cut ? &tile->x.tile : &tile->x.box, &tile->x_leaf[leaf], &y));
+        LK_TRY(lk_contiguous(y, &y));
     }
+    LK_TRY(t->loss->apply(t->options.loss.options, out, y, loss));
+    LK_TRY(lk__counts_add(t, pass->counts, out, y));
     return LK_OK;
 }
 
-lk_status lk__pass_loss(const lk_trainer *t, int64_t leaf, lk_var *out, lk_var *y, lk_var *loss)
+lk_status lk__pass_take(const lk_trainer *t, const lk__pass_out *pass, int64_t *n)
 {
-    const lk_tile *tile = t->plan && t->plan->loss_tiled ? t->plan->loss : NULL;
-    if (tile) {
-        bool cut = t->plan->out == LK_BY_TILE;
-        LK_TRY(box_take(*out, &tile->x.box, &tile->x_leaf[leaf], out));
-        LK_TRY(box_take(*y, cut ? &tile->x.tile : &tile->x.box, &tile->x_leaf[leaf], y));
-        LK_TRY(lk_contiguous(*y, y));
+    *n = 0;
+    for (int64_t i = 0; i < t->n_summands; i++) {
+        const lk__summand *s = &t->summand[i];
+        for (int64_t k = 0; k < leaves_of(t, s); k++) {
+            lk_var loss = LK_NO_VAR;
+            if (s->term < 0)
+                LK_TRY(out_loss(t, pass, k, &loss));
+            else
+                loss = t->terms.value[s->term * t->terms.leaves + k];
+            if (pass->accumulator)
+                LK_TRY(lk__accumulator_add_term(pass->accumulator, s->term, k, loss));
+            else
+                LK_TRY(lk_item(loss, &s->own[k]));
+            t->seeds[(*n)++] = (lk_seed){loss, s->seed};
+        }
     }
-    LK_TRY(t->loss->apply(t->options.loss.options, *out, *y, loss));
     return LK_OK;
 }

@@ -4,7 +4,8 @@
 
 #include "train/trainer.h"
 
-/** What this rank has of the samples of a pass, as variables; `parts` may be NULL. */
+/** What this rank has of the samples of a pass, as variables; `parts` may be NULL.  *y is no value where the
+ * experiment's loss does not count. */
 lk_status lk__pass_enter(const lk_trainer *t, lk_tape *tape, const lk_pass_parts *parts,
                          const lk_batch *batch, lk_var *x, lk_var *y) LK_NODISCARD;
 
@@ -14,11 +15,28 @@ lk_status lk__pass_set_boxes(const lk_trainer *t, lk_loader *loader, bool on) LK
 /** lk__loader_compare_samples() among the ranks of a trainer, each with the cache of its tile.  Collective. */
 lk_status lk__pass_compare(const lk_trainer *t, const char *what, lk_loader *loader) LK_NODISCARD;
 
-/** Losses of a pass: one, or one for each tile that this rank has. */
-int64_t lk__pass_losses(const lk_trainer *t);
+/** Whether a loss that counts is one of tiles. */
+bool lk__pass_is_tiled(const lk_trainer *t, const lk__summand *summand);
 
-/** Loss number `leaf` of what comes out, and what it is of: the tile of both, if there are tiles. */
-lk_status lk__pass_loss(const lk_trainer *t, int64_t leaf, lk_var *out, lk_var *y,
-                        lk_var *loss) LK_NODISCARD;
+/** The terms of a pass; NULL: none counts. */
+static inline const lk_pass_terms *lk__pass_terms(const lk_trainer *t)
+{
+    return t->terms.value ? &t->terms : NULL;
+}
+
+/** What comes out of a pass, what it is compared with, and where its losses and metrics go. */
+typedef struct lk__pass_out {
+    lk_var out, y;
+    lk__counts *counts;
+    lk_accumulator *accumulator; /* NULL: of an evaluation */
+} lk__pass_out;
+
+/**
+ * Take all losses of a pass that has run forward, those of t->summand in their order, of each one or one for
+ * each tile that this rank has.  Metrics of what comes out go to `counts`.  The losses are added to the
+ * accumulator and get seeds, as many as is returned in *n; without an accumulator they are put into
+ * summand->own.
+ */
+lk_status lk__pass_take(const lk_trainer *t, const lk__pass_out *pass, int64_t *n) LK_NODISCARD;
 
 #endif /* LK_TRAIN_PASS_H */

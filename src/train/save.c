@@ -29,6 +29,13 @@ lk_status lk__saver_describe(lk__saver *s)
                                 .data = t->train_counts.sums[i]};
         LK_TRY(lk_state_tensors_add(s->tensors, "seen.", &seen));
     }
+    if (t->n_summands > 1) { /* otherwise it is that of the numbers */
+        lk_state_tensor seen = {.name = "losses",
+                                .dtype = LK_F64,
+                                .shape = LK_SHAPE(t->n_summands),
+                                .data = t->train_counts.each};
+        LK_TRY(lk_state_tensors_add(s->tensors, "seen.", &seen));
+    }
     return LK_OK;
 }
 
@@ -77,6 +84,8 @@ void lk__saver_take_numbers(lk__saver *s)
         *value = (number++)->f64;
     t->train_counts.samples = (number++)->i64;
     t->train_counts.loss = (number++)->f64;
+    if (t->n_summands == 1)
+        t->train_counts.each[0] = t->train_counts.loss;
     p->without = (number++)->i64;
     p->best_epoch = (number++)->i64;
     p->best_step = (number++)->i64;

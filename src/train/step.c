@@ -38,22 +38,10 @@ lk_status lk__batch_part(const lk_batch *whole, int64_t first, int64_t n, lk_bat
     out->n = n;
     out->index = whole->index ? whole->index + first : NULL; /* zeros have none */
     LK_TRY(lk_tensor_slice(whole->x, 0, first, first + n, 1, &out->x));
-    lk_status st = lk_tensor_slice(whole->y, 0, first, first + n, 1, &out->y);
+    lk_status st = whole->y ? lk_tensor_slice(whole->y, 0, first, first + n, 1, &out->y) : LK_OK;
     if (st != LK_OK)
         lk_tensor_free(out->x);
     LK_TRY(st);
-    return LK_OK;
-}
-
-/* What backward starts from: one over the samples of the batch, times one over the parts of each,
- * rounded after each of the three operations. */
-lk_status lk__seed_fill(const lk_trainer *t, int64_t samples)
-{
-    double per_sample = 1 / (double)samples, per_part = 1 / (double)t->parts;
-    if (lk_tensor_dtype(t->seed) == LK_F32)
-        LK_TRY(lk_tensor_fill_f64(t->seed, (double)((float)per_sample * (float)per_part)));
-    else
-        LK_TRY(lk_tensor_fill_f64(t->seed, per_sample * per_part));
     return LK_OK;
 }
 
@@ -67,6 +55,7 @@ lk_pass lk__pass_of(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumu
                     .first = batch->first,
                     .part = batch->n < batch->size,
                     .recompute = t->spec.recompute,
+                    .terms = lk__pass_terms(t),
                     .batch = lk__groups_batch(t->groups)};
     if (t->plan->tiling) {
         t->layer_parts = lk__groups_parts(t->groups, samples, t->plan->spec.shard_size, t->owners);
@@ -75,32 +64,20 @@ lk_pass lk__pass_of(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumu
     return pass;
 }
 
-/* The losses of what came out, added to the accumulator; t->seeds has what backward begins with. */
-static lk_status losses_take(lk_trainer *t, lk_accumulator *accumulator, lk_var out, lk_var y)
-{
-    for (int64_t i = 0; i < lk__pass_losses(t); i++) {
-        lk_var own = out, of = y, loss;
-        LK_TRY(lk__pass_loss(t, i, &own, &of, &loss));
-        LK_TRY(lk__accumulator_add_leaf_loss(accumulator, i, loss));
-        LK_TRY(lk__counts_add(t, &t->step_counts, own, of));
-        t->seeds[i] = (lk_seed){loss, t->seed};
-    }
-    return LK_OK;
-}
-
 lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator,
                               lk_step_seconds *time)
 {
-    lk_var x, y, out;
-    int64_t clock = lk_clock_ns();
+    lk_var x;
+    lk__pass_out came = {.counts = &t->step_counts, .accumulator = accumulator};
+    int64_t clock = lk_clock_ns(), losses;
     lk_tape_reset(t->tape);
     lk_pass pass = lk__pass_of(t, batch, accumulator);
-    LK_TRY(lk__pass_enter(t, t->tape, pass.parts, batch, &x, &y));
-    LK_TRY(lk__trainer_forward(t, &pass, x, &out));
-    LK_TRY(losses_take(t, accumulator, out, y));
+    LK_TRY(lk__pass_enter(t, t->tape, pass.parts, batch, &x, &came.y));
+    LK_TRY(lk__trainer_forward(t, &pass, x, &came.out));
+    LK_TRY(lk__pass_take(t, &came, &losses));
     time->forward += lk__seconds_since(&clock);
     LK_TRY(lk__seed_fill(t, batch->size));
-    LK_TRY(lk_backward(t->tape, t->seeds, (int)lk__pass_losses(t), 0));
+    LK_TRY(lk_backward(t->tape, t->seeds, (int)losses, 0));
     time->backward += lk__seconds_since(&clock);
     return LK_OK;
 }
@@ -184,10 +161,11 @@ lk_status lk__zeros_of(const lk_loader *loader, int field, int64_t n, lk_tensor 
 lk_status lk__zeros_pass(lk_trainer *t, lk_batch batch, lk_step_seconds *time)
 {
     const lk_dataset *set = lk_loader_dataset(t->spec.train);
+    int y = lk_dataset_find(set, "y");
     batch.x = batch.y = NULL;
     lk_status st = lk__zeros_of(t->spec.train, lk_dataset_find(set, "x"), batch.n, &batch.x);
-    if (st == LK_OK)
-        st = lk__zeros_of(t->spec.train, lk_dataset_find(set, "y"), batch.n, &batch.y);
+    if (st == LK_OK && y >= 0)
+        st = lk__zeros_of(t->spec.train, y, batch.n, &batch.y);
     if (st == LK_OK)
         st = run_microbatches(t, &batch, time);
     lk_tape_reset(t->tape);
@@ -228,24 +206,31 @@ static lk_status run_my_shards(lk_trainer *t, const lk_position *at, lk_range ra
 
 /* ---- with the others ---- */
 
-/* Exchange how the parts of all ranks went: *loss is that of the whole batch.  The
+/* What this rank's micro-batches have of a loss, and how ranks share it. */
+static void loss_gather(lk_trainer *t, int microbatches, int64_t i)
+{
+    const lk__summand *s = &t->summand[i];
+    bool tiled = lk__pass_is_tiled(t, s);
+    int64_t leaves = tiled ? lk_tiling_leaves(t->plan->tiling) : 1;
+    for (int64_t k = 0; k < microbatches * leaves; k++)
+        s->own[k] = lk__accumulator_term(lk__groups_accumulator(t->groups, (int)(k / leaves)),
+                                         s->term, k % leaves);
+    t->joined[i] = (lk__loss_sum){.deal = lk__groups_deal(t->groups, tiled), .own = s->own};
+}
+
+/* Exchange how the parts of all ranks went: t->joined are then the losses of the whole batch.  The
  * failure of a rank is that of all. */
-static lk_status control_exchange(lk_trainer *t, lk_status st, double *loss)
+static lk_status control_exchange(lk_trainer *t, lk_status st)
 {
     lk_range range[LK_MAX_SUBTREES];
     int n = lk__groups_microbatches(t->groups, range);
-    int64_t losses = lk__pass_losses(t);
-    for (int k = 0; k < n; k++) {
-        const lk_accumulator *sums = lk__groups_accumulator(t->groups, k);
-        if (st != LK_OK)
-            lk_accumulator_clear(lk__groups_accumulator(t->groups, k));
-        for (int64_t i = 0; i < losses; i++)
-            t->losses[k * losses + i] = lk__accumulator_leaf_loss(sums, i);
-    }
-    lk__deal deal = lk__groups_deal(t->groups);
+    for (int k = 0; st != LK_OK && k < n; k++)
+        lk_accumulator_clear(lk__groups_accumulator(t->groups, k));
+    for (int64_t i = 0; i < t->n_summands; i++)
+        loss_gather(t, n, i);
     lk__control_vote(t->control, LK__VOTE_FAILED, st != LK_OK);
     LK_TRY(lk__groups_finish_overlap(t->groups));
-    LK_TRY(lk__control_exchange(t->control, &deal, t->losses, loss));
+    LK_TRY(lk__control_exchange(t->control, t->joined, t->n_summands));
     if (lk__control_votes(t->control, LK__VOTE_FAILED) > 0)
         LK_TRY(lk_agree(lk__trainer_comm(t), st));
     return st;
@@ -306,15 +291,15 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     lk_status unread;
     LK_TRY(run_my_shards(t, &at, range, &batch, &report->time, &unread));
     clock = lk_clock_ns();
-    double sum = 0;
-    LK_TRY(control_exchange(t, unread, &sum));
+    LK_TRY(control_exchange(t, unread));
     report->time.wait = lk__seconds_since(&clock);
-    sum /= (double)t->parts;
+    double sum = lk__losses_sum(t, t->step_counts.each);
     report->loss = sum / (double)batch.size;
+    report->losses = lk__counts_means(t, &t->step_counts, batch.size);
     if (!isfinite(report->loss))
         LK_TRY(lk__nonfinite_report(t, range.n > 0 || lk__groups_batch(t->groups) ? &batch : NULL,
                                     report->loss));
-    lk__step_counts_take(t, batch.size, sum);
+    lk__step_counts_take(t, batch.size, sum, t->step_counts.each);
     LK_TRY(update(t, shards, report));
     t->step++;
     return LK_OK;

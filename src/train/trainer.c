@@ -23,6 +23,8 @@ static const lk_option trainer_options[] = {
      .flags = LK_OPTION_REQUIRED, .help = "how parameters follow their gradients"},
     {"layers", LK_OPTION_NAMES, FIELD(layers), .value = "NAME,...",
      .help = "layers whose parameters move, the others stay as they are; none: all"},
+    {"losses", LK_OPTION_NAMES, FIELD(losses), .flags = LK_OPTION_ONCE | LK_OPTION_LATER,
+     .help = "which count: loss, and layers that add one, by their names; all by default"},
     {0}};
 #undef FIELD
 
@@ -37,17 +39,17 @@ const lk_descriptor lk_trainer_descriptor = {.name = "trainer",
 static lk_status passes_make(lk_trainer *t)
 {
     int space = t->mesh->n[LK_AXIS_SPACE];
-    int64_t losses = lk__pass_losses(t);
-    LK_TRY(lk_alloc_zero(&t->seeds, losses, sizeof *t->seeds));
-    LK_TRY(lk_alloc_zero(&t->losses, losses * LK_MAX_SUBTREES, sizeof *t->losses));
+    LK_TRY(lk__losses_make(t));
     LK_TRY(lk_alloc_zero(&t->owners, (int64_t)2 * (space + 1), sizeof *t->owners));
     t->dealt = t->owners + space + 1;
     int64_t tiles = 1, shards = lk_loader_shards(t->spec.train);
     for (int d = 0; t->plan->tiling && d < LK_TILE_AXES; d++)
         tiles *= t->plan->tiling->tiles[d];
     lk_dtype dtype = lk_tensor_dtype(t->seed);
-    LK_TRY(lk__control_new(t->mesh->world, dtype, t->plan->spec.shards * tiles, &t->control));
-    LK_TRY(lk__control_new(t->mesh->along[LK_AXIS_SPACE], dtype, shards * tiles, &t->eval_control));
+    LK_TRY(lk__control_new(t->mesh->world, dtype, t->n_summands, t->plan->spec.shards * tiles,
+                           &t->control));
+    LK_TRY(lk__control_new(t->mesh->along[LK_AXIS_SPACE], dtype, t->n_summands, shards * tiles,
+                           &t->eval_control));
     LK_TRY(lk__pass_set_boxes(t, t->spec.train, true));
     LK_TRY(lk__samples_plan(t->spec.train, t->plan));
     return LK_OK;
@@ -99,7 +101,9 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
                          .pieces = t->spec.pieces,
                          .fast = fast,
                          .ranks_of_node = ranks_of_node,
-                         .bucket_bytes = ranks > 1 ? bucket_bytes(t, ranks_of_node < ranks) : 0};
+                         .bucket_bytes = ranks > 1 ? bucket_bytes(t, ranks_of_node < ranks) : 0,
+                         .terms = t->terms.counts,
+                         .no_loss = !t->counts_loss};
     spec.shared = wants_shares(t, ranks, ranks_of_node, spec.bucket_bytes);
     while (lk_optimizer_slab(t->optimizer, (int)spec.optimizer_slabs, &name))
         spec.optimizer_slabs++;
@@ -110,7 +114,8 @@ static lk_status groups_make(lk_trainer *t)
 {
     lk_comm *world = t->mesh->world;
     if (t->chained) { /* nothing is joined but the losses of ranks */
-        LK_TRY(lk_agree(world, lk__control_new(world, LK_F64, lk__trainer_size(t), &t->control)));
+        LK_TRY(
+            lk_agree(world, lk__control_new(world, LK_F64, 1, lk__trainer_size(t), &t->control)));
         return LK_OK;
     }
     int ranks = lk__trainer_size(t);
@@ -220,6 +225,7 @@ static lk_status own_begin(lk_trainer *t, const struct told *told)
 /* Then with what is to come out. */
 static lk_status own_make(lk_trainer *t)
 {
+    LK_TRY(lk__losses_choose(t));
     LK_TRY(lk__criteria_make(t));
     if (!t->chained)
         LK_TRY(lk__positions_make(t));
@@ -309,8 +315,7 @@ void lk_trainer_free(lk_trainer *t)
     lk_slab_free(t->shared_params);
     lk__control_free(t->control);
     lk__control_free(t->eval_control);
-    lk_free(t->seeds);
-    lk_free(t->losses);
+    lk__losses_free(t);
     lk_free(t->owners);
     if (t->spec.train && t->plan)
         (void)!lk__pass_set_boxes(t, t->spec.train, false);

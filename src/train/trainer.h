@@ -14,10 +14,22 @@
 #include <lockstep/op.h>
 #include <lockstep/train.h>
 
+/* A loss that counts: that of the experiment, or a layer's term.  The loss of a step is the sum of them. */
+typedef struct lk__summand {
+    const char *name; /* "loss", or the layer's */
+    int64_t term;     /* number among the model's; -1: the experiment's loss */
+    double weight;
+    int64_t parts;   /* that a sample's loss is the mean of */
+    lk_tensor *seed; /* of backward: weight over parts and over the samples of the batch */
+    double *own;     /* [LK_MAX_SUBTREES][leaves] of this rank's micro-batches */
+} lk__summand;
+
 /* What is counted over samples, for their loss and metrics. */
 typedef struct lk__counts {
-    int64_t samples;              /* of all ranks, */
-    double loss;                  /* and the sum of their losses: the same on every rank */
+    int64_t samples; /* of all ranks, */
+    double loss;     /* and the sum of their losses: the same on every rank; */
+    double *each;    /* [n_summands] those of each, and the means that were told */
+    double *mean;
     double *sums[LK_MAX_METRICS]; /* of each metric, over this rank's samples */
     lk_arena *text;               /* that lk_eval.json of the last lk__counts_eval() points into */
 } lk__counts;
@@ -25,9 +37,14 @@ typedef struct lk__counts {
 struct lk_trainer {
     lk_trainer_spec spec;
     lk_trainer_options options;
-    lk_arena *arena;      /* of the options, defaults filled in */
-    const lk_loss *loss;  /* of options.loss */
-    int64_t parts;        /* that a sample's loss is the mean of */
+    lk_arena *arena;     /* of the options, defaults filled in */
+    const lk_loss *loss; /* of options.loss */
+    int64_t parts;       /* that a sample's loss is the mean of */
+    int64_t n_summands;  /* losses that count, in this order: that of the experiment, terms */
+    lk__summand *summand;
+    lk__loss_sum *joined; /* [n_summands] what ranks exchange of them */
+    bool counts_loss;     /* the experiment's is among them */
+    lk_pass_terms terms;  /* of passes; `value` NULL: no term counts */
     lk_tensor_type out;   /* of a sample: what the model gives, or the chain, on whichever rank */
     lk__chained *chained; /* of a chain, in place of plan and groups; NULL: a model is trained */
     int n_metrics;
@@ -49,7 +66,6 @@ struct lk_trainer {
     lk_tape *eval_tape;        /* of evaluation */
     lk_tensor *seed;           /* of backward: one over the samples of the batch */
     lk_seed *seeds;            /* of a pass: one for each of its losses */
-    double *losses;            /* of the micro-batches of a step */
     lk_pass_parts layer_parts; /* of the pass under way, where the run is cut into tiles */
     lk_optimizer_positions positions; /* how these are added up, where the run is cut into tiles */
     int64_t *owners, *dealt; /* of the ranks along space: whose samples, and shards, are which */
@@ -57,7 +73,8 @@ struct lk_trainer {
     lk__counts step_counts;  /* of the step that is under way: what its passes have counted */
     lk__counts train_counts; /* of the steps since lk_trainer_train_metrics() */
     lk__counts eval_counts;  /* of an evaluation */
-    double *batch_loss; /* of an evaluation, by batch: those of other ranks are 0 until joined */
+    /* Of an evaluation, [batches][n_summands]: those of batches of other ranks are 0 until joined. */
+    double *batch_loss;
     int64_t max_batch_loss;
     lk_state_tensors *held; /* parameters, the model's state, the optimizer's slabs: state_hash.c */
     int64_t n_params, n_state; /* of them */
@@ -136,6 +153,19 @@ lk_status lk__layout_compare(const lk_trainer *t) LK_NODISCARD;
  * settings.  Collective over t->spec.comm. */
 lk_status lk__trainer_compare(const lk_trainer *t) LK_NODISCARD;
 
+/** Which losses count, of those that the model has: t->summand, t->terms.  Not collective.  Errors: LK_EINVAL
+ * for a name that is none of them, and for a term of a layer that does not run; LK_ENOTSUP where terms
+ * cannot be had. */
+lk_status lk__losses_choose(lk_trainer *t) LK_NODISCARD;
+
+/** Room for them, once there is a plan; and what they take is freed. */
+lk_status lk__losses_make(lk_trainer *t) LK_NODISCARD;
+void lk__losses_free(lk_trainer *t);
+
+/** The sum of the losses of a batch, from t->joined, which is exchanged; `each` [n_summands] gets its
+ * summands. */
+double lk__losses_sum(const lk_trainer *t, double *each);
+
 /** Fill in the options of loss and metrics, and check them against t->out and the data.  Not collective. */
 lk_status lk__criteria_make(lk_trainer *t) LK_NODISCARD;
 
@@ -147,7 +177,7 @@ static inline lk_status lk__trainer_check_params(const lk_trainer *t)
     return LK_OK;
 }
 
-/** Set t->seed for a batch of so many samples: what backward starts from. */
+/** Set the seeds for a batch of so many samples: what backward starts from. */
 lk_status lk__seed_fill(const lk_trainer *t, int64_t samples) LK_NODISCARD;
 
 /** Seconds since `*from`, a lk_clock_ns(), which becomes now. */
@@ -164,8 +194,13 @@ lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out,
                          lk_var target) LK_NODISCARD;
 void lk__counts_clear(const lk_trainer *t, lk__counts *counts);
 
-/** A step of so many samples and this sum of their losses is done: what it counted belongs to the epoch. */
-void lk__step_counts_take(lk_trainer *t, int64_t samples, double loss);
+/** The mean of each loss over so many samples, from counts->each; NaN of none.  In `counts`, until the next
+ * call. */
+const double *lk__counts_means(const lk_trainer *t, lk__counts *counts, int64_t samples);
+
+/** A step of so many samples and this sum of their losses, `each` [n_summands] of it, is done: what it counted
+ * belongs to the epoch. */
+void lk__step_counts_take(lk_trainer *t, int64_t samples, double loss, const double *each);
 
 /** How many sums metric `i` has. */
 int64_t lk__counts_length(const lk_trainer *t, int i);

@@ -79,7 +79,7 @@ static lk__trait layout_trait(const lk_parallel_options *p, const lk_pieces *cut
                        .is_hash = true};
 }
 
-enum { TRAITS = 13, CHAIN_TRAITS = 8 };
+enum { TRAITS = 14, CHAIN_TRAITS = 8 };
 
 static lk_status metrics_trait(const lk_configs *metrics, lk__trait *out)
 {
@@ -96,6 +96,15 @@ static lk__trait frozen_trait(const lk_trainer *t)
     for (int64_t i = 0; i < lk_slab_layout_slices(lk_model_layout(t->spec.model)); i++)
         lk_hash_add_i64(&h, t->frozen[i]);
     return (lk__trait){"other layers that move", (int64_t)lk_hash_value(&h), .is_hash = true};
+}
+
+/* Which losses count. */
+static lk__trait losses_trait(const lk_trainer *t)
+{
+    lk_hash h = lk_hash_start();
+    for (int64_t i = 0; i < t->n_summands; i++)
+        lk_hash_add_i64(&h, t->summand[i].term);
+    return (lk__trait){"other losses", (int64_t)lk_hash_value(&h), .is_hash = true};
 }
 
 /* What the ranks of a chain must have alike: their models and data are their own. */
@@ -130,6 +139,7 @@ static lk_status traits_of(const lk_trainer *t, lk__trait *out)
     out[10] = (lk__trait){"recompute", s->recompute, .is_hash = false};
     out[11] = frozen_trait(t);
     out[12] = (lk__trait){"the first step", s->first, .is_hash = false};
+    out[13] = losses_trait(t);
     return LK_OK;
 }
 

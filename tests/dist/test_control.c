@@ -42,6 +42,15 @@ static void losses_of(int64_t pieces, lk_range range, lk_dtype dtype, double *ou
                                  : tree_f64(node[k].first, node[k].n);
 }
 
+/* One loss. */
+static lk_status exchange(lk__control *c, const lk__deal *deal, const double *own, double *total)
+{
+    lk__loss_sum sum = {.deal = *deal, .own = own};
+    LK_TRY(lk__control_exchange(c, &sum, 1));
+    *total = sum.total;
+    return LK_OK;
+}
+
 static void expect_tree(lk_comm *comm, lk__control *c, lk_dtype dtype, const lk__deal *deal)
 {
     int rank = lk_comm_rank(comm);
@@ -51,7 +60,7 @@ static void expect_tree(lk_comm *comm, lk__control *c, lk_dtype dtype, const lk_
     if (deal->first)
         range = (lk_range){deal->first[rank], deal->first[rank + 1] - deal->first[rank]};
     losses_of(deal->shards, range, dtype, own);
-    ASSERT_OK(lk__control_exchange(c, deal, own, &total));
+    ASSERT_OK(exchange(c, deal, own, &total));
     ASSERT_EQ(memcmp(&total, &want, sizeof total), 0);
 }
 
@@ -61,8 +70,8 @@ static void the_loss_is_the_tree_over_the_pieces(lk_comm *comm)
     for (int d = 0; d < 2; d++) {
         lk_dtype dtype = d ? LK_F64 : LK_F32;
         lk__control *even = NULL, *one = NULL;
-        ASSERT_OK(lk__control_new(comm, dtype, MOST_PIECES, &even));
-        ASSERT_OK(lk__control_new(comm, dtype, MOST_PIECES, &one));
+        ASSERT_OK(lk__control_new(comm, dtype, 1, MOST_PIECES, &even));
+        ASSERT_OK(lk__control_new(comm, dtype, 1, MOST_PIECES, &one));
         for (int64_t pieces = 1; pieces <= MOST_PIECES; pieces++) {
             lk_subtree_partition(pieces, lk_comm_size(comm), first);
             expect_tree(comm, even, dtype, &(lk__deal){.shards = pieces});
@@ -82,15 +91,15 @@ static void a_rank_without_samples_is_heard(lk_comm *comm)
     int64_t first[9] = {0};
     for (int r = 1; r <= size; r++)
         first[r] = 1;
-    ASSERT_OK(lk__control_new(comm, LK_F32, 8, &c));
+    ASSERT_OK(lk__control_new(comm, LK_F32, 1, 8, &c));
     lk__control_vote(c, LK__VOTE_STOP, rank == size - 1);
     lk__control_vote(c, LK__VOTE_SAVED, true);
-    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.shards = 1, .first = first}, &own, &total));
+    ASSERT_OK(exchange(c, &(lk__deal){.shards = 1, .first = first}, &own, &total));
     ASSERT_TRUE(total == 2.5);
     ASSERT_EQ(lk__control_votes(c, LK__VOTE_STOP), 1);
     ASSERT_EQ(lk__control_votes(c, LK__VOTE_SAVED), size);
     ASSERT_EQ(lk__control_votes(c, LK__VOTE_FAILED), 0);
-    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.shards = 1, .first = first}, &own, &total));
+    ASSERT_OK(exchange(c, &(lk__deal){.shards = 1, .first = first}, &own, &total));
     ASSERT_EQ(lk__control_votes(c, LK__VOTE_STOP), 0);
     lk__control_free(c);
 }
@@ -99,9 +108,9 @@ static void an_exchange_is_one_collective_call(lk_comm *comm)
 {
     lk__control *c = NULL;
     double own[LK_MAX_SUBTREES] = {0}, total = 0;
-    ASSERT_OK(lk__control_new(comm, LK_F64, MOST_PIECES, &c));
+    ASSERT_OK(lk__control_new(comm, LK_F64, 1, MOST_PIECES, &c));
     int64_t before = comm->n_calls;
-    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.shards = MOST_PIECES}, own, &total));
+    ASSERT_OK(exchange(c, &(lk__deal){.shards = MOST_PIECES}, own, &total));
     ASSERT_EQ(comm->n_calls - before, 1);
     lk__control_free(c);
 }
@@ -111,9 +120,9 @@ static void this_rank_alone_hears_itself(lk_comm *comm)
     lk__control *c = NULL;
     double own = 3, total = 0;
     (void)comm;
-    ASSERT_OK(lk__control_new(NULL, LK_F32, 4, &c));
+    ASSERT_OK(lk__control_new(NULL, LK_F32, 1, 4, &c));
     lk__control_vote(c, LK__VOTE_FAILED, true);
-    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.shards = 4}, &own, &total));
+    ASSERT_OK(exchange(c, &(lk__deal){.shards = 4}, &own, &total));
     ASSERT_TRUE(total == 3 && lk__control_votes(c, LK__VOTE_FAILED) == 1);
     lk__control_free(c);
 }

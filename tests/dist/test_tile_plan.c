@@ -3,8 +3,7 @@
  */
 #include "dist/common/tiles.h"
 #include "job_memory.h"
-#include "planned_bytes.h"
-#include "sent_bytes.h"
+#include "planned_calls.h"
 #include "tile_nets.h"
 #include "trainers.h"
 
@@ -15,54 +14,13 @@
 
 /* ---- what is sent ---- */
 
-/* Calls of a rank and bytes that it gives to calls that all give as much to: of all communicators of a
- * mesh, each once. */
-static sent_bytes calls_so_far(const lk_mesh *m, int64_t *calls)
-{
-    const lk_comm *of[LK_N_AXES + 5], *known;
-    sent_bytes sum = {0, 0, 0, 0};
-    int n = 0;
-    of[n++] = m->world;
-    of[n++] = m->replicas;
-    for (int a = 0; a < LK_N_AXES; a++)
-        of[n++] = m->along[a];
-    for (int d = 0; d < 3; d++)
-        of[n++] = m->space_along[d];
-    *calls = 0;
-    for (int i = 0; i < n; i++) {
-        known = of[i];
-        for (int k = 0; k < i && known; k++)
-            known = of[k] == of[i] ? NULL : known;
-        *calls += known ? known->n_calls : 0;
-        sum.all += known ? known->n_bytes : 0;
-    }
-    return sum;
-}
-
 /* Train a step in a layout, and count. */
 static void expect_sent(lk_comm *comm, const char *network, const char *const *settings)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
-    int64_t before, calls;
     ASSERT_OK(job_of(network, comm, settings, &e, &job));
-    lk_trainer *t = lk_job_trainer(job);
-    ASSERT_OK(lk_trainer_step(t, NULL));
-    const lk_mesh *mesh = lk_trainer_mesh(t);
-    planned want = planned_of(lk_trainer_plan(t));
-    int64_t joined = calls_so_far(mesh, &before).all;
-    bytes_begin(comm);
-    ASSERT_OK(lk_trainer_step(t, NULL));
-    sent_bytes got = bytes_end(comm);
-    joined = calls_so_far(mesh, &calls).all - joined;
-    if (got.messages != want.fetched || got.alltoall != want.moved || joined != want.joined ||
-        calls - before != want.calls)
-        TEST_FAIL("%s, rank %d of %d: fetched %lld, planned %lld; changed %lld, planned %lld; "
-                  "joined %lld, planned %lld; %lld calls, planned %lld",
-                  settings[2], lk_comm_rank(comm), lk_comm_size(comm), (long long)got.messages,
-                  (long long)want.fetched, (long long)got.alltoall, (long long)want.moved,
-                  (long long)joined, (long long)want.joined, (long long)(calls - before),
-                  (long long)want.calls);
+    planned_expect(comm, lk_job_trainer(job), settings[2]);
     lk_job_free(job);
     lk_experiment_free(e);
 }

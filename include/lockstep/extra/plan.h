@@ -88,6 +88,10 @@ typedef struct lk_plan_spec {
     int ranks_of_node;       /* that share it */
     /* Bytes of gradients that travel together while backward goes on; 0: after it, all at once. */
     int64_t bucket_bytes;
+    /* Which terms count, [lk_model_terms()], read while the plan is made; NULL: all.  And that the loss of
+     * what comes out does not: layers behind the last that has one of these then do not run. */
+    const bool *terms;
+    bool no_loss;
 } lk_plan_spec;
 
 /** What this rank does in a step: fields are to be read, on any thread.  A trainer makes one and runs from
@@ -103,6 +107,8 @@ typedef struct lk_plan {
     bool direct;      /* each rank joins just what it updates, in shared memory */
     int64_t n_layers;
     lk_layer_plan *layer; /* those within a layer behind it */
+    bool *runs;           /* [n_layers] whether each runs, */
+    bool *counts;         /* and each term counts */
     /* Where the run is cut into tiles, otherwise NULL: who has which, and what passes do of each layer. */
     lk_tiling *tiling;
     lk_layer_part *part; /* [n_layers] */
