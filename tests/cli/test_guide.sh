@@ -11,7 +11,7 @@ cd "$work/guide" || exit 1
 awk -v folder="$work" '
     /^```(yaml|csv)$/ { on = 1; to = name; next }
     /^```sh$/ { on = 1; to = folder "/commands"; next }
-    /^```text$/ { on = 1; to = folder "/shown"; next }
+    /^```text$/ { on = 1; to = folder "/shown" ++shown; next }
     /^```$/ { on = 0; next }
     on { print >to; next }
     { while (match($0, /`[a-z]+\.(yaml|csv)`/)) {
@@ -21,16 +21,20 @@ awk -v folder="$work" '
 # All but the rate, which is the last column of rows.
 without_rate() { sed 's| \{1,\}[0-9]*$||' "$1"; }
 
+# The last command printed what block $1 of the guide shows.
+shown() {
+    without_rate "$work/shown$1" >"$work/a"
+    without_rate "$work/out" >"$work/b"
+    diff "$work/a" "$work/b" >&2 || fail 'the guide shows another run'
+}
+
 n=0
 while IFS= read -r command; do
     n=$((n + 1))
     status 0 env PATH="$bin:$PATH" sh -c "$command"
     case $command in
-    'lockstep train strokes.yaml')
-        without_rate "$work/shown" >"$work/a"
-        without_rate "$work/out" >"$work/b"
-        diff "$work/a" "$work/b" >&2 || fail 'the guide shows another run'
-        ;;
+    'lockstep train strokes.yaml') shown 1 ;;
+    'lockstep train codes.yaml') shown 2 ;;
     'lockstep train unet.yaml')
         right=$(sed -n 's/.* right about \([0-9.]*\) of the voxels.*/\1/p' "$guide")
         out " ${right:?not in the guide} "
