@@ -217,14 +217,12 @@ typedef struct record {
 static void record_losses(record *r, const lk__output *o, const char *set, const double *losses)
 {
     const char *name;
-    bool step = strcmp(set, "step") == 0;
-    if (!lk_trainer_loss(trainer_of(o), 1))
-        return;
-    for (int i = 0; i < MOST_LOSSES && (name = lk_trainer_loss(trainer_of(o), i)); i++) {
+    int several = lk_trainer_loss(trainer_of(o), 1) ? MOST_LOSSES : 0;
+    for (int i = 0; i < several && (name = lk_trainer_loss(trainer_of(o), i)); i++) {
         char *key = r->name[r->n_scalars];
         snprintf(key, NAME, "%.32s/loss/%.48s", set, name);
         r->scalar[r->n_scalars++] = (lk_scalar){key, losses[i]};
-        r->kv[r->n_kvs++] = lk_kv_real(step ? key + strlen("step/") : key, losses[i]);
+        r->kv[r->n_kvs++] = lk_kv_real(strcmp(set, "step") == 0 ? key + 5 : key, losses[i]);
     }
 }
 

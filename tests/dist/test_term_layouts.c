@@ -62,6 +62,16 @@ static const struct net statistics = {
      "decode=conv(filters=2 kernel=3 padding=1),batch_norm",
      "relu", NULL, "linear", "units=2"}};
 
+/* Weights of each position, of which ranks along space hold their own. */
+static const struct net filters = {
+    LK_DIMS(9, 7, 2),
+    {"", "code", "code,sparse"},
+    {"autoencoder",
+     "name=code encode=local_conv(filters=3 kernel=3) decode=conv_transpose(filters=2 "
+     "kernel=3)",
+     "l2pool", "size=2 stride=1", "penalty", "name=sparse weight=0.1", "lcn", "size=3", "flatten",
+     NULL, "linear", "units=2"}};
+
 /* What a training came to. */
 struct result {
     uint64_t state;
@@ -104,6 +114,7 @@ static lk_status values(lk_shape sample, const char *purpose, lk_tensor **out)
 /* How ranks share a run. */
 struct layout {
     int64_t tiles[2], ranks[2];
+    bool fast;
 };
 
 /* Make the trainer; comm NULL: this rank alone, whatever the layout says of ranks. */
@@ -128,6 +139,7 @@ static lk_status run_make(const struct net *net, const char *losses, lk_comm *co
         spec.parallel.spatial.item[d] = at->ranks[d];
     }
     spec.parallel.spatial.n = comm ? 2 : 0;
+    spec.parallel.mode = at->fast ? LK_REDUCTION_FAST : LK_REDUCTION_CANONICAL;
     snprintf(text, sizeof text, "loss=mean_squared_error optimizer=adam(rate=0.05)%s%s",
              losses[0] ? " losses=" : "", losses);
     LK_TRY(lk_trainer_new(&spec, text, &r->trainer));
@@ -168,8 +180,9 @@ static bool is_layout(const struct layout *at, int ranks)
     return ranks % space == 0 && ranks / space <= SHARDS;
 }
 
-static const struct layout grids[] = {{{4, 3}, {1, 1}}, {{4, 3}, {2, 1}}, {{4, 3}, {1, 3}},
-                                      {{4, 3}, {2, 2}}, {{1, 1}, {1, 1}}, {{3, 1}, {3, 1}}};
+static const struct layout grids[] = {{{4, 3}, {1, 1}, false}, {{4, 3}, {2, 1}, false},
+                                      {{4, 3}, {1, 3}, false}, {{4, 3}, {2, 2}, false},
+                                      {{1, 1}, {1, 1}, false}, {{3, 1}, {3, 1}, false}};
 
 enum { GRIDS = sizeof grids / sizeof grids[0] };
 
@@ -214,6 +227,11 @@ static void passes_of_shards_have_the_bits_of_one_rank(lk_comm *comm)
 static void statistics_of_the_batch_have_the_bits_of_one_rank(lk_comm *comm)
 {
     expect_same(comm, &statistics);
+}
+
+static void codes_of_positions_have_the_bits_of_one_rank(lk_comm *comm)
+{
+    expect_same(comm, &filters);
 }
 
 /* Each loss that counts has, in the first step, the bits that it has where it counts alone; the step's is
@@ -278,16 +296,56 @@ static void a_step_sends_what_was_planned(lk_comm *comm)
             }
 }
 
+/* Sums in any order: the numbers are nearly the same. */
+static void fast_mode_has_the_losses(lk_comm *comm)
+{
+    struct layout fast = {{1, 1}, {lk_comm_size(comm) % 2 ? 1 : 2, 1}, .fast = true};
+    struct result alone = train(&images, "", NULL, &grids[4]),
+                  got = train(&images, "", comm, &fast);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_NEAR(got.each[0][i], alone.each[0][i], 1e-4);
+        ASSERT_NEAR(got.each[STEPS][i], alone.each[STEPS][i], 1e-2);
+    }
+}
+
 /* ---- what goes wrong ---- */
+
+/* Nobody would take them. */
+static void a_chain_list_is_refused(lk_comm *comm)
+{
+    struct run r = {NULL};
+    lk_model *model = NULL;
+    lk_chain *chain = NULL;
+    if (lk_comm_size(comm) > 1)
+        return;
+    ASSERT_OK(run_make(&times, "", NULL, &grids[4], &r));
+    ASSERT_OK(lk_model_new(&model));
+    ASSERT_OK(lk_model_add(model, "linear", "units=2"));
+    ASSERT_OK(lk_model_add(model, "penalty", "name=cost"));
+    ASSERT_OK(lk_model_build(model, &(lk_model_spec){.in = {LK_F32, times.in}}));
+    ASSERT_OK(lk_model_hold(model, NULL));
+    ASSERT_OK(lk_chain_new(comm, &chain));
+    ASSERT_OK(
+        lk_chain_add(chain, &(lk_component){.name = "all", .model = model}, NULL, 0, NULL, 0));
+    lk_tensor_type x = {LK_F32, times.in};
+    ASSERT_OK(lk_chain_build(chain, &x, 1));
+    lk_trainer *trainer = NULL;
+    lk_trainer_spec spec = {.chain = chain, .train = r.loader, .epochs = 1};
+    ASSERT_FAILS(lk_trainer_new(&spec, "loss=mean_squared_error optimizer=sgd", &trainer),
+                 LK_ENOTSUP, "layer cost of component 0 adds a loss");
+    lk_chain_free(chain);
+    lk_model_free(model);
+    run_free(&r);
+}
 
 static void ranks_with_other_losses_are_refused(lk_comm *comm)
 {
     struct run r = {NULL};
     if (lk_comm_size(comm) == 1)
         return;
-    ASSERT_FAILS(run_make(&times, lk_comm_rank(comm) == 1 ? "code" : "code,cost", comm,
-                          &(struct layout){{1, 1}, {1, 1}}, &r),
-                 LK_ESTATE, "rank 1 has other losses than rank 0");
+    ASSERT_FAILS(
+        run_make(&times, lk_comm_rank(comm) == 1 ? "code" : "code,cost", comm, &grids[4], &r),
+        LK_ESTATE, "rank 1 has other losses than rank 0");
     run_free(&r);
 }
 
@@ -300,5 +358,7 @@ RANKS_MAIN(TEST_OF(codes_by_tiles_have_the_bits_of_one_rank),
            TEST_OF(codes_of_whole_samples_have_the_bits_of_one_rank),
            TEST_OF(passes_of_shards_have_the_bits_of_one_rank),
            TEST_OF(statistics_of_the_batch_have_the_bits_of_one_rank),
-           TEST_OF(losses_are_added_up_apart), TEST_OF(layers_and_losses_are_by_tiles),
-           TEST_OF(a_step_sends_what_was_planned), TEST_OF(ranks_with_other_losses_are_refused))
+           TEST_OF(codes_of_positions_have_the_bits_of_one_rank), TEST_OF(fast_mode_has_the_losses),
+           TEST_OF(a_chain_list_is_refused), TEST_OF(losses_are_added_up_apart),
+           TEST_OF(layers_and_losses_are_by_tiles), TEST_OF(a_step_sends_what_was_planned),
+           TEST_OF(ranks_with_other_losses_are_refused))

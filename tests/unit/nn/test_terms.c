@@ -300,18 +300,38 @@ static void layers_run_for_what_counts(void)
     lk_model_free(m);
 }
 
+/* The first layer whose output is not finite, where only some terms count. */
+static const char *first_bad(lk_model *m, lk_tensor *x, const bool *counts, bool only)
+{
+    static char layer[64];
+    lk_tape *tape = NULL;
+    lk_var vx, y, value[TERMS];
+    lk_pass_terms terms = {.counts = counts, .only = only, .leaves = 1, .value = value};
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_constant(tape, x, &vx));
+    ASSERT_OK(lk_model_find_nonfinite(m, &(lk_pass){.tape = tape, .terms = &terms}, vx, layer,
+                                      sizeof layer, &y));
+    lk_tape_free(tape);
+    return layer;
+}
+
 /* What does not count is not computed: parameters there can be anything. */
 static void what_does_not_count_does_not_run(void)
 {
+    static const bool others[] = {false, true, true, true}, code[] = {true, false, false, false};
     lk_model *m = model_of(LK_F64, net);
     lk_tensor *x = x_new();
-    double term[TERMS];
     struct params p = params_of(lk_model_params(m));
     p.decode_bias[1] = (double)NAN;
-    terms_run(m, x, (const bool[]){false, true, true, true}, NULL, term);
-    ASSERT_TRUE(isfinite(term[SPARSE]) && isfinite(term[SMALL]) && isfinite(term[PLAIN]));
-    terms_run(m, x, (const bool[]){true, false, false, false}, NULL, term);
-    ASSERT_TRUE(isnan(term[CODE]));
+    ASSERT_EQ(strcmp(first_bad(m, x, others, false), ""), 0);
+    ASSERT_EQ(strcmp(first_bad(m, x, code, false), "code.decode.linear1"), 0);
+    lk_model_free(m);
+    m = model_of(LK_F64, (const char *const[]){"penalty", "name=a", "linear", "units=2", "penalty",
+                                               "name=b", NULL});
+    *(double *)lk_slab_data(lk_model_params(m)) = (double)NAN;
+    ASSERT_EQ(strcmp(first_bad(m, x, (const bool[]){true, false}, true), ""), 0);
+    ASSERT_EQ(strcmp(first_bad(m, x, (const bool[]){true, false}, false), "linear1"), 0);
+    ASSERT_EQ(strcmp(first_bad(m, x, (const bool[]){false, true}, true), "linear1"), 0);
     lk_tensor_free(x);
     lk_model_free(m);
 }

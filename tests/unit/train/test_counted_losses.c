@@ -225,6 +225,45 @@ static void losses_of_layers_need_no_targets(void)
     training_free(&t);
 }
 
+/* Two steps by `rate` of a model whose only loss is a code's by `weight`; its parameters go to `out`. */
+static double code_train(const char *weight, const char *rate, const char *kind, float *out)
+{
+    struct training t = {.arena = NULL};
+    lk_step_report report;
+    char layer[160], text[160];
+    ASSERT_OK(set_make(false, &t.set));
+    ASSERT_OK(lk_loader_new(t.set, "batch=8 shards=4 prefetch=0", 1, &t.loader));
+    ASSERT_OK(lk_model_new(&t.model));
+    snprintf(layer, sizeof layer,
+             "name=code encode=linear(units=3) decode=linear(units=4) weight=%s loss=%s", weight,
+             kind);
+    ASSERT_OK(lk_model_add(t.model, "autoencoder", layer));
+    ASSERT_OK(lk_model_build(t.model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(IN)}, .seed = 1}));
+    lk_trainer_spec spec = {.model = t.model, .train = t.loader, .epochs = 9};
+    snprintf(text, sizeof text, "loss=mean_squared_error optimizer=sgd(rate=%s) losses=code", rate);
+    ASSERT_OK(lk_trainer_new(&spec, text, &t.trainer));
+    ASSERT_OK(lk_trainer_step(t.trainer, &report));
+    ASSERT_OK(lk_trainer_step(t.trainer, NULL));
+    memcpy(out, lk_slab_data(lk_model_params(t.model)), 64 * sizeof *out);
+    training_free(&t);
+    return report.loss;
+}
+
+/* Half the weight is half the rate, and a mean of 4 squares half of the sum of half of each. */
+static void gradients_have_weight_and_parts(void)
+{
+    float one[64], other[64];
+    double loss = code_train("1", "0.25", "sum_squared_error", one),
+           half = code_train("0.5", "0.5", "sum_squared_error", other);
+    ASSERT_EQ(memcmp(one, other, sizeof one), 0);
+    ASSERT_TRUE(half == loss / 2);
+    half = code_train("1", "0.5", "mean_squared_error", other);
+    ASSERT_EQ(memcmp(one, other, sizeof one), 0);
+    ASSERT_TRUE(half == loss / 2);
+    (void)code_train("1", "0.5", "sum_squared_error", other);
+    ASSERT_TRUE(memcmp(one, other, sizeof one) != 0);
+}
+
 /* ---- what is not finite ---- */
 
 static void param_set(const lk_model *m, const char *name, float value)
@@ -276,5 +315,5 @@ static void every_allocation_can_fail(void)
 
 TEST_MAIN(TEST(names_say_what_counts), TEST(what_cannot_count_is_refused),
           TEST(segments_do_without_losses_of_layers), TEST(devices_have_no_losses_of_layers),
-          TEST(losses_of_layers_need_no_targets), TEST(a_loss_that_is_not_finite_is_named),
-          TEST(every_allocation_can_fail))
+          TEST(losses_of_layers_need_no_targets), TEST(gradients_have_weight_and_parts),
+          TEST(a_loss_that_is_not_finite_is_named), TEST(every_allocation_can_fail))
