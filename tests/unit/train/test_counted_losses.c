@@ -264,6 +264,39 @@ static void gradients_have_weight_and_parts(void)
     ASSERT_TRUE(memcmp(one, other, sizeof one) != 0);
 }
 
+/* What a step changes of the parameters that losses move. */
+static int64_t step_change(const char *losses, double *change, int64_t room)
+{
+    struct training t = training_of(true, losses);
+    lk_slab *params = lk_model_params(t.model);
+    int64_t n = lk_slab_layout_bytes(lk_slab_layout_of(params)) / (int64_t)sizeof(float);
+    const float *now = lk_slab_data(params);
+    ASSERT_TRUE(n <= room);
+    for (int64_t i = 0; i < n; i++)
+        change[i] = -(double)now[i];
+    ASSERT_OK(lk_trainer_step(t.trainer, NULL));
+    for (int64_t i = 0; i < n; i++)
+        change[i] += (double)now[i];
+    training_free(&t);
+    return n;
+}
+
+/* Of several losses, each with its own weight, a step is the sum of what each would do alone. */
+static void a_step_follows_the_sum_of_losses(void)
+{
+    enum { ROOM = 256 };
+    static const char *const name[] = {"loss", "code", "sparse", "code.inner"};
+    double all[ROOM], one[ROOM], sum[ROOM] = {0};
+    int64_t n = step_change("loss,code,sparse,code.inner", all, ROOM);
+    for (int k = 0; k < 4; k++) {
+        ASSERT_EQ(step_change(name[k], one, ROOM), n);
+        for (int64_t i = 0; i < n; i++)
+            sum[i] += one[i];
+    }
+    for (int64_t i = 0; i < n; i++)
+        ASSERT_NEAR(all[i], sum[i], 1e-6);
+}
+
 /* ---- what is not finite ---- */
 
 static void param_set(const lk_model *m, const char *name, float value)
@@ -316,4 +349,5 @@ static void every_allocation_can_fail(void)
 TEST_MAIN(TEST(names_say_what_counts), TEST(what_cannot_count_is_refused),
           TEST(segments_do_without_losses_of_layers), TEST(devices_have_no_losses_of_layers),
           TEST(losses_of_layers_need_no_targets), TEST(gradients_have_weight_and_parts),
-          TEST(a_loss_that_is_not_finite_is_named), TEST(every_allocation_can_fail))
+          TEST(a_step_follows_the_sum_of_losses), TEST(a_loss_that_is_not_finite_is_named),
+          TEST(every_allocation_can_fail))
