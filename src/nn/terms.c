@@ -200,6 +200,10 @@ lk_status lk_pass_term(const lk_pass *pass, const lk_layer_instance *instance, l
              (long long)terms->leaves);
     LK_CHECK(lk_is_var(target) == (term->loss != NULL), LK_EINVAL, "a term %s",
              term->loss ? "without a target" : "with a target, but without a loss");
+    lk_shape got = lk_shape_of(value), of = term->of.shape, want = {of.ndim + 1, {got.dim[0]}};
+    memcpy(&want.dim[1], of.dim, (size_t)of.ndim * sizeof of.dim[0]);
+    LK_CHECK(tile || lk_shape_is_equal(got, want), LK_ESHAPE, "a term of %s, declared for %s",
+             lk_shape_text(got).s, lk_shape_text(want).s);
     for (int64_t i = 0; i < (tile ? tile->leaves : 1); i++)
         LK_TRY(leaf_loss(term, tile, i, value, target, &terms->value[number * terms->leaves + i]));
     return LK_OK;

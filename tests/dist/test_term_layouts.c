@@ -115,6 +115,7 @@ static lk_status values(lk_shape sample, const char *purpose, lk_tensor **out)
 struct layout {
     int64_t tiles[2], ranks[2];
     bool fast;
+    int update, overlap; /* 0: as usual */
 };
 
 /* Make the trainer; comm NULL: this rank alone, whatever the layout says of ranks. */
@@ -140,6 +141,9 @@ static lk_status run_make(const struct net *net, const char *losses, lk_comm *co
     }
     spec.parallel.spatial.n = comm ? 2 : 0;
     spec.parallel.mode = at->fast ? LK_REDUCTION_FAST : LK_REDUCTION_CANONICAL;
+    spec.parallel.update = at->update;
+    spec.parallel.overlap = at->overlap;
+    spec.parallel.bucket_mib = 1e-6;
     snprintf(text, sizeof text, "loss=mean_squared_error optimizer=adam(rate=0.05)%s%s",
              losses[0] ? " losses=" : "", losses);
     LK_TRY(lk_trainer_new(&spec, text, &r->trainer));
@@ -180,9 +184,10 @@ static bool is_layout(const struct layout *at, int ranks)
     return ranks % space == 0 && ranks / space <= SHARDS;
 }
 
-static const struct layout grids[] = {{{4, 3}, {1, 1}, false}, {{4, 3}, {2, 1}, false},
-                                      {{4, 3}, {1, 3}, false}, {{4, 3}, {2, 2}, false},
-                                      {{1, 1}, {1, 1}, false}, {{3, 1}, {3, 1}, false}};
+static const struct layout grids[] = {
+    {.tiles = {4, 3}, .ranks = {1, 1}}, {.tiles = {4, 3}, .ranks = {2, 1}},
+    {.tiles = {4, 3}, .ranks = {1, 3}}, {.tiles = {4, 3}, .ranks = {2, 2}},
+    {.tiles = {1, 1}, .ranks = {1, 1}}, {.tiles = {3, 1}, .ranks = {3, 1}}};
 
 enum { GRIDS = sizeof grids / sizeof grids[0] };
 
@@ -280,8 +285,8 @@ static void layers_and_losses_are_by_tiles(lk_comm *comm)
 /* Also where some layers do not run. */
 static void a_step_sends_what_was_planned(lk_comm *comm)
 {
-    static const struct net *const nets[] = {&images, &classes, &samples, &statistics};
-    for (int n = 0; n < 4; n++)
+    static const struct net *const nets[] = {&images, &classes, &samples, &statistics, &filters};
+    for (int n = 0; n < 5; n++)
         for (int k = 0; k < 5 && nets[n]->losses[k]; k++)
             for (int i = 0; i < GRIDS; i++) {
                 struct run r = {NULL};
@@ -294,6 +299,21 @@ static void a_step_sends_what_was_planned(lk_comm *comm)
                 planned_expect(comm, r.trainer, what);
                 run_free(&r);
             }
+}
+
+/* Gradients that travel during backward, in small buckets, of layers that do not run too; one copy of the
+ * parameters for all ranks. */
+static void gradients_travel_in_other_ways(lk_comm *comm)
+{
+    const struct layout ways[] = {{{1, 1}, {1, 1}, false, 0, LK_OVERLAP_YES},
+                                  {{1, 1}, {1, 1}, false, LK_UPDATE_SHARED, 0}};
+    for (int k = 0; k < 5; k++) {
+        struct result alone = train(&images, images.losses[k], NULL, &grids[4]);
+        for (int i = 0; i < 2; i++) {
+            struct result together = train(&images, images.losses[k], comm, &ways[i]);
+            ASSERT_EQ(memcmp(&alone, &together, sizeof alone), 0);
+        }
+    }
 }
 
 /* Sums in any order: the numbers are nearly the same. */
@@ -358,6 +378,6 @@ RANKS_MAIN(TEST_OF(codes_by_tiles_have_the_bits_of_one_rank),
            TEST_OF(passes_of_shards_have_the_bits_of_one_rank),
            TEST_OF(statistics_of_the_batch_have_the_bits_of_one_rank),
            TEST_OF(codes_of_positions_have_the_bits_of_one_rank), TEST_OF(fast_mode_has_the_losses),
-           TEST_OF(a_chain_list_is_refused), TEST_OF(losses_are_added_up_apart),
-           TEST_OF(layers_and_losses_are_by_tiles), TEST_OF(a_step_sends_what_was_planned),
-           TEST_OF(ranks_with_other_losses_are_refused))
+           TEST_OF(gradients_travel_in_other_ways), TEST_OF(a_chain_list_is_refused),
+           TEST_OF(losses_are_added_up_apart), TEST_OF(layers_and_losses_are_by_tiles),
+           TEST_OF(a_step_sends_what_was_planned), TEST_OF(ranks_with_other_losses_are_refused))

@@ -380,6 +380,16 @@ static lk_status own_targets(const lk_pass *pass, const lk_layer_instance *layer
     return LK_OK;
 }
 
+static lk_status own_changes(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
+                             lk_var *out)
+{
+    lk_var part;
+    *out = x;
+    LK_TRY(lk_slice(x, 1, 0, 1, 1, &part));
+    LK_TRY(lk_pass_term(pass, layer, part, LK_NO_VAR));
+    return LK_OK;
+}
+
 static lk_status own_run(const lk_layer *layer, double *value)
 {
     lk_model *m = NULL;
@@ -419,6 +429,9 @@ static void a_program_can_write_a_layer_with_a_term(void)
     ASSERT_FAILS(own_run(&own, &value), LK_ESTATE, "layer own1 has a term, and gave none");
     own.forward = own_targets;
     ASSERT_FAILS(own_run(&own, &value), LK_EINVAL, "layer own1: a term with a target");
+    own.forward = own_changes;
+    ASSERT_FAILS(own_run(&own, &value), LK_ESHAPE,
+                 "layer own1: a term of [5,1], declared for [5,4]");
     own.build = own_twice;
     ASSERT_FAILS(own_run(&own, &value), LK_EINVAL, "a second term");
 }
