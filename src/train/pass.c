@@ -159,7 +159,8 @@ lk_status lk__pass_take(const lk_trainer *t, const lk__pass_out *pass, int64_t *
                 LK_TRY(lk__accumulator_add_term(pass->accumulator, s->term, k, loss));
             else
                 LK_TRY(lk_item(loss, &s->own[k]));
-            t->seeds[(*n)++] = (lk_seed){loss, s->seed};
+            if (lk_needs_grad(loss)) /* not one of the data, or of what stays, alone */
+                t->seeds[(*n)++] = (lk_seed){loss, s->seed};
         }
     }
     return LK_OK;

@@ -54,10 +54,11 @@ static const struct net times = {LK_DIMS(6, 5, 2),
                                   "reshape", "shape=10,6", "gru", "units=3", "penalty",
                                   "name=cost of=squares weight=0.5", "linear", "units=2"}};
 
+/* The first loss is of the data alone. */
 static const struct net statistics = {
     LK_DIMS(6, 5, 2),
     {"", "code"},
-    {"autoencoder",
+    {"penalty", "name=raw of=squares", "autoencoder",
      "name=code encode=conv(filters=3 kernel=3 padding=1),batch_norm(statistics=batch) "
      "decode=conv(filters=2 kernel=3 padding=1),batch_norm",
      "relu", NULL, "linear", "units=2"}};

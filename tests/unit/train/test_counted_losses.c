@@ -264,6 +264,34 @@ static void gradients_have_weight_and_parts(void)
     ASSERT_TRUE(memcmp(one, other, sizeof one) != 0);
 }
 
+/* What no parameter has a share in is told, and moves nothing. */
+static void a_loss_of_the_data_alone_counts(void)
+{
+    static const char *const losses[] = {"loss", "", "raw"};
+    float params[3][32];
+    double first[3];
+    for (int k = 0; k < 3; k++) {
+        struct training t = {.arena = NULL};
+        lk_step_report report;
+        ASSERT_OK(set_make(true, &t.set));
+        ASSERT_OK(lk_loader_new(t.set, "batch=8 shards=4 prefetch=0", 1, &t.loader));
+        ASSERT_OK(lk_model_new(&t.model));
+        ASSERT_OK(lk_model_add(t.model, "penalty", "name=raw of=squares"));
+        ASSERT_OK(lk_model_add(t.model, "linear", "units=2"));
+        ASSERT_OK(
+            lk_model_build(t.model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(IN)}, .seed = 1}));
+        ASSERT_OK(trainer_make(&t, losses[k], NULL));
+        ASSERT_OK(lk_trainer_step(t.trainer, &report));
+        first[k] = report.loss;
+        ASSERT_OK(lk_trainer_step(t.trainer, NULL));
+        memcpy(params[k], lk_slab_data(lk_model_params(t.model)), sizeof params[k]);
+        training_free(&t);
+    }
+    ASSERT_EQ(memcmp(params[0], params[1], sizeof params[0]), 0);
+    ASSERT_TRUE(memcmp(params[0], params[2], sizeof params[0]) != 0);
+    ASSERT_TRUE(first[1] == first[0] + first[2] && first[2] > 0);
+}
+
 /* What a step changes of the parameters that losses move. */
 static int64_t step_change(const char *losses, double *change, int64_t room)
 {
@@ -349,5 +377,5 @@ static void every_allocation_can_fail(void)
 TEST_MAIN(TEST(names_say_what_counts), TEST(what_cannot_count_is_refused),
           TEST(segments_do_without_losses_of_layers), TEST(devices_have_no_losses_of_layers),
           TEST(losses_of_layers_need_no_targets), TEST(gradients_have_weight_and_parts),
-          TEST(a_step_follows_the_sum_of_losses), TEST(a_loss_that_is_not_finite_is_named),
-          TEST(every_allocation_can_fail))
+          TEST(a_loss_of_the_data_alone_counts), TEST(a_step_follows_the_sum_of_losses),
+          TEST(a_loss_that_is_not_finite_is_named), TEST(every_allocation_can_fail))
