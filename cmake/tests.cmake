@@ -354,6 +354,9 @@ endforeach()
 # All ways through four hundred random nets.
 lk_test(local.test_domains.whole long env TEST_LONG=1 TEST_RANKS=4 ${CMAKE_CROSSCOMPILING_EMULATOR}
   $<TARGET_FILE:test_domains>)
+# Losses of layers: every choice on every grid.
+lk_test(local.test_term_layouts.whole long env "TEST_RANKS=1 2 3 4" TEST_LONG=1
+  ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test_term_layouts>)
 # Two thousand random pools on tiles.
 lk_test(local.test_tile_pool.whole long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
   $<TARGET_FILE:test_tile_pool>)

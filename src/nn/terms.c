@@ -28,6 +28,7 @@ static lk_status term_loss(lk__net *net, const lk_term *as, lk__term *out)
 
 lk_status lk_build_term(lk_build *build, const lk_term *term)
 {
+    LK_FP_GUARD();
     lk__net *net = build->net;
     const lk_layer_instance *instance = &net->instance[build->instance];
     lk__term own = {.instance = build->instance,
