@@ -63,13 +63,13 @@ static const struct net statistics = {
      "decode=conv(filters=2 kernel=3 padding=1),batch_norm",
      "relu", NULL, "linear", "units=2"}};
 
-/* Weights of each position, of which ranks along space hold their own. */
+/* Weights of each position, of which ranks along space hold their own, used twice: a sparse autoencoder. */
 static const struct net filters = {
     LK_DIMS(9, 7, 2),
     {"", "code", "code,sparse"},
     {"autoencoder",
-     "name=code encode=local_conv(filters=3 kernel=3) decode=conv_transpose(filters=2 "
-     "kernel=3)",
+     "name=code encode=local_conv(filters=3 kernel=3 name=in) "
+     "decode=local_conv_transpose(filters=2 kernel=3 tie=code.in.weight)",
      "l2pool", "size=2 stride=1", "penalty", "name=sparse weight=0.1", "lcn", "size=3", "flatten",
      NULL, "linear", "units=2"}};
 
