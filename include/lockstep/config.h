@@ -109,10 +109,11 @@ typedef struct lk_parallel_options {
         devices; /* of each process, which share its part of a batch; n 0: its threads */
 } lk_parallel_options;
 
-/** A part of a training: which layers move, by which optimizer, for how long. */
+/** A part of a training: which layers move for which losses, by which optimizer, for how long. */
 typedef struct lk_phase {
     const char *name;
     int64_t epochs;
+    lk_option_names losses; /* that count: lk_trainer_options.losses; n 0: all */
     lk_option_names layers; /* whose parameters move; n 0: all */
     lk_config optimizer;    /* without a descriptor: the experiment's */
 } lk_phase;

@@ -13,7 +13,10 @@ static const lk_option phase_options[] = {
     {"name", LK_OPTION_TEXT, FIELD(name), .flags = LK_OPTION_REQUIRED,
      .help = "what it is called in progress, metrics and reports"},
     {"epochs", LK_OPTION_INT, FIELD(epochs), .flags = LK_OPTION_REQUIRED | LK_OPTION_NO_HASH,
-     .min = 1, .max = 1e9, .help = "how long it takes"},
+     .min = 0, .max = 1e9, .help = "how long it takes; 0: it is left out"},
+    {"losses", LK_OPTION_NAMES, FIELD(losses), .value = "NAME,...", .flags = LK_OPTION_ONCE,
+     .help = "losses that count: `loss` is that of the experiment, others are layers that add one "
+             "(autoencoder, penalty), by their names; none given: all"},
     {"layers", LK_OPTION_NAMES, FIELD(layers), .value = "NAME,...", .flags = LK_OPTION_ONCE,
      .help = "layers whose parameters move, with all within them; the others stay as they are, "
              "running statistics too; none given: all move"},

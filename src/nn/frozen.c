@@ -31,6 +31,19 @@ static lk_status name_check(const lk__net *net, const char *name)
                     near ? "; did you mean \"" : "", near ? s.best : "", near ? "\"?" : "");
 }
 
+/* Parameters follow from the layers that use them: one moves if any of these does. */
+static void params_settle(lk__net *net)
+{
+    for (int64_t i = 0; i < net->n_params; i++)
+        net->start[i].frozen = true;
+    for (int64_t i = 0; i < net->n_uses; i++)
+        if (!net->instance[net->use[i].instance].frozen)
+            net->start[net->use[i].param].frozen = false;
+    for (int64_t i = 0; i < net->n_uses; i++) /* a layer that shares what moves is not frozen */
+        if (!net->start[net->use[i].param].frozen)
+            net->instance[net->use[i].instance].frozen = false;
+}
+
 lk_status lk_model_train_layers(lk_model *model, const char *const *name, int n)
 {
     LK_CHECK(model && model->net, LK_ESTATE, "the model is not built: its layers have no names");
@@ -44,15 +57,39 @@ lk_status lk_model_train_layers(lk_model *model, const char *const *name, int n)
             if (is_within(&net->instance[i], name[k]))
                 net->instance[i].frozen = false;
     }
-    for (int64_t i = 0; i < net->n_params; i++)
-        net->start[i].frozen = true;
-    for (int64_t i = 0; i < net->n_uses; i++)
-        if (!net->instance[net->use[i].instance].frozen)
-            net->start[net->use[i].param].frozen = false;
-    for (int64_t i = 0; i < net->n_uses; i++) /* a layer that shares what moves is not frozen */
-        if (!net->start[net->use[i].param].frozen)
-            net->instance[net->use[i].instance].frozen = false;
+    params_settle(net);
     return LK_OK;
+}
+
+void lk__model_freeze_idle(lk_model *model, const bool *runs)
+{
+    lk__net *net = model->net;
+    for (int64_t i = 0; i < net->n_instances; i++)
+        net->instance[i].frozen = net->instance[i].frozen || !runs[i];
+    params_settle(net);
+}
+
+int64_t lk__model_marks(const lk_model *model)
+{
+    return model->net->n_instances + model->net->n_params;
+}
+
+void lk__model_get_marks(const lk_model *model, bool *out)
+{
+    const lk__net *net = model->net;
+    for (int64_t i = 0; i < net->n_instances; i++)
+        *out++ = net->instance[i].frozen;
+    for (int64_t i = 0; i < net->n_params; i++)
+        *out++ = net->start[i].frozen;
+}
+
+void lk__model_set_marks(lk_model *model, const bool *marks)
+{
+    lk__net *net = model->net;
+    for (int64_t i = 0; i < net->n_instances; i++)
+        net->instance[i].frozen = *marks++;
+    for (int64_t i = 0; i < net->n_params; i++)
+        net->start[i].frozen = *marks++;
 }
 
 bool lk_model_param_moves(const lk_model *model, int64_t i)

@@ -337,6 +337,14 @@ int64_t lk__net_term(const lk__net *net, int64_t instance);
  */
 void lk__model_runs(const lk_model *model, const bool *counts, bool loss, bool *runs);
 
+/** Freeze the layers that do not run, too; `runs` as of lk__model_runs(). */
+void lk__model_freeze_idle(lk_model *model, const bool *runs);
+
+/** What is frozen, as so many flags, to be brought back later. */
+int64_t lk__model_marks(const lk_model *model);
+void lk__model_get_marks(const lk_model *model, bool *out);
+void lk__model_set_marks(lk_model *model, const bool *marks);
+
 /** Which layers of the model's list a pass runs; what becomes of its terms is nothing yet. */
 lk_status lk__terms_begin(const lk_model *model, const lk_pass *pass,
                           lk_range *layers) LK_NODISCARD;

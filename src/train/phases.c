@@ -15,6 +15,7 @@ static lk_trainer_options options_of(const lk_job *job)
     lk_trainer_options options = {
         .loss = e->loss, .metrics = e->metrics, .optimizer = e->optimizer};
     if (phase) {
+        options.losses = phase->losses;
         options.layers = phase->layers;
         if (phase->optimizer.descriptor)
             options.optimizer = phase->optimizer;

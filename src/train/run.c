@@ -26,8 +26,8 @@ lk_status lk__run_monitor(lk__run *r)
     r->lower = true;
     r->progress.best = (double)NAN;
     r->progress.best_step = -1;
-    if (!wanted || strcmp(wanted, "loss") == 0)
-        return LK_OK;
+    if (!wanted || strcmp(wanted, "loss") == 0 || !r->trainer->counts_loss)
+        return LK_OK; /* of what layers lose alone, there are no metrics */
     for (int i = 0; (name = lk_trainer_metric(r->trainer, i, &r->lower)); i++)
         if (strcmp(name, wanted) == 0) {
             LK_CHECK(lk_trainer_metric_is_number(r->trainer, i), LK_EINVAL,

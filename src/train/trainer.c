@@ -211,11 +211,10 @@ static lk_status own_begin(lk_trainer *t, const struct told *told)
     LK_TRY(lk_tape_set_shard_size(t->eval_tape, lk_loader_shard_size(t->spec.train)));
     (void)lk_tape_set_recording(t->eval_tape, false);
     if (t->spec.chain)
-        return lk__frozen_make(t);
+        return LK_OK;
     LK_CHECK(t->spec.model->net, LK_ESTATE, "the model is not built: call lk_model_build() first");
     LK_TRY(lk__model_begin_training(t->spec.model));
     t->trains = true;
-    LK_TRY(lk__frozen_make(t));
     LK_TRY(devices_check(t));
     t->out = lk_model_out(t->spec.model);
     t->shards.model = t->spec.model;
@@ -226,6 +225,7 @@ static lk_status own_begin(lk_trainer *t, const struct told *told)
 static lk_status own_make(lk_trainer *t)
 {
     LK_TRY(lk__losses_choose(t));
+    LK_TRY(lk__frozen_make(t));
     LK_TRY(lk__criteria_make(t));
     if (!t->chained)
         LK_TRY(lk__positions_make(t));

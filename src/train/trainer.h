@@ -52,6 +52,7 @@ struct lk_trainer {
     lk_optimizer *optimizer;
     bool *frozen; /* of each parameter, whether it stays as it is; NULL: of a chain, none does */
     bool *moves;  /* the opposite */
+    bool *marks;  /* of the model, as they were before; NULL: nothing was marked */
     bool has_frozen;
     lk_mesh *mesh;
     lk_plan *plan;
@@ -122,7 +123,7 @@ static inline lk_status lk__trainer_forward(const lk_trainer *t, const lk_pass *
                                   : lk_model_forward(t->spec.model, pass, x, out);
 }
 
-/** Freeze the layers that t->options leave out, and note what moves.  Not collective. */
+/** Freeze the layers that t->options leave out or that do not run, and note what moves.  Not collective. */
 lk_status lk__frozen_make(lk_trainer *t) LK_NODISCARD;
 void lk__frozen_free(lk_trainer *t);
 

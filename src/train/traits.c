@@ -137,9 +137,9 @@ static lk_status traits_of(const lk_trainer *t, lk__trait *out)
     out[8] = (lk__trait){"the number of shards", lk_loader_shards(s->train), .is_hash = false};
     LK_TRY(metrics_trait(&t->options.metrics, &out[9]));
     out[10] = (lk__trait){"recompute", s->recompute, .is_hash = false};
-    out[11] = frozen_trait(t);
+    out[11] = losses_trait(t);
     out[12] = (lk__trait){"the first step", s->first, .is_hash = false};
-    out[13] = losses_trait(t);
+    out[13] = frozen_trait(t);
     return LK_OK;
 }
 

@@ -56,6 +56,7 @@ static void phases_are_trainers_one_after_the_other(lk_comm *comm)
     lk_job *job = NULL;
     uint64_t state = 0;
     ASSERT_OK(job_of(network, NULL, (const char *[MAX_SETTINGS]){NULL}, &e, &job));
+    ASSERT_OK(lk_job_set_phase(job, 2)); /* whose trainer freezes nothing */
     lk_model *model = lk_trainer_model(lk_job_trainer(job));
     int64_t first = 0;
     for (int i = 0; i < 3; i++) {
@@ -117,6 +118,42 @@ static void frozen_layers_stay(lk_comm *comm)
     }
     lk_job_free(job);
     lk_experiment_free(e);
+}
+
+/* What runs for no loss that counts stays, whatever the decay: layers that decode, or that come behind. */
+static void layers_that_do_not_run_stay(lk_comm *comm)
+{
+    static const char *const settings[][MAX_SETTINGS] = {
+        {"model.0={type: autoencoder, name: a, encode: [{type: conv, filters: 2, kernel: 3}], "
+         "decode: "
+         "[{type: conv_transpose, filters: 2, kernel: 3}]}",
+         "phases=[{name: one, epochs: 1, losses: [loss], optimizer: {type: sgd, decay: 0.1}}]"},
+        {"model.0={type: autoencoder, name: a, encode: [{type: conv, filters: 2, kernel: 3}], "
+         "decode: "
+         "[{type: conv_transpose, filters: 2, kernel: 3}]}",
+         "phases=[{name: one, epochs: 1, losses: [a], optimizer: {type: sgd, decay: 0.1}}]"}};
+    for (int k = 0; k < 2; k++) {
+        lk_experiment *e = NULL;
+        lk_job *job = NULL;
+        ASSERT_OK(job_of(network, comm, settings[k], &e, &job));
+        lk_model *model = lk_trainer_model(lk_job_trainer(job));
+        lk_slab *params = lk_model_params(model), *before = NULL;
+        ASSERT_OK(lk_slab_new_like(params, &before));
+        memcpy(lk_slab_data(before), lk_slab_data(params),
+               (size_t)lk_slab_layout_bytes(lk_slab_layout_of(params)));
+        ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
+        for (int64_t i = 0; i < lk_slab_layout_slices(lk_slab_layout_of(params)); i++) {
+            int64_t bytes;
+            bool is_decode, is_within;
+            const char *was = slice_of(before, i, "a.decode", &bytes, &is_decode);
+            const char *is = slice_of(params, i, "a.", &bytes, &is_within);
+            bool moves = k == 0 ? !is_decode : is_within;
+            ASSERT_EQ(memcmp(was, is, (size_t)bytes) != 0, moves);
+        }
+        lk_slab_free(before);
+        lk_job_free(job);
+        lk_experiment_free(e);
+    }
 }
 
 /* ---- against a model without the frozen layer ---- */
@@ -221,7 +258,7 @@ static void wrong_phases_are_refused(lk_comm *comm)
     expect_refused(comm, "phases.0.layers=[linear3]",
                    "phase last: no layer is called \"linear3\"; did you mean \"linear");
     expect_refused(comm, "phases.0.layers=[tanh1]",
-                   "phase last: none of the layers that are to move has parameters");
+                   "phase last: none of the layers that are to move has parameters and runs");
 }
 
 /* A rank that moves other layers is found. */
@@ -239,5 +276,6 @@ static void ranks_move_the_same_layers(lk_comm *comm)
 }
 
 RANKS_MAIN(TEST(phases_have_the_bits_of_one_rank), TEST(phases_are_trainers_one_after_the_other),
-           TEST(frozen_layers_stay), TEST(a_layer_learns_as_if_the_frozen_one_were_data),
-           TEST(wrong_phases_are_refused), TEST(ranks_move_the_same_layers))
+           TEST(frozen_layers_stay), TEST(layers_that_do_not_run_stay),
+           TEST(a_layer_learns_as_if_the_frozen_one_were_data), TEST(wrong_phases_are_refused),
+           TEST(ranks_move_the_same_layers))
