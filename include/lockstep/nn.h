@@ -273,14 +273,14 @@ LK_API bool lk_model_has_constraints(const lk_model *model);
 
 /**
  * Bring parameters back to what their layers have declared (lk_param.unit), behind an update and before the
- * next pass, as a trainer does in each step; a parameter that layers share, once.  `updated` [parameters of
- * the model]: which to look at; NULL: all.
+ * next pass, as a trainer does in each step; a parameter that layers share, once, and a frozen one
+ * (lk_model_train_layers()) not at all.
  *
  * A row whose sum of squares is 0 or not finite stays as it is.  Not collective: nobody has a part of a row.
  * Does nothing where nothing is declared.  Errors: LK_ESTATE, LK_ENOMEM, LK_ENOTSUP where a part of a row
  * is held (lk_holding.blocks).
  */
-LK_API lk_status lk_model_constrain(lk_model *model, const bool *updated) LK_NODISCARD;
+LK_API lk_status lk_model_constrain(lk_model *model) LK_NODISCARD;
 
 /** Move running statistics towards those of a batch of `shards` shards.  Errors: LK_EINVAL. */
 LK_API lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *accumulator,

@@ -5,8 +5,8 @@
  *   unit rows   w [outer][n][inner]: w[o][j][i] = w[o][j][i] / sqrt(s[o][i]),
  *               s[o][i] = sum over j of w[o][j][i]^2, a lane sum of fma (numerics.md)
  *
- * A row whose s is 0, or not finite, stays as it is.  A row is never cut over ranks, so whoever holds some rows
- * needs nobody else's.
+ * What is frozen stays.  A row whose s is 0, or not finite, stays as it is.  A row is never cut over ranks,
+ * so whoever holds some rows needs nobody else's.
  */
 #include "base/fpenv.h"
 #include "kernel/parallel.h"
@@ -122,13 +122,13 @@ static lk_status rows_normalise(const lk__net *net, int64_t param)
     return LK_OK;
 }
 
-lk_status lk_model_constrain(lk_model *model, const bool *updated)
+lk_status lk_model_constrain(lk_model *model)
 {
     LK_FP_GUARD();
     LK_TRY(lk__model_check_held(model));
     LK_TRY(sums_room(model->net));
     for (int64_t i = 0; i < model->net->n_params; i++)
-        if (!updated || updated[i])
+        if (!model->net->start[i].frozen)
             LK_TRY(rows_normalise(model->net, i));
     return LK_OK;
 }

@@ -208,7 +208,7 @@ static lk_status update(lk_trainer *t, int64_t shards, lk_step_report *report)
     LK_TRY(lk_optimizer_step(t->optimizer, &step, &did));
     for (int64_t k = 0; k < chain->n; k++)
         if (chain->component[k].is.model) {
-            LK_TRY(lk_model_constrain(chain->component[k].is.model, NULL));
+            LK_TRY(lk_model_constrain(chain->component[k].is.model));
             LK_TRY(lk_model_update_running_stats(chain->component[k].is.model,
                                                  chain->component[k].accumulator, shards));
         }

@@ -39,11 +39,9 @@ lk_status lk__frozen_make(lk_trainer *t)
     LK_TRY(layers_mark(t));
     int64_t n = params_of(model), moving = 0;
     LK_TRY(lk_arena_alloc(t->arena, &t->frozen, n, sizeof *t->frozen));
-    LK_TRY(lk_arena_alloc(t->arena, &t->moves, n, sizeof *t->moves));
     for (int64_t i = 0; i < n; i++) {
-        t->moves[i] = lk_model_param_moves(model, i);
-        t->frozen[i] = !t->moves[i];
-        moving += t->moves[i];
+        t->frozen[i] = !lk_model_param_moves(model, i);
+        moving += !t->frozen[i];
     }
     t->has_frozen = moving < n;
     LK_CHECK(t->options.layers.n == 0 || moving > 0, LK_EINVAL,

@@ -259,7 +259,7 @@ static lk_status update(lk_trainer *t, int64_t shards, lk_step_report *report)
     LK_TRY(lk_accumulator_join_uses(lk__groups_result(t->groups)));
     report->time.exchange = lk__seconds_since(&clock);
     LK_TRY(lk_optimizer_step(t->optimizer, &step, &did));
-    LK_TRY(lk_model_constrain(t->spec.model, t->moves));
+    LK_TRY(lk_model_constrain(t->spec.model));
     report->time.update = lk__seconds_since(&clock);
     if (t->shares)
         LK_TRY(lk__groups_barrier(t->groups));

@@ -51,7 +51,6 @@ struct lk_trainer {
     const lk_metric *metric[LK_MAX_METRICS];
     lk_optimizer *optimizer;
     bool *frozen; /* of each parameter, whether it stays as it is; NULL: of a chain, none does */
-    bool *moves;  /* the opposite */
     bool *marks;  /* of the model, as they were before; NULL: nothing was marked */
     bool has_frozen;
     lk_mesh *mesh;
