@@ -163,6 +163,17 @@ LK_API lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, 
                                    lk_dataset **out) LK_NODISCARD;
 
 /**
+ * A choice of samples of `ds`: the first of the permutation of (seed, "data", "samples") at epoch 0, in
+ * its order.  `samples` is their share of the set if below 1 (rounded down), else their number.  With 0,
+ * `*out` is `ds` itself, retained.  The caller owns `*out`, which retains `ds`.
+ *
+ * Errors: LK_EINVAL for what is negative, from 1 on no whole number, less than one sample, or more than
+ * there are; LK_ENOMEM.
+ */
+LK_API lk_status lk_dataset_sample(lk_dataset *ds, int64_t seed, double samples,
+                                   lk_dataset **out) LK_NODISCARD;
+
+/**
  * Cut a set in two by lk_dataset_subset(): the last samples of the permutation become `*validation`,
  * the others `*train`.  `share` is their part of the set if below 1 (rounded down), else their
  * number.  With share 0, `*train` is `ds` itself, retained, and `*validation` NULL.
@@ -252,6 +263,7 @@ typedef struct lk_loader_options {
     double scale, shift;
     int64_t crop;
     bool flip, one_hot;
+    double samples;    /* not read by loaders: for lk_dataset_sample() */
     double validation; /* not read by loaders: for lk_dataset_split() */
     int64_t prefetch;
     const char *cache; /* see lk_loader_set_cache(); NULL: none */

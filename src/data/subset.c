@@ -1,5 +1,6 @@
-/* lk_dataset_subset(): a range of positions of a keyed permutation.  The permutation is a function, so
- * a subset takes no memory.
+/* Parts of a dataset: a range of positions of a keyed permutation, a choice of samples, and what is kept for
+ * validation.  Jobs make them (src/train/job.c), or a program does, and loaders read them as any set.  The
+ * permutation is a function, so a part takes no memory.
  */
 #include "base/fpenv.h"
 #include "data/dataset.h"
@@ -40,21 +41,23 @@ static void part_free(void *context)
     lk_free(p);
 }
 
-/* The stamp of a subset is that of the whole, and which samples they are. */
-static void part_stamp(lk_dataset *part, const lk_dataset *whole, int64_t seed, int64_t first,
-                       int64_t n)
+/* The stamp of a part is that of the whole, and which samples they are. */
+static void part_stamp(lk_dataset *part, const lk_dataset *whole, int64_t seed, const char *stream,
+                       int64_t first)
 {
     lk_hash h = lk_hash_start();
     lk_hash_add_i64(&h, (int64_t)lk__dataset_stamp(whole));
     lk_hash_add_i64(&h, seed);
+    lk_hash_add_text(&h, stream);
     lk_hash_add_i64(&h, first);
-    lk_hash_add_i64(&h, n);
+    lk_hash_add_i64(&h, lk_dataset_info_of(part)->count);
     if (lk__dataset_stamp(whole) != 0)
         lk__dataset_set_stamp(part, lk_hash_value(&h));
 }
 
-lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, int64_t n,
-                            lk_dataset **out)
+/* Positions first, ..., first + n - 1 of the permutation of (seed, "data", stream). */
+static lk_status part_new(lk_dataset *ds, int64_t seed, const char *stream, int64_t first,
+                          int64_t n, lk_dataset **out)
 {
     *out = NULL;
     lk_dataset_info info = *lk_dataset_info_of(ds);
@@ -67,17 +70,48 @@ lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, int64_t
     }
     struct part *p;
     LK_TRY(lk_alloc(&p, 1, sizeof *p));
-    *p = (struct part){ds, lk_rng_start(seed, "data", "split"), first, info.count};
+    *p = (struct part){ds, lk_rng_start(seed, "data", stream), first, info.count};
     info.count = n;
     lk_status st = LK_OK;
     lk_dataset_box_fn *box = lk__dataset_has_boxes(ds) ? part_box : NULL;
     LK_TRY_TO(fail, lk_dataset_new_boxes(&info, part_row, box, part_free, p, out));
     lk_dataset_retain(ds);
-    part_stamp(*out, ds, seed, first, n);
+    part_stamp(*out, ds, seed, stream, first);
     return LK_OK;
 fail:
     lk_free(p);
     return st;
+}
+
+lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, int64_t n,
+                            lk_dataset **out)
+{
+    LK_TRY(part_new(ds, seed, "split", first, n, out));
+    return LK_OK;
+}
+
+lk_status lk_dataset_sample(lk_dataset *ds, int64_t seed, double samples, lk_dataset **out)
+{
+    LK_FP_GUARD();
+    *out = NULL;
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
+    LK_CHECK(samples >= 0 && samples <= 1e15, LK_EINVAL, "dataset %s: %g samples are to be taken",
+             info->name, samples);
+    if (samples == 0) {
+        *out = lk_dataset_retain(ds);
+        return LK_OK;
+    }
+    int64_t n = samples < 1 ? (int64_t)(samples * (double)info->count) : (int64_t)samples;
+    LK_CHECK(samples < 1 || samples == (double)n, LK_EINVAL,
+             "dataset %s: %g samples are to be taken: from 1 on it must be a whole number, below "
+             "it is a share",
+             info->name, samples);
+    LK_CHECK(n >= 1, LK_EINVAL, "dataset %s: a share of %g of %lld samples is less than one",
+             info->name, samples, (long long)info->count);
+    LK_CHECK(n <= info->count, LK_EINVAL, "dataset %s: %lld samples are to be taken, it has %lld",
+             info->name, (long long)n, (long long)info->count);
+    LK_TRY(part_new(ds, seed, "samples", 0, n, out));
+    return LK_OK;
 }
 
 lk_status lk_dataset_split(lk_dataset *ds, int64_t seed, double share, lk_dataset **train,

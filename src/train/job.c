@@ -50,16 +50,26 @@ static lk_status data_check(const lk_job *job, const lk_dataset *set)
     return LK_OK;
 }
 
+/* What is trained on, and what is kept of it for validation. */
+static lk_status sets_cut(lk_job *job, lk_dataset *all)
+{
+    const lk_experiment *e = job->experiment;
+    lk_dataset *chosen;
+    LK_TRY(data_check(job, all));
+    LK_TRY(lk_dataset_sample(all, e->seed, e->loader.samples, &chosen));
+    lk_status st = lk_dataset_split(chosen, e->seed, e->loader.validation, &job->set[LK_TRAIN],
+                                    &job->set[LK_VALIDATION]);
+    lk_dataset_free(chosen);
+    LK_TRY(st);
+    return LK_OK;
+}
+
 /* Open the sets; what is kept for validation is taken from the training set. */
 static lk_status sets_open(lk_job *job)
 {
-    const lk_experiment *e = job->experiment;
     lk_dataset *all = NULL;
     LK_TRY(train_set_open(job, &all));
-    lk_status st = data_check(job, all);
-    if (st == LK_OK)
-        st = lk_dataset_split(all, e->seed, e->loader.validation, &job->set[LK_TRAIN],
-                              &job->set[LK_VALIDATION]);
+    lk_status st = sets_cut(job, all);
     lk_dataset_free(all);
     LK_TRY(st);
     if (!job->set[LK_VALIDATION])

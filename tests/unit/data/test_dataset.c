@@ -172,6 +172,45 @@ static void a_split_is_a_partition_that_the_seed_decides(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
+static void a_choice_of_samples_is_one_that_the_seed_decides(void)
+{
+    lk_dataset *ds = small_set(), *some, *again, *other;
+    int seen[7] = {0};
+    ASSERT_OK(lk_dataset_sample(ds, 5, 4, &some));
+    ASSERT_EQ(lk_dataset_info_of(some)->count, 4);
+    for (int64_t i = 0; i < 4; i++) {
+        float x[2];
+        test_sample(some, "x", i, x);
+        ASSERT_EQ(seen[(int)x[0] / 2]++, 0);
+        ASSERT_EQ(test_label(some, i), (int)x[0] / 2 % 3);
+    }
+    uint64_t hash, same, differs;
+    ASSERT_OK(lk_dataset_sample(ds, 5, 0.6, &again)); /* 4.2 samples are 4 */
+    ASSERT_OK(lk_dataset_sample(ds, 6, 4, &other));
+    ASSERT_OK(lk_dataset_hash(some, &hash));
+    ASSERT_OK(lk_dataset_hash(again, &same));
+    ASSERT_OK(lk_dataset_hash(other, &differs));
+    ASSERT_EQ(hash, same);
+    ASSERT_TRUE(hash != differs);
+    lk_dataset_free(some);
+    lk_dataset_free(again);
+    lk_dataset_free(other);
+    ASSERT_OK(lk_dataset_sample(ds, 5, 0, &some));
+    ASSERT_TRUE(some == ds);
+    lk_dataset_free(some);
+    ASSERT_OK(lk_dataset_sample(ds, 5, 7, &some));
+    lk_dataset_free(some);
+    ASSERT_FAILS(lk_dataset_sample(ds, 5, 8, &some), LK_EINVAL,
+                 "8 samples are to be taken, it has 7");
+    ASSERT_FAILS(lk_dataset_sample(ds, 5, 2.5, &some), LK_EINVAL,
+                 "2.5 samples are to be taken: from");
+    ASSERT_FAILS(lk_dataset_sample(ds, 5, 0.1, &some), LK_EINVAL, "a share of 0.1 of 7 samples");
+    ASSERT_FAILS(lk_dataset_sample(ds, 5, -1, &some), LK_EINVAL, "-1 samples");
+    ASSERT_TRUE(!some);
+    lk_dataset_free(ds);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
+}
+
 static lk_status split_scenario(void)
 {
     lk_dataset *ds = NULL, *train = NULL, *valid = NULL;
@@ -200,4 +239,5 @@ static void failed_allocations_leave_nothing(void)
 TEST_MAIN(TEST(tensors_are_a_dataset), TEST(targets_that_do_not_fit_are_refused),
           TEST(wrong_descriptions_are_refused), TEST(a_label_that_is_no_class_is_refused),
           TEST(the_hash_is_of_the_content), TEST(a_split_is_a_partition_that_the_seed_decides),
+          TEST(a_choice_of_samples_is_one_that_the_seed_decides),
           TEST(failed_allocations_leave_nothing))
