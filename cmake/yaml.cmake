@@ -1,4 +1,4 @@
-# libyaml, for experiment files.  Without it they are refused with a message; builds for another
+# libyaml, for experiment files and recipes.  Without it they are refused with a message; builds for another
 # processor go without it.
 if(NOT CMAKE_CROSSCOMPILING)
   find_path(LK_YAML_INCLUDE yaml.h)
@@ -6,7 +6,7 @@ if(NOT CMAKE_CROSSCOMPILING)
   mark_as_advanced(LK_YAML_INCLUDE LK_YAML_LIBRARY)
 endif()
 if(LK_YAML_INCLUDE AND LK_YAML_LIBRARY)
-  set_source_files_properties(src/config/yaml.c PROPERTIES
+  set_source_files_properties(src/config/recipe.c src/config/yaml.c src/config/yaml_events.c PROPERTIES
     COMPILE_DEFINITIONS LK_HAVE_YAML COMPILE_OPTIONS -isystem${LK_YAML_INCLUDE})
   # By name where the linker finds it, so that the installed package does not name a folder.
   get_filename_component(folder ${LK_YAML_LIBRARY} DIRECTORY)

@@ -45,6 +45,10 @@ struct lk__yaml_node {
 lk_status lk__yaml_read(const char *name, const void *bytes, size_t n, lk_arena *arena,
                         lk__yaml_node **out) LK_NODISCARD;
 
+/** The bytes of a file, at most one more than LK_YAML_SIZE, which the caller frees with lk_free().  Errors:
+ * LK_EIO naming it; LK_ENOMEM. */
+lk_status lk__yaml_load(const char *path, char **bytes, size_t *n) LK_NODISCARD;
+
 /** Read a file.  Errors: LK_EIO naming it; as lk__yaml_read(). */
 lk_status lk__yaml_read_file(const char *path, lk_arena *arena, lk__yaml_node **out) LK_NODISCARD;
 

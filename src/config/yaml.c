@@ -5,7 +5,6 @@
  * is a way to make a small file large.  The stack of open lists and maps is an array, so depth costs
  * no stack of ours.
  */
-#include "base/mark.h"
 #include "config/node.h"
 
 #include <lockstep/extra/alloc.h>
@@ -14,12 +13,10 @@
 #include <string.h>
 
 #ifdef LK_HAVE_YAML
-#    include <yaml.h>
+#    include "config/yaml_events.h"
 
 struct reader {
-    yaml_parser_t parser;
-    const char *name;
-    const unsigned char *bytes;
+    lk__yaml_events events;
     lk_arena *arena;
     lk__yaml_node *open[LK_YAML_DEPTH]; /* the lists and maps that are not complete */
     int depth;
@@ -28,44 +25,10 @@ struct reader {
     int64_t nodes;
 };
 
-static lk__yaml_pos place_of(const struct reader *r, yaml_mark_t mark)
-{
-    return (lk__yaml_pos){r->name, (int64_t)mark.line + 1, (int64_t)mark.column + 1};
-}
-
-/* Where byte number `offset` stands; columns count characters. */
-static lk__yaml_pos place_of_byte(const struct reader *r, size_t offset)
-{
-    lk__yaml_pos at = {r->name, 1, 1};
-    for (size_t i = 0; i < offset; i++) {
-        if (r->bytes[i] == '\n') {
-            at.line++;
-            at.column = 1;
-        } else if ((r->bytes[i] & 0xc0) != 0x80) {
-            at.column++;
-        }
-    }
-    return at;
-}
-
-static lk_status parser_failed(const struct reader *r)
-{
-    const yaml_parser_t *p = &r->parser;
-    const char *problem = p->problem ? p->problem : "unknown problem";
-    LK_CHECK(p->error != YAML_MEMORY_ERROR, LK_ENOMEM, "no memory to read %s", r->name);
-    if (p->error == YAML_READER_ERROR) {
-        lk__yaml_pos at = place_of_byte(r, p->problem_offset);
-        return LK_RAISE_AT(&at, "not valid UTF-8 text: %s", problem);
-    }
-    lk__yaml_pos at = place_of(r, p->problem_mark);
-    return LK_RAISE_AT(&at, "not valid YAML: %s%s%s", problem, p->context ? " " : "",
-                       p->context ? p->context : "");
-}
-
 static lk_status node_new(struct reader *r, lk__yaml_type type, yaml_mark_t mark,
                           lk__yaml_node **out)
 {
-    lk__yaml_pos at = place_of(r, mark);
+    lk__yaml_pos at = lk__yaml_events_place(&r->events, mark);
     LK_CHECK_AT(++r->nodes <= LK_YAML_NODES, &at, "more than %d values", LK_YAML_NODES);
     LK_TRY(lk_arena_alloc(r->arena, out, 1, sizeof **out));
     (*out)->type = type;
@@ -147,7 +110,7 @@ static lk_status take_start(struct reader *r, const yaml_event_t *e, lk__yaml_ty
 
 static lk_status take_event(struct reader *r, const yaml_event_t *e)
 {
-    lk__yaml_pos at = place_of(r, e->start_mark);
+    lk__yaml_pos at = lk__yaml_events_place(&r->events, e->start_mark);
     switch (e->type) {
     case YAML_DOCUMENT_START_EVENT:
         LK_CHECK_AT(!r->root, &at, "a second document begins; one is allowed");
@@ -166,8 +129,7 @@ static lk_status read_events(struct reader *r)
 {
     for (bool more = true; more;) {
         yaml_event_t e;
-        if (!yaml_parser_parse(&r->parser, &e))
-            return parser_failed(r);
+        LK_TRY(lk__yaml_events_next(&r->events, &e));
         more = e.type != YAML_STREAM_END_EVENT;
         lk_status st = take_event(r, &e);
         yaml_event_delete(&e);
@@ -180,17 +142,10 @@ lk_status lk__yaml_read(const char *name, const void *bytes, size_t n, lk_arena 
                         lk__yaml_node **out)
 {
     *out = NULL;
-    LK_CHECK(n <= LK_YAML_SIZE, LK_EINVAL, "%s: more than %d bytes", name, LK_YAML_SIZE);
-    int mark = lk__mark_bytes(bytes, n);
-    LK_CHECK(mark >= 0, LK_EINVAL, "%s:1:1: the text is UTF-16 or UTF-32: save it as UTF-8", name);
-    bytes = (const char *)bytes + mark;
-    n -= (size_t)mark;
-    struct reader r = {.name = name, .bytes = bytes, .arena = arena};
-    LK_CHECK(yaml_parser_initialize(&r.parser), LK_ENOMEM, "no memory to read %s", name);
-    yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&r.parser, bytes, n);
+    struct reader r = {.arena = arena};
+    LK_TRY(lk__yaml_events_open(name, bytes, n, &r.events));
     lk_status st = read_events(&r);
-    yaml_parser_delete(&r.parser);
+    lk__yaml_events_close(&r.events);
     LK_TRY(st);
     LK_CHECK(r.root, LK_EINVAL, "%s: nothing is in it", name);
     *out = r.root;
@@ -219,20 +174,29 @@ static lk_status read_all(const char *path, FILE *file, char **bytes, size_t *n)
     return LK_OK;
 }
 
+lk_status lk__yaml_load(const char *path, char **bytes, size_t *n)
+{
+    *bytes = NULL;
+    FILE *file = fopen(path, "rb");
+    LK_CHECK(file, LK_EIO, "%s: cannot be opened: %s", path, strerror(errno));
+    lk_status st = read_all(path, file, bytes, n);
+    fclose(file);
+    if (st != LK_OK) {
+        lk_free(*bytes);
+        *bytes = NULL;
+    }
+    return st;
+}
+
 lk_status lk__yaml_read_file(const char *path, lk_arena *arena, lk__yaml_node **out)
 {
-    lk_status st = LK_OK;
-    char *bytes = NULL;
+    char *bytes;
     const char *name;
     size_t n;
     *out = NULL;
     LK_TRY(lk_arena_text(arena, path, strlen(path), &name));
-    FILE *file = fopen(path, "rb");
-    LK_CHECK(file, LK_EIO, "%s: cannot be opened: %s", path, strerror(errno));
-    LK_TRY_TO(done, read_all(path, file, &bytes, &n));
-    LK_TRY_TO(done, lk__yaml_read(name, bytes, n, arena, out));
-done:
+    LK_TRY(lk__yaml_load(path, &bytes, &n));
+    lk_status st = lk__yaml_read(name, bytes, n, arena, out);
     lk_free(bytes);
-    fclose(file);
     return st;
 }
