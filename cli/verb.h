@@ -34,6 +34,9 @@ extern const lk__verb *const lk__verbs[];
 /** The kinds of `lockstep bench`, sorted by name, NULL-terminated. */
 extern const lk__verb *const lk__bench_kinds[];
 
+/** The kinds of `lockstep convert`, sorted by name, NULL-terminated. */
+extern const lk__verb *const lk__convert_kinds[];
+
 /** The kinds of `lockstep ckpt`, sorted by name, NULL-terminated. */
 extern const lk__verb *const lk__ckpt_kinds[];
 

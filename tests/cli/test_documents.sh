@@ -13,7 +13,7 @@ while read -r verb rest; do
     kind=
     # `lockstep run -n 3 -- train --resume`: what follows is the other verb's
     if [ "$verb" = run ]; then rest=${rest%% -- *}; fi
-    if [ "$verb" = bench ] || [ "$verb" = data ]; then kind=$(echo "$rest" | grep -o '^[a-z][a-z]*'); fi
+    if [ "$verb" = bench ] || [ "$verb" = data ] || [ "$verb" = convert ]; then kind=$(echo "$rest" | grep -o '^[a-z][a-z]*'); fi
     # `lockstep help layer conv` asks for help itself
     # shellcheck disable=SC2086 # several words, or none
     if [ "$verb" = help ]; then
