@@ -44,20 +44,21 @@ for n in 1 2 3 4 5; do
 done
 head -c 30730 "$work/records" >"$work/cifar/test_batch.bin"
 
-# trained RECIPE SETTING...: convert with paths that are there, compare shapes, and train.
+# trained RECIPE SETTING...: convert with paths that are there, changed by $edit, compare shapes, and train.
+edit=
 trained()
 {
     recipe=$1
     shift
-    sed "s|@MNIST@|$work/mnist|; s|@CIFAR@|$work/cifar|; s|@CACHE@|$work/cache|" "$recipes/$recipe.yaml" \
-        >"$work/recipe.yaml"
-    status 0 "$lockstep" convert neon -o "$work/$recipe.yaml" "$work/recipe.yaml"
+    sed "s|@MNIST@|$work/mnist|; s|@CIFAR@|$work/cifar|; s|@CACHE@|$work/cache|; $edit" "$recipes/$recipe.yaml" \
+        >"$work/recipe"
+    status 0 "$lockstep" convert neon -o "$work/$recipe.yaml" "$work/recipe"
     status 0 "$lockstep" info "$work/$recipe.yaml"
     status 0 "$lockstep" plan "$work/$recipe.yaml"
     sed -n 's/^  # .* to //p' "$work/$recipe.yaml" |
         awk -F x '{ for (i = 1; i <= NF; i++) printf "%s0-%d", (i > 1 ? "," : "["), $i - 1; print "]" }' \
             >"$work/stated"
-    awk '$1 ~ /^(conv|maxpool|avgpool|l2pool|lcn|linear|features)[0-9]+$/ { print $5 }' "$work/out" >"$work/planned"
+    awk '$1 ~ /^(conv|local_conv|maxpool|avgpool|l2pool|lcn|linear|features)[0-9]+$/ { print $5 }' "$work/out" >"$work/planned"
     [ -s "$work/stated" ] || fail 'no shapes'
     diff "$work/stated" "$work/planned" >&2 || fail "$recipe: other shapes than planned"
     status 0 "$lockstep" train --quiet "$work/$recipe.yaml" "$@"
@@ -84,6 +85,16 @@ trained cifar_vecpar train.steps=2
 trained mnist_datapar train.steps=2
 laid_out 'data: 3' train.steps=2
 trained sanity
+
+# Local filters, pretrained in all phases, and not; that of a stride gives x again, of its size.
+trained mnist_gb
+laid_out 'spatial: 2x2'
+trained cifar_gb
+trained mnist_local
+! grep -q autoencoder "$work/mnist_local.yaml" || fail 'an autoencoder that is not asked for'
+edit='s/pretraining: False/pretraining: True/'
+trained mnist_local
+grep -q 'stride: 2, size: 28, tie: features0.filter.weight' "$work/mnist_local.yaml" || fail 'no size of x'
 
 # All that is wrong is named, with its place; wrong YAML at its first place.
 for file in "$recipes"/wrong/*.yaml; do
