@@ -85,3 +85,44 @@ wrong 'phases must be a list of maps, each with a name and epochs, not an empty 
 wrong 'phases needs the key "epochs"' 'phases=[{name: a}]'
 wrong 'phases 1 and 2 are both called "a"' 'phases=[{name: a, epochs: 1}, {name: a, epochs: 1}]'
 wrong 'unknown key "layer" of phases; did you mean "layers"' 'phases=[{name: a, epochs: 1, layer: x}]'
+
+# A code is learned before it is used: the phase counts the losses of layers, and has no metrics.
+cat >"$work/code.yaml" <<'END_OF_NET'
+data: {type: shapes, count: 48, test_count: 16, shape: [9, 9, 2], batch: 8, shards: 4}
+model:
+  - {type: autoencoder, name: code, encode: [{type: conv, filters: 3, kernel: 3, padding: 1}],
+     decode: [{type: conv, filters: 2, kernel: 3, padding: 1}]}
+  - {type: penalty, name: sparse, of: squares, weight: 0.1}
+  - flatten
+  - {type: linear, units: 2}
+loss: softmax_cross_entropy
+metrics: [accuracy]
+optimizer: {type: sgd, rate: 0.01, momentum: 0.9}
+train: {checkpoint: {every: 4 steps, keep: 2}}
+phases:
+  - {name: code, epochs: 2, losses: [code, sparse], layers: [code], optimizer: {type: sgd, rate: 0.001}}
+  - {name: both, epochs: 1, losses: [loss, code]}
+  - {name: all, epochs: 1, losses: [loss]}
+pieces: {tiles: 2x2, least_tile: 1}
+END_OF_NET
+status 0 "$lockstep" train "$work/code.yaml" "train.output=$work/code"
+code=$(tail -n 1 "$work/out")
+grep '"phase": "code"' "$work/code/metrics.jsonl" >"$work/a"
+grep -q 'loss/sparse' "$work/a" || fail 'the losses of phase code are not told apart'
+! grep -q -e accuracy -e 'loss/loss' "$work/a" || fail 'phase code has metrics, or the loss'
+grep '"phase": "all"' "$work/code/metrics.jsonl" | grep -q accuracy || fail 'phase all has no metrics'
+set -- "$work/code.yaml" "train.output=$work/codes"
+status 0 "$lockstep" train --quiet "$@" parallel.spatial=2x2 train.steps=7
+status 0 "$lockstep" train --quiet --resume "$@" parallel.data=3 train.steps=15
+err 'resumed from the checkpoint of step 7'
+status 0 "$lockstep" train --quiet --resume "$@"
+[ "$(cat "$work/out")" = "$code" ] || fail "other bits: $(cat "$work/out") instead of $code"
+status 2 "$lockstep" train --quiet --resume "$@" 'phases.1.losses=[loss]'
+err 'is of another run'
+status 2 "$lockstep" train "$work/code.yaml" 'phases.0.losses=[coed]'
+err 'phase code: losses: "coed" is none of this model'
+
+# Where there is no metric to stop early by, it is the loss.
+status 0 "$lockstep" train --quiet "$work/code.yaml" phases.0.optimizer.rate=0 phases.0.epochs=9 \
+    train.early_stop.patience=2 train.early_stop.metric=accuracy
+err 'phase code ends early with step 18'
