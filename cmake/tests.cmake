@@ -389,14 +389,18 @@ if(LK_YAML AND NOT LK_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   target_link_libraries(volumes PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
   foreach(mpi IN LISTS LK_MPIS)
     add_dependencies(volumes mpi_${mpi})
-    lk_test(memory.volumes_${mpi} long env TEST_LONG=1 tests/memory/volumes.sh ${mpi}
-      $<TARGET_FILE:volumes> $<TARGET_FILE:lockstep>)
-    set_tests_properties(memory.volumes_${mpi} PROPERTIES RUN_SERIAL ON)
+    foreach(name volumes unet)
+      lk_test(memory.${name}_${mpi} long env TEST_LONG=1 tests/memory/${name}.sh ${mpi}
+        $<TARGET_FILE:volumes> $<TARGET_FILE:lockstep>)
+      set_tests_properties(memory.${name}_${mpi} PROPERTIES RUN_SERIAL ON)
+    endforeach()
   endforeach()
   if(LK_MPIS)
     list(GET LK_MPIS -1 mpi)
-    lk_test(memory.volumes ${mpi} tests/memory/volumes.sh ${mpi} $<TARGET_FILE:volumes>
-      $<TARGET_FILE:lockstep>)
+    foreach(name volumes unet)
+      lk_test(memory.${name} ${mpi} tests/memory/${name}.sh ${mpi} $<TARGET_FILE:volumes>
+        $<TARGET_FILE:lockstep>)
+    endforeach()
   endif()
 endif()
 

@@ -3,12 +3,15 @@
  *     volumes make FILE SIDE SIDE SIDE SAMPLES       so many samples of f32, between 0 and 1
  *     volumes train FILE.yaml [SETTING...]           as `lockstep train`, a rank of an MPI; prints for each
  *                                                    rank the most bytes that the library had allocated
- *                                                    at a time, the step it resumed from, and the state
+ *                                                    at a time, and that were resident beyond those
+ *                                                    before, the step it resumed from, and the state
  */
 #include "harness.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/train.h>
+
+#include <sys/resource.h>
 
 enum { BLOCK = 1 << 14 };
 
@@ -30,6 +33,14 @@ static int make(char **argv)
     return 0;
 }
 
+/* The most bytes of this process that were in memory at a time. */
+static int64_t resident(void)
+{
+    struct rusage usage;
+    ASSERT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+    return (int64_t)usage.ru_maxrss * 1024;
+}
+
 /* An error is printed by who has it; the others get the same. */
 static int train(int argc, char **argv)
 {
@@ -38,13 +49,13 @@ static int train(int argc, char **argv)
     lk_job *job = NULL;
     lk_run_result result = {.state = 0};
     ASSERT_OK(lk_comm_open("mpi", &comm));
-    int64_t before = lk_alloc_stats_now().live_bytes;
+    int64_t before = lk_alloc_stats_now().live_bytes, there = resident();
     ASSERT_OK(lk_experiment_read(argv[0], (const char *const *)argv + 1, argc - 1, &e));
     ASSERT_OK(lk_job_new(e, comm, &job));
     ASSERT_OK(lk_job_run(job, NULL, &result));
-    printf("rank %d: peak %lld, resumed %lld, state %016llx\n", lk_comm_rank(comm),
-           (long long)(lk_alloc_stats_now().peak_bytes - before), (long long)result.resumed,
-           (unsigned long long)result.state);
+    printf("rank %d: peak %lld, resident %lld, resumed %lld, state %016llx\n", lk_comm_rank(comm),
+           (long long)(lk_alloc_stats_now().peak_bytes - before), (long long)(resident() - there),
+           (long long)result.resumed, (unsigned long long)result.state);
     fflush(stdout);
     lk_job_free(job);
     lk_experiment_free(e);

@@ -54,7 +54,7 @@ limited()
         ulimit -d $limit
         "$run" "$mpi" 8 "$program" train "$work/net.yaml" parallel.spatial=2x2x2 "train.output=$work/run" "$@"
     ) >"$work/out" 2>"$work/err" || fail "on 8 processes: status $?"
-    [ "$(grep -c "^rank [0-7]: peak [0-9]*, resumed $resumed, " "$work/out")" -eq 8 ] || fail "not from step $resumed"
+    [ "$(grep -c "^rank [0-7]: peak [0-9]*, resident [0-9]*, resumed $resumed, " "$work/out")" -eq 8 ] || fail "not from step $resumed"
     sort "$work/out" | sed 's/[:,]//g' | while read -r _ rank _ peak _; do
         planned=$(cat "$work/planned.$rank")
         echo "rank $rank: $peak bytes, planned $planned, $((peak * 100 / planned)) %"
