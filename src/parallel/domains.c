@@ -18,7 +18,6 @@
 #include "parallel/domain_costs.h"
 #include "parallel/margins.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct walk {
@@ -233,78 +232,6 @@ static bool tiles_fit(const walk *w)
 
 /* ---- all of it ---- */
 
-/* "2x2". */
-static const char *grid_text(int ndim, const int64_t *n, char out[72])
-{
-    int at = 0;
-    for (int d = 0; d < ndim; d++)
-        at += snprintf(out + at, 72 - (size_t)at, "%s%lld", d ? "x" : "", (long long)n[d]);
-    return out;
-}
-
-/* There are at least as many tiles as ranks along each axis. */
-static lk_status grid_check(const lk_grid *grid, const int64_t *tiles)
-{
-    int64_t ranks[LK_TILE_AXES] = {0}, want[LK_TILE_AXES] = {0};
-    char is[72], has[72], line[72];
-    bool fits = true;
-    for (int d = 0; d < grid->ndim; d++) {
-        ranks[d] = grid->dim[d];
-        want[d] = tiles[d] > ranks[d] ? tiles[d] : ranks[d];
-        fits = fits && tiles[d] >= ranks[d];
-    }
-    LK_CHECK(fits, LK_EINVAL,
-             "spatial %s is more than the tiles of pieces, %s; the line `pieces: {tiles: %s}` "
-             "allows it, as another run with other bits",
-             grid_text(grid->ndim, ranks, is), grid_text(grid->ndim, tiles, has),
-             grid_text(grid->ndim, want, line));
-    return LK_OK;
-}
-
-/* A sample has the axes that are cut. */
-static lk_status axes_check(const lk_grid *grid, const int64_t *tiles, lk_shape in)
-{
-    int64_t ranks[LK_TILE_AXES] = {0}, want[LK_TILE_AXES] = {0};
-    char is[72], fit[72], line[72], pieces[72];
-    int axes = in.ndim - 1;
-    for (int d = 0; d < grid->ndim; d++) {
-        ranks[d] = grid->dim[d];
-        want[d] = tiles[d] > ranks[d] ? tiles[d] : ranks[d];
-    }
-    LK_CHECK(axes > 0, LK_EINVAL,
-             "parallel.spatial is %s, but a sample %s has nothing before its channels to be cut: "
-             "leave it out (parallel.data shares the samples out), or give data.shape axes",
-             grid_text(grid->ndim, ranks, is), lk_shape_text(in).s);
-    LK_CHECK(axes >= grid->ndim, LK_EINVAL,
-             "parallel.spatial %s and pieces.tiles %s cut %d axes, but a sample %s has %d before "
-             "its channels: take `parallel: {spatial: %s}` and `pieces: {tiles: %s}`",
-             grid_text(grid->ndim, ranks, is), grid_text(grid->ndim, tiles, pieces), grid->ndim,
-             lk_shape_text(in).s, axes, grid_text(axes, ranks, fit), grid_text(axes, want, line));
-    return LK_OK;
-}
-
-/* Tiles and ranks along each axis, those that are not cut at the end left out. */
-static lk_status tiling_make(lk_plan *p, const lk_mesh *mesh, const lk__net *net)
-{
-    lk_grid grid = {.ndim = 1};
-    lk_pieces *cut = &p->spec.pieces;
-    for (int d = 0; d < LK_TILE_AXES; d++) {
-        grid.dim[d] = d < mesh->space.ndim ? mesh->space.dim[d] : 1;
-        grid.at[d] = d < mesh->space.ndim ? mesh->space.at[d] : 0;
-        cut->tile[d] = cut->tile[d] > 1 ? cut->tile[d] : 1;
-        if (p->spec.fast) /* what a rank has is one piece */
-            cut->tile[d] = grid.dim[d];
-        if (cut->tile[d] > 1 || grid.dim[d] > 1)
-            grid.ndim = d + 1;
-    }
-    if (mesh->n[LK_AXIS_SPACE] > 1)
-        LK_TRY(axes_check(&grid, cut->tile, net->spec.in.shape));
-    LK_TRY(grid_check(&grid, cut->tile));
-    LK_TRY(lk__tiling_new(mesh->along[LK_AXIS_SPACE], mesh->space_along, &grid, cut->tile,
-                          lk__net_tile_step(net), &p->tiling));
-    return LK_OK;
-}
-
 static lk_status tiles_make(walk *w)
 {
     lk_plan *p = w->plan;
@@ -388,7 +315,7 @@ lk_status lk__domains_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
     p->in = p->out = LK_BY_SAMPLE;
     if (!w.space && (p->spec.fast || (tile[0] <= 1 && tile[1] <= 1 && tile[2] <= 1)))
         return LK_OK;
-    LK_TRY(tiling_make(p, mesh, w.net));
+    LK_TRY(lk__plan_tiling(p, mesh, w.net));
     LK_TRY(lk_alloc_zero(&p->part, p->n_layers, sizeof *p->part));
     lk_status st = walk_run(&w);
     lk_free(w.spec);
