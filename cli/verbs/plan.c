@@ -5,6 +5,7 @@
 #include "experiment.h"
 #include "job.h"
 #include "layout.h"
+#include "plan_draw.h"
 #include "plan_show.h"
 #include "verb.h"
 
@@ -17,7 +18,7 @@
 
 struct plan_options {
     int64_t ranks, rank;
-    const char *layout;
+    const char *layout, *draw, *layer;
     bool json;
 };
 
@@ -42,6 +43,16 @@ static const lk_option options[] = {
      .value = "N",
      .max = LK_MAX_LOCAL,
      .help = "whose plan"},
+    {.name = "draw",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(draw),
+     .value = "FILE.svg",
+     .help = "draw the tiles of a layer, and what is fetched from whom, to a file as well"},
+    {.name = "layer",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(layer),
+     .value = "NAME",
+     .help = "which one --draw draws; by default the first that fetches something"},
     {.name = "json",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(json),
@@ -86,6 +97,10 @@ static int plan_print(const struct plan_options *o, lk_experiment *e, const lk_m
         if (named.data == 0)
             named.data = plan->ranks;
         lk_mesh_shape_text(&named, word);
+        if (o->draw && status == LK_EXIT_DONE)
+            status = plan_draw(plan, word, o->layer, o->draw);
+    }
+    if (plan && status == LK_EXIT_DONE) {
         if (o->json)
             plan_show_json(plan, word);
         else
@@ -101,6 +116,9 @@ static int plan_run(const void *given, int n, char **operand)
     const struct plan_options *o = given;
     lk_experiment *e = NULL;
     lk_mesh_shape shape;
+    if (o->layer && !o->draw)
+        return verb_refuse("lockstep plan: option --layer: it says what --draw draws, which is not "
+                           "given");
     int status = experiment_open(n, operand, &e);
     if (status != LK_EXIT_DONE)
         return status;
@@ -124,6 +142,8 @@ const lk__verb lk__verb_plan = {
         "that it takes. Where samples are cut into tiles it also says which layers run by tiles, "
         "the tile, how far beyond it a layer reads, and how many bytes of that it fetches from "
         "which ranks. Layouts that are not there yet are refused with the reason.\n"
+        "--draw writes a picture of it, as SVG: the tiles of a layer's values, whose they are, "
+        "what this rank reads of them, and from whom it gets how many bytes.\n"
         "JSON: an object with layers, transfers, calls, bytes, memory and notes.",
     .options = options,
     .options_size = sizeof(struct plan_options),

@@ -1,0 +1,162 @@
+#!/bin/sh
+# lockstep plan --draw: a picture that is XML and alone, with a rectangle for each tile and each box that is
+# fetched, in the sizes that --json says; and what cannot be drawn.
+. "$(dirname "$0")/expect.sh"
+
+# well_formed FILE: each element ends in the order they began, attributes are quoted, & begins an entity.
+well_formed()
+{
+    awk '
+        { text = text $0 "\n" }
+        END {
+            while (match(text, /<[^>]*>/)) {
+                between = substr(text, 1, RSTART - 1); tag = substr(text, RSTART, RLENGTH)
+                text = substr(text, RSTART + RLENGTH)
+                gsub(/&(amp|lt|gt|quot);/, "", between)
+                if (between ~ /[&>]/) bad = 1
+                if (tag ~ /^<\//) { if (open[depth--] != substr(tag, 3, length(tag) - 3)) bad = 1; continue }
+                name = tag; sub(/^</, "", name); sub(/[ \/>].*/, "", name)
+                rest = tag; gsub(/ [a-zA-Z]+="[^"<&]*"/, "", rest)
+                if (rest != "<" name ">" && rest != "<" name "/>") bad = 1
+                if (tag !~ /\/>$/) open[++depth] = name
+            }
+            exit bad || depth != 0 || text ~ /[<>&]/
+        }' "$1" || fail "$1 is not well-formed"
+    if command -v xmllint >/dev/null; then
+        xmllint --nonet --noout "$1" 2>"$work/err" || fail "xmllint about $1"
+    fi
+    ! grep -Eq '<script|href|url\(|@import|<image' "$1" || fail "$1 is not alone"
+}
+
+# boxes_of FILE: what was fetched according to --json, as "when rank box bytes", sorted.
+boxes_of()
+{
+    grep -o "\"layer\":\"$2\",.*" "$1" | sed 's/},{"layer".*//' | tr '{' '\n' |
+        sed -n 's/^"when":"in \([a-z]*\)","rank":\([0-9]*\),"box":\[\(.*\)\],"bytes":\([0-9]*\)}.*/\1 \2 \3 \4/p' | sort
+}
+
+# drawn_of FILE: the same from the rectangles of a picture, whose sizes must be the share of the sample's that
+# their positions are.  Positions are in titles; a volume has planes that show rows and columns.
+drawn_of()
+{
+    awk '
+        function range(text, name,    a) {
+            if (!match(text, name " [0-9]+(-[0-9]+)?")) return 0
+            split(substr(text, RSTART + length(name) + 1, RLENGTH - length(name) - 1), a, "-")
+            first = a[1]; n = (a[2] == "" ? a[1] : a[2]) - a[1] + 1
+            return 1
+        }
+        function value(line, name,    a) { split(line, a, " " name "=\""); return a[2] + 0 }
+        function off(a, b) { return a - b > 0.021 || b - a > 0.021 }
+        function check(line, name, place, size,    f) {
+            if (!range(line, name)) return
+            f = sample[size] / whole[name]
+            if (off(value(line, size), n * f) || off(value(line, place) - sample[place], first * f)) {
+                print "not to scale: " line; exit
+            }
+        }
+        /class="sub".*>forward/ { when = "forward" }
+        /class="sub".*>backward/ { when = "backward" }
+        /^<rect class="sample"/ {
+            for (i = 1; i <= 3; i++) {
+                name = i == 1 ? "rows" : i == 2 ? "columns" : "positions"
+                if (range($0, name)) whole[name] = n
+            }
+            split("x y width height", key, " ")
+            for (i in key) sample[key[i]] = value($0, key[i])
+        }
+        /^<rect class="(tile|from)/ {
+            check($0, "rows", "y", "height"); check($0, "columns", "x", "width"); check($0, "positions", "x", "width")
+        }
+        /^<rect class="from/ {
+            box = ""
+            for (i = 1; i <= 4; i++) {
+                name = i == 1 ? "planes" : i == 2 ? "rows" : i == 3 ? "columns" : "positions"
+                if (range($0, name)) box = box (box == "" ? "" : ",") "[" first "," n "]"
+            }
+            match($0, /from rank [0-9]+/); rank = substr($0, RSTART + 10, RLENGTH - 10)
+            match($0, /[0-9]+ bytes/)
+            print when, rank, box, substr($0, RSTART, RLENGTH - 6)
+        }' "$1" | sort
+}
+
+# same LAYER TILES VIEWS: the picture drawn last shows what the plan says of the layer.
+same()
+{
+    well_formed "$work/x.svg"
+    boxes_of "$work/out" "$1" >"$work/said"
+    drawn_of "$work/x.svg" >"$work/drawn"
+    [ -s "$work/said" ] || fail "$1 fetches nothing"
+    diff "$work/said" "$work/drawn" >&2 || fail "$1 is drawn otherwise than it is planned"
+    tiles=$(grep -c '^<rect class="tile' "$work/x.svg")
+    [ "$tiles" -eq $(($2 * $3)) ] || fail "$1 has $tiles tiles instead of $(($2 * $3))"
+}
+
+# images: on a grid of tiles, in the middle of one, and with margins over several ranks
+lenet=experiments/mnist-lenet.yaml
+images='data={type: glyphs, count: 32, test_count: 0, batch: 32, shape: [28, 28, 1], shards: 8, one_hot: true}'
+set -- "$lockstep" plan $lenet "$images" pieces.tiles=4x4 pieces.least_tile=1 --json --draw "$work/x.svg"
+status 0 "$@" --layout 2x2 --rank 3
+grep -q '>Layer conv2 on layout 2x2: what rank 3 of 4 reads<' "$work/x.svg" || fail 'not the first that fetches'
+same conv2 16 2
+cp "$work/x.svg" "$work/first.svg"
+status 0 "$@" --layout 2x2 --rank 3 --layer conv2
+cmp -s "$work/x.svg" "$work/first.svg" || fail 'the same picture has other bytes'
+status 0 "$@" --layout 4x4 --rank 5 --layer conv2
+same conv2 16 2
+[ "$(grep -c '^<rect class="rank"' "$work/x.svg")" -eq 32 ] || fail 'not a frame for each rank'
+status 0 "$@" --layout data2.2x1 --rank 3
+same conv2 16 2
+grep -q 'from rank 2: ' "$work/x.svg" || fail 'ranks are not those of all'
+status 0 "$@" --layout 2x2 --layer conv1
+grep -q 'nothing is fetched' "$work/x.svg" || fail 'a layer that fetches nothing'
+
+# a row
+head -c 512 /dev/zero >"$work/x.raw"
+printf '\001\000' >"$work/y.raw"
+cat >"$work/row.yaml" <<END
+data: {type: raw, path: "$work/x.raw", labels: "$work/y.raw", classes: 2, shape: [64, 1], batch: 2, shards: 1}
+model: [{type: conv, filters: 3, kernel: 9, padding: 4}, {type: conv, name: 'a<&">', filters: 2, kernel: 9, padding: 4}, flatten, {type: linear, units: 2}]
+pieces: {tiles: 8, least_tile: 1}
+loss: softmax_cross_entropy
+optimizer: sgd
+END
+status 0 "$lockstep" plan "$work/row.yaml" model.1.name=b --layout spatial4 --rank 1 --json --draw "$work/x.svg" --layer b
+same b 8 2
+status 0 "$lockstep" plan "$work/row.yaml" --layout spatial4 --rank 1 --json --draw "$work/x.svg" --layer 'a<&">'
+well_formed "$work/x.svg"
+grep -q '<title>Layer a&lt;&amp;&quot;&gt; on layout spatial4: ' "$work/x.svg" || fail 'a name is not escaped'
+
+# a volume: planes of tiles, beside a solid; an axis that is not cut
+cat >"$work/volume.yaml" <<'END'
+data: {type: fractal, count: 4, test_count: 0, shape: [16, 12, 20, 1], batch: 2, shards: 1}
+model: [{type: conv, filters: 3, kernel: 3, padding: 1}, {type: conv, filters: 2, kernel: 5, padding: 2}]
+pieces: {tiles: 2x2x2}
+loss: softmax_cross_entropy
+optimizer: sgd
+END
+for rank in 0 5; do
+    status 0 "$lockstep" plan "$work/volume.yaml" --layout 2x2x2 --rank $rank --json --draw "$work/x.svg"
+    same conv2 8 2
+    [ "$(wc -l <"$work/said")" -eq 14 ] || fail 'not seven neighbours, twice'
+done
+grep -q '<polygon class="solid own"' "$work/x.svg" || fail 'no solid'
+status 0 "$lockstep" plan "$work/volume.yaml" pieces.tiles=4x2 --layout 4x2 --rank 3 --json --draw "$work/x.svg"
+same conv2 8 2
+
+# what cannot be drawn
+status 2 "$@" --layout 2x2 --layer flatten1
+err 'lockstep plan: option --layer: flatten1 runs by samples: it has no tiles to draw'
+status 2 "$@" --layout 2x2 --layer conv9
+err 'lockstep plan: option --layer: there is no layer "conv9"'
+status 2 "$@" --layout data2
+err "lockstep plan: option --draw: layout data2 has no tiles to draw: \`parallel.spatial\` or --layout"
+status 2 "$lockstep" plan $lenet "$images" pieces.tiles=4x4 pieces.least_tile=1 --layout 2x2 --draw "$work/none/x.svg"
+err "lockstep plan: option --draw: cannot write $work/none/x.svg: No such file or directory"
+no_out
+if [ -c /dev/full ]; then
+    status 2 "$lockstep" plan $lenet "$images" pieces.tiles=4x4 pieces.least_tile=1 --layout 2x2 --draw /dev/full
+    err 'lockstep plan: option --draw: cannot write /dev/full: '
+fi
+status 2 "$lockstep" plan $lenet "$images" --layer conv2
+err 'lockstep plan: option --layer: it says what --draw draws, which is not given'
