@@ -28,6 +28,9 @@ bool lk__tape_writes(const lk_tape *tape);
  * end: for a pass that needs an array of variables.  Errors: LK_ENOMEM. */
 lk_status lk__tape_room(lk_tape *tape, int64_t bytes, void *out) LK_NODISCARD;
 
+/** Forget all values, as a reset does, and give all memory of values back.  Not during a pass. */
+void lk__tape_give_back(lk_tape *tape);
+
 /** In an op's backward: whether the pass keeps what it goes through, LK_RETAIN_GRAPH. */
 bool lk__tape_retains(const lk_tape *tape);
 

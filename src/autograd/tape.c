@@ -37,6 +37,16 @@ void lk_tape_reset(lk_tape *t)
     lk__memory_reset(&t->memory);
 }
 
+void lk__tape_give_back(lk_tape *t)
+{
+    lk_tape_reset(t);
+    lk__memory_free(&t->memory);
+    t->memory = (lk__memory){0};
+    lk__plans_free(t);
+    t->plans = NULL;
+    t->n_plans = 0;
+}
+
 void lk_tape_free(lk_tape *t)
 {
     if (!t)

@@ -1,6 +1,7 @@
 /* Counted allocation: a 64-byte header before each block holds its size. */
 #include "base/alloc_fault.h"
 #include "base/counted.h"
+#include "base/rehearsal.h"
 
 #include <lockstep/extra/alloc.h>
 
@@ -16,7 +17,8 @@ enum { LARGE_PAGE = 2 << 20 };
 
 struct header {
     int64_t bytes;
-    unsigned char pad[LK_ALIGN - sizeof(int64_t)]; /* keeps the block behind it aligned */
+    int64_t mapped; /* bytes of addresses that a rehearsal has it from; 0: it is of the heap */
+    unsigned char pad[LK_ALIGN - 2 * sizeof(int64_t)]; /* keeps the block behind it aligned */
 };
 
 static _Atomic int64_t live_blocks, live_bytes, peak_bytes, calls;
@@ -39,6 +41,19 @@ static void note_peak(int64_t now)
     int64_t peak = atomic_load(&peak_bytes);
     while (now > peak && !atomic_compare_exchange_weak(&peak_bytes, &peak, now))
         ;
+}
+
+/* For a rehearsal: shared memory has pages, of zeros, only where it was touched, and limits of data memory are
+ * for private memory. */
+static struct header *take_addresses(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    struct header *h = at;
+    h->mapped = (int64_t)bytes;
+    return h;
 }
 
 /* `bytes` aligned to LK_ALIGN, or NULL. */
@@ -77,9 +92,14 @@ lk_status lk_alloc(void *out, int64_t count, size_t size)
         bytes > INT64_MAX - INT64_C(2) * LK_ALIGN)
         return LK_RAISE(LK_EOVERFLOW, "%lld elements of %zu bytes", (long long)count, size);
     size_t total = sizeof(struct header) + ((size_t)bytes + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
-    struct header *h = injected_failure() ? NULL : take(total);
+    bool rehearsed = lk__rehearses() && total >= LARGE_PAGE;
+    struct header *h = NULL;
+    if (!injected_failure())
+        h = rehearsed ? take_addresses(total) : take(total);
     LK_CHECK(h, LK_ENOMEM, "no memory for %lld bytes (%lld elements of %zu)", (long long)bytes,
              (long long)count, size);
+    if (!rehearsed)
+        h->mapped = 0;
     h->bytes = bytes;
     atomic_fetch_add(&live_blocks, 1);
     note_peak(atomic_fetch_add(&live_bytes, bytes) + bytes);
@@ -93,7 +113,8 @@ lk_status lk_alloc_zero(void *out, int64_t count, size_t size)
     LK_TRY(lk_alloc(out, count, size));
     void *block;
     memcpy(&block, out, sizeof block);
-    memset(block, 0, (size_t)count * size);
+    if (((struct header *)block - 1)->mapped == 0) /* addresses are of zeros */
+        memset(block, 0, (size_t)count * size);
     return LK_OK;
 }
 
@@ -104,7 +125,10 @@ void lk_free(void *block)
     struct header *h = (struct header *)block - 1;
     atomic_fetch_sub(&live_blocks, 1);
     atomic_fetch_sub(&live_bytes, h->bytes);
-    free(h);
+    if (h->mapped > 0)
+        munmap(h, (size_t)h->mapped);
+    else
+        free(h);
 }
 
 lk_alloc_stats lk_alloc_stats_now(void)

@@ -5,12 +5,13 @@
  * fit, a first pass over the source looks for one, so that an error leaves dst untouched.
  */
 #include "base/fpenv.h"
+#include "base/rehearsal.h"
 #include "tensor/convert.h"
 #include "tensor/walk.h"
 
 #include <lockstep/extra/half.h>
 
-enum { CHUNK = 256, STRIP = 16 };
+enum { CHUNK = 256, STRIP = 16, REHEARSED = 1 << 14 /* elements that a rehearsal does not copy */ };
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -154,6 +155,8 @@ lk_status lk_tensor_copy(const lk_tensor *src, lk_tensor *dst)
         return LK_OK;
     LK_CHECK(!lk_tensor_overlap(src, dst), LK_EOVERLAP, "src %s and dst %s", lk_tensor_text(src).s,
              lk_tensor_text(dst).s);
+    if (lk__rehearses() && dst->count >= REHEARSED)
+        return LK_OK;
     LK_TRY(values_check(src, dst->dtype));
     lk__tensor_writes(dst);
     elements_copy(src, dst);

@@ -1,11 +1,16 @@
-/* lk_trainer_rehearse(): what the passes of a plan take, found by two of them over zeros.
+/* lk_trainer_rehearse(): what the passes of a plan take, found by two of them that compute nothing.
  *
  * The trainer of one rank makes them, on its thread, in the place of the plan's rank.  Where the plan has
  * ranks along space, it gets the plan with its tiles, accumulators and boxes of samples for that time: ops on
  * tiles then run as if the other ranks were there, send nothing, and get zeros (lk_tiling.rehearses).  So
  * what is counted is what the ops themselves ask for, margins and kernels' room among it.
+ *
+ * Nothing is computed, and large values are addresses without memory (base/rehearsal.h): passes that would
+ * not fit are rehearsed in little memory, and in no time.
  */
+#include "autograd/guest.h"
 #include "base/fpenv.h"
+#include "base/rehearsal.h"
 #include "data/loader.h"
 #include "nn/model.h"
 #include "train/pass.h"
@@ -64,17 +69,24 @@ static lk_mesh mesh_of(const lk_plan *p)
     return m;
 }
 
-/* Two passes: the second finds what the first has left.  *bytes: that they have taken. */
+/* Two passes: the second finds what the first has left.  *bytes: that they have taken.  Afterwards the tape has
+ * no memory left, for this was of addresses alone. */
 static lk_status passes_run(lk_trainer *t, int64_t shards, int64_t of_batch, lk_batch batch,
                             int64_t *bytes)
 {
     int64_t before = lk_alloc_stats_now().live_bytes;
-    for (int i = 0; i < 2 && batch.n > 0; i++) {
+    bool outer = lk__rehearsal_set(true);
+    lk_status st = LK_OK;
+    for (int i = 0; i < 2 && batch.n > 0 && st == LK_OK; i++) {
         lk_step_seconds time = {0};
         (void)lk__groups_begin(t->groups, shards, of_batch);
-        LK_TRY(lk__zeros_pass(t, batch, &time));
+        st = lk__zeros_pass(t, batch, &time);
     }
-    *bytes = lk_alloc_stats_now().live_bytes - before;
+    (void)lk__rehearsal_set(outer);
+    int64_t after = lk_alloc_stats_now().live_bytes;
+    lk__tape_give_back(t->tape);
+    LK_TRY(st);
+    *bytes = after - before;
     return LK_OK;
 }
 

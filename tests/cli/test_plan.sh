@@ -132,3 +132,31 @@ END
 for rank in 0 1 2; do
     status 0 "$lockstep" plan "$work/norm.yaml" --layout 3x1x1 --rank $rank
 done
+
+# A plan takes no memory for what it plans, and says the same: passes are rehearsed without computing.
+cat >"$work/large.yaml" <<'END'
+data: {type: fractal, count: 2, test_count: 0, shape: [256, 256, 256, 1], batch: 1, shards: 1}
+model:
+  - {type: conv, filters: 8, kernel: 3, padding: 1}
+  - relu
+  - type: residual
+    join: concat
+    layers:
+      - {type: maxpool, size: 2}
+      - {type: conv, filters: 16, kernel: 3, padding: 1}
+      - batch_norm
+      - relu
+      - {type: conv_transpose, filters: 8, kernel: 2, stride: 2}
+  - {type: conv, filters: 2, kernel: 1}
+loss: softmax_cross_entropy
+metrics: [accuracy]
+optimizer: sgd
+pieces: {tiles: 2x2x2}
+END
+sum_of() { sed -n 's/.*"memory":{.*"sum":\([0-9]*\)}.*/\1/p' "$work/out"; }
+for layout in 1 2x2x2; do
+    status 0 sh -c 'ulimit -d 60000 && exec "$@"' sh "$lockstep" plan "$work/large.yaml" --json --layout $layout
+    eval "sum_$layout=$(sum_of)"
+done
+# shellcheck disable=SC2154 # set by eval
+[ "$sum_1" -gt 4000000000 ] && [ "$sum_2x2x2" -lt $((sum_1 / 5)) ] || fail "sums $sum_1 and $sum_2x2x2"

@@ -20,8 +20,9 @@ LK_API lk_status lk_trainer_plan_of(const lk_trainer *trainer, const lk_mesh_sha
                                     int ranks, int rank, lk_plan **out) LK_NODISCARD;
 
 /**
- * Find what the passes of a plan take, plan->memory.values, by two over samples of zeros: with gradients
- * of values, scratch and what kernels keep, which arithmetic on layers does not tell.  Where samples are cut
+ * Find what the passes of a plan take, plan->memory.values, by two that ask for their memory, which they do
+ * not touch, and compute nothing: with gradients of values, scratch and what kernels keep, which arithmetic
+ * on layers does not tell.  Where samples are cut
  * into tiles over ranks, the trainer stands in for the plan's rank, and memory.samples becomes that of its
  * boxes.
  *
