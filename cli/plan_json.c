@@ -86,7 +86,7 @@ static void json_layer(const lk_plan *p, const lk_layer_plan *l)
            (long long)l->value_bytes);
 }
 
-void plan_show_json(const lk_plan *p, const char *word)
+void plan_show_json(const lk_plan *p, const char *word, char (*more)[PLAN_NOTE], int n)
 {
     const lk_plan_memory *m = &p->memory;
     putchar('{');
@@ -125,10 +125,14 @@ void plan_show_json(const lk_plan *p, const char *word)
            (long long)m->filters, (long long)plan_memory_sum(m));
     char note[PLAN_NOTE];
     printf(",\"notes\":[");
-    for (int64_t at = 0, n = 0; plan_note_next(p, &at, note); n++) {
-        if (n > 0)
-            putchar(',');
+    int64_t at = 0, told = 0;
+    for (; plan_note_next(p, &at, note); told++) {
+        printf("%s", told > 0 ? "," : "");
         report_json_text(note);
+    }
+    for (int i = 0; i < n; i++, told++) {
+        printf("%s", told > 0 ? "," : "");
+        report_json_text(more[i]);
     }
     printf("]}\n");
 }

@@ -6,11 +6,11 @@
 
 #include <stdbool.h>
 
-/** Print a plan of the layout `word`: as tables, or as one JSON object. */
-void plan_show_text(const lk_plan *plan, const char *word);
-void plan_show_json(const lk_plan *plan, const char *word);
-
 enum { PLAN_NOTE = 512 };
+
+/** Print a plan of the layout `word`, with n notes besides its own: as tables, or as one JSON object. */
+void plan_show_text(const lk_plan *plan, const char *word, char (*more)[PLAN_NOTE], int n);
+void plan_show_json(const lk_plan *plan, const char *word, char (*more)[PLAN_NOTE], int n);
 
 /** What a reader may wonder about, as sentences: the next one from layer `*at` on, which begins with 0 and
  * moves; false: there is none. */

@@ -145,7 +145,7 @@ static void print_place(const lk_plan *p)
     printf(" here; where layers run by samples, samples %s\n", range_text(p->owned, samples));
 }
 
-void plan_show_text(const lk_plan *p, const char *word)
+void plan_show_text(const lk_plan *p, const char *word, char (*more)[PLAN_NOTE], int n)
 {
     char pieces[48], samples[48];
     const lk_plan_memory *m = &p->memory;
@@ -175,4 +175,6 @@ void plan_show_text(const lk_plan *p, const char *word)
     char note[PLAN_NOTE];
     for (int64_t at = 0; plan_note_next(p, &at, note);)
         printf("note: %s\n", note);
+    for (int i = 0; i < n; i++)
+        printf("note: %s\n", more[i]);
 }

@@ -3,22 +3,18 @@
  * It prints the lk_plan that a trainer would run from, for each rank of a layout; nothing is trained.
  */
 #include "experiment.h"
-#include "job.h"
 #include "layout.h"
 #include "plan_draw.h"
-#include "plan_show.h"
+#include "plan_fit.h"
 #include "verb.h"
 
-#include <lockstep/extra/plan.h>
-#include <lockstep/extra/trainer_plan.h>
 #include <lockstep/op.h>
-#include <lockstep/train.h>
 
 #include <stdio.h>
 
 struct plan_options {
     int64_t ranks, rank;
-    const char *layout, *draw, *layer;
+    const char *layout, *draw, *layer, *memory;
     bool json;
 };
 
@@ -43,6 +39,12 @@ static const lk_option options[] = {
      .value = "N",
      .max = LK_MAX_LOCAL,
      .help = "whose plan"},
+    {.name = "memory",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(memory),
+     .value = "SIZE",
+     .help = "what a rank may take, in bytes, or as 512M or 2G; by default its share of what this "
+             "machine has, and not more than ulimit -d"},
     {.name = "draw",
      .type = LK_OPTION_TEXT,
      .offset = FIELD(draw),
@@ -74,38 +76,33 @@ static lk_status shape_read(const struct plan_options *o, const lk_experiment *e
     return LK_OK;
 }
 
-static int plan_print(const struct plan_options *o, lk_experiment *e, const lk_mesh_shape *shape)
+/* Draw and print a plan. */
+static int plan_show(const struct plan_options *o, const plan_asked *asked, const lk_job *job,
+                     const lk_plan *plan)
 {
-    int64_t ranks = o->ranks > 0 ? o->ranks : layout_ranks(shape);
-    char word[LK_MESH_WORD];
+    char word[LK_MESH_WORD], note[PLAN_FIT_NOTES][PLAN_NOTE];
+    lk_mesh_shape named = asked->shape;
+    if (named.data == 0)
+        named.data = plan->ranks;
+    lk_mesh_shape_text(&named, word);
+    int status = o->draw ? plan_draw(plan, word, o->layer, o->draw) : LK_EXIT_DONE;
+    if (status != LK_EXIT_DONE)
+        return status;
+    int notes = plan_fit_notes(asked, job, plan, note);
+    if (o->json)
+        plan_show_json(plan, word, note, notes);
+    else
+        plan_show_text(plan, word, note, notes);
+    return LK_EXIT_DONE;
+}
+
+static int plan_print(const struct plan_options *o, lk_experiment *e, const plan_asked *asked)
+{
+    int64_t ranks = o->ranks > 0 ? o->ranks : layout_ranks(&asked->shape);
     lk_job *job = NULL;
     lk_plan *plan = NULL;
-    e->parallel.data = 0; /* this process is alone, whatever is planned */
-    e->parallel.spatial.n = 0;
-    e->parallel.features = e->parallel.stages = 1;
-    int status = job_make(e, NULL, &job);
-    if (status == LK_EXIT_DONE) {
-        lk_status st = lk_trainer_plan_of(lk_job_trainer(job), shape, (int)ranks, (int)o->rank,
-                                          &plan);
-        if (st == LK_OK)
-            st = lk_trainer_rehearse(lk_job_trainer(job), plan);
-        if (st != LK_OK)
-            status = experiment_failed(e, st);
-    }
-    if (plan) {
-        lk_mesh_shape named = *shape;
-        if (named.data == 0)
-            named.data = plan->ranks;
-        lk_mesh_shape_text(&named, word);
-        if (o->draw && status == LK_EXIT_DONE)
-            status = plan_draw(plan, word, o->layer, o->draw);
-    }
-    if (plan && status == LK_EXIT_DONE) {
-        if (o->json)
-            plan_show_json(plan, word);
-        else
-            plan_show_text(plan, word);
-    }
+    lk_status st = plan_make(e, &asked->shape, (int)ranks, (int)o->rank, &job, &plan);
+    int status = st == LK_OK ? plan_show(o, asked, job, plan) : experiment_failed(e, st);
     lk_plan_free(plan);
     lk_job_free(job);
     return status;
@@ -115,16 +112,20 @@ static int plan_run(const void *given, int n, char **operand)
 {
     const struct plan_options *o = given;
     lk_experiment *e = NULL;
-    lk_mesh_shape shape;
+    plan_asked asked = {.n = n, .operand = operand};
+    if (o->memory && !plan_size_read(o->memory, &asked.memory))
+        return verb_refuse("lockstep plan: option --memory: \"%s\" is no size: a number of bytes, "
+                           "or of K, M, G or T, as 512M",
+                           o->memory);
     if (o->layer && !o->draw)
         return verb_refuse("lockstep plan: option --layer: it says what --draw draws, which is not "
                            "given");
     int status = experiment_open(n, operand, &e);
     if (status != LK_EXIT_DONE)
         return status;
-    lk_status st = shape_read(o, e, &shape);
+    lk_status st = shape_read(o, e, &asked.shape);
     if (st == LK_OK)
-        status = plan_print(o, e, &shape);
+        status = plan_print(o, e, &asked);
     else
         status = verb_refuse("lockstep plan: option --layout: %s", lk_error_message());
     lk_experiment_free(e);
@@ -142,6 +143,8 @@ const lk__verb lk__verb_plan = {
         "that it takes. Where samples are cut into tiles it also says which layers run by tiles, "
         "the tile, how far beyond it a layer reads, and how many bytes of that it fetches from "
         "which ranks. Layouts that are not there yet are refused with the reason.\n"
+        "Where a rank takes more memory than it may, notes say so, and which finer grid, smaller "
+        "batch or train.recompute fits. Planning itself takes next to none.\n"
         "--draw writes a picture of it, as SVG: the tiles of a layer's values, whose they are, "
         "what this rank reads of them, and from whom it gets how many bytes.\n"
         "JSON: an object with layers, transfers, calls, bytes, memory and notes.",

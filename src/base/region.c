@@ -2,6 +2,7 @@
 #include "base/region.h"
 
 #include "base/counted.h"
+#include "base/rehearsal.h"
 
 #include <lockstep/extra/alloc.h>
 
@@ -20,7 +21,9 @@ static lk_status reserve(lk__region *r, int64_t room)
 {
     r->room = round_up(room, LEAST_STEP);
     r->length = r->room + MOST_STEP;
-    r->mapped = mmap(NULL, (size_t)r->length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* what is only rehearsed counts for no limit of data memory, as in lk_alloc() */
+    int kind = lk__rehearses() ? MAP_SHARED | MAP_NORESERVE : MAP_PRIVATE;
+    r->mapped = mmap(NULL, (size_t)r->length, PROT_NONE, kind | MAP_ANONYMOUS, -1, 0);
     LK_CHECK(r->mapped != MAP_FAILED, LK_ENOMEM, "no addresses for %lld bytes", (long long)r->room);
     int64_t past = (int64_t)((uintptr_t)r->mapped % MOST_STEP);
     r->base = (char *)r->mapped + (past > 0 ? MOST_STEP - past : 0);

@@ -154,9 +154,39 @@ optimizer: sgd
 pieces: {tiles: 2x2x2}
 END
 sum_of() { sed -n 's/.*"memory":{.*"sum":\([0-9]*\)}.*/\1/p' "$work/out"; }
-for layout in 1 2x2x2; do
-    status 0 sh -c 'ulimit -d 60000 && exec "$@"' sh "$lockstep" plan "$work/large.yaml" --json --layout $layout
-    eval "sum_$layout=$(sum_of)"
+limited() { status 0 sh -c 'ulimit -d 60000 && exec "$@"' sh "$lockstep" plan "$work/large.yaml" --memory 100T --json "$@"; }
+limited
+one=$(sum_of)
+limited --layout 2x2x2
+[ "$one" -gt 4000000000 ] || fail "of one rank $one"
+[ "$(sum_of)" -lt $((one / 5)) ] || fail "of eight ranks $(sum_of)"
+
+# what fits, where a rank may take less: each in turn is planned so
+status 0 "$lockstep" plan "$work/large.yaml" --memory 100T
+! grep -q '^note:' "$work/out" || fail 'a note about memory that is there'
+fits()
+{
+    status 0 "$lockstep" plan "$work/large.yaml" --json --memory 100T "$@"
+    "$json" <"$work/out" || fail 'no JSON'
+    [ "$(sum_of)" -eq "$bytes" ] || fail "$* takes $(sum_of), not $bytes"
+}
+status 0 "$lockstep" plan "$work/large.yaml" data.batch=2 --memory 8G
+out 'more than the 8589934592 of --memory'
+[ "$(grep -c '^note: .* fits: [0-9]* bytes' "$work/out")" -eq 2 ] || fail 'not a grid and a batch'
+cp "$work/out" "$work/notes"
+bytes=$(sed -n 's/^note: parallel.spatial=2x1x1 fits: \([0-9]*\) bytes a rank$/\1/p' "$work/notes")
+fits data.batch=2 --layout 2x1x1 --rank 1
+bytes=$(sed -n 's/^note: data.batch=1 fits: \([0-9]*\) bytes$/\1/p' "$work/notes")
+fits data.batch=1
+status 0 sh -c 'ulimit -d 200000 && exec "$@"' sh "$lockstep" plan "$work/large.yaml" --json
+out 'more than the 204800000 of the limit of data memory (ulimit -d)","pieces.tiles=4x4x4 parallel.spatial=4x4x4 fits: '
+out ' bytes a rank; other tiles are another run"]}'
+status 0 "$lockstep" plan experiments/cifar10-resnet.yaml --memory 300M \
+    'data={type: glyphs, count: 128, test_count: 0, batch: 128, shape: [32, 32, 3], shards: 1}'
+grep -Eq '^note: train.recompute=[0-9]+ fits: [0-9]+ bytes$' "$work/out" || fail 'no recompute'
+status 0 "$lockstep" plan "$work/large.yaml" --memory 1
+out 'note: no finer grid alone fits, no smaller batch and no train.recompute'
+for size in 0 -1 12Q 1G1 99999999999T ' 5' ''; do
+    status 2 "$lockstep" plan "$work/large.yaml" --memory "$size"
+    err "lockstep plan: option --memory: \"$size\" is no size: a number of bytes, or of K, M, G or T, as 512M"
 done
-# shellcheck disable=SC2154 # set by eval
-[ "$sum_1" -gt 4000000000 ] && [ "$sum_2x2x2" -lt $((sum_1 / 5)) ] || fail "sums $sum_1 and $sum_2x2x2"

@@ -1,0 +1,239 @@
+/* lockstep plan, where a rank has less memory than it would take: what takes less, found by plans of that.
+ *
+ * A candidate is the experiment with some more assignments, planned as it would be with these.  A plan takes
+ * neither memory nor time to speak of (src/train/rehearse.c), so candidates are tried one after the other:
+ * grids that are finer along the longest axis each time, batches of half as many samples, and twice as many
+ * segments.  Of each kind the first that fits is told.
+ */
+#include "plan_fit.h"
+
+#include "layout.h"
+
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/trainer_plan.h>
+#include <lockstep/op.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+lk_status plan_make(lk_experiment *e, const lk_mesh_shape *shape, int ranks, int rank, lk_job **job,
+                    lk_plan **out)
+{
+    e->parallel.data = 0; /* this process is alone, whatever is planned */
+    e->parallel.spatial.n = 0;
+    e->parallel.features = e->parallel.stages = 1;
+    LK_TRY(lk_job_new(e, NULL, job));
+    LK_TRY(lk_trainer_plan_of(lk_job_trainer(*job), shape, ranks, rank, out));
+    LK_TRY(lk_trainer_rehearse(lk_job_trainer(*job), *out));
+    return LK_OK;
+}
+
+/* ---- what there is ---- */
+
+bool plan_size_read(const char *text, int64_t *out)
+{
+    static const char units[] = "KMGT";
+    char *end = NULL;
+    long long v = strtoll(text, &end, 10);
+    if (end == text || v <= 0 || text[0] == '+' || text[0] == ' ')
+        return false;
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    for (const char *u = units; unit && u <= unit; u++)
+        if (__builtin_mul_overflow(v, 1024LL, &v))
+            return false;
+    *out = v;
+    return end[unit ? 1 : 0] == 0;
+}
+
+/* What one of `ranks` on this machine may take, and who says so; INT64_MAX: nobody knows. */
+static int64_t memory_here(int ranks, const char **who)
+{
+    int64_t least = INT64_MAX;
+    struct rlimit limit;
+    char line[128];
+    long long kib;
+    FILE *f = fopen("/proc/meminfo", "re");
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "MemAvailable: %lld kB", &kib) == 1) {
+            least = kib * 1024 / (ranks > 0 ? ranks : 1);
+            *who = "of this machine's available memory for each rank";
+        }
+    }
+    if (f)
+        fclose(f);
+    if (getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        limit.rlim_cur < (rlim_t)least) {
+        least = (int64_t)limit.rlim_cur;
+        *who = "of the limit of data memory (ulimit -d)";
+    }
+    return least;
+}
+
+/* ---- candidates ---- */
+
+enum { MORE = 3, ASSIGNMENT = 64, TRIES = 12 };
+
+typedef struct candidate {
+    int n;
+    char more[MORE][ASSIGNMENT]; /* assignments besides those that are there */
+    lk_mesh_shape shape;
+} candidate;
+
+static void candidate_set(candidate *c, const char *key, const char *value)
+{
+    snprintf(c->more[c->n++], ASSIGNMENT, "%s=%s", key, value);
+}
+
+static void candidate_set_int(candidate *c, const char *key, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    candidate_set(c, key, text);
+}
+
+/* The rank in the middle of the grid, which has a margin on all sides. */
+static int middle_rank(const lk_mesh_shape *s)
+{
+    int64_t rank = 0;
+    for (int d = 0; d < s->ndim; d++)
+        rank = rank * s->space[d] + s->space[d] / 2;
+    return (int)rank;
+}
+
+/* Bytes of a rank of a candidate; 0: it cannot be had. */
+static int64_t candidate_bytes(const plan_asked *a, const candidate *c)
+{
+    const char **given = NULL;
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_plan *plan = NULL;
+    int64_t bytes = 0, ranks = layout_ranks(&c->shape);
+    lk_status st = lk_alloc((void *)&given, a->n + MORE, sizeof *given);
+    if (st == LK_OK) {
+        for (int i = 1; i < a->n; i++)
+            given[i - 1] = a->operand[i];
+        for (int i = 0; i < c->n; i++)
+            given[a->n - 1 + i] = c->more[i];
+        st = lk_experiment_read(a->operand[0], given, a->n - 1 + c->n, &e);
+    }
+    if (st == LK_OK)
+        st = plan_make(e, &c->shape, (int)ranks, middle_rank(&c->shape), &job, &plan);
+    if (st == LK_OK)
+        bytes = plan_memory_sum(&plan->memory);
+    lk_plan_free(plan);
+    lk_job_free(job);
+    lk_experiment_free(e);
+    lk_free(given);
+    lk_error_clear();
+    return bytes;
+}
+
+/* Candidate number `i` of a kind; false: there is none. */
+typedef bool next_fn(const plan_asked *a, const lk_job *job, int i, candidate *c);
+
+/* Twice as many ranks as number i - 1 along the axis with the longest tiles, and tiles for them. */
+static bool next_grid(const plan_asked *a, const lk_job *job, int i, candidate *c)
+{
+    const lk_experiment *e = lk_job_experiment(job);
+    const lk_loader *loader = lk_job_loader(job, LK_TRAIN);
+    int field = lk_dataset_find(lk_loader_dataset(loader), "x"), axis = -1;
+    int64_t tiles[3] = {1, 1, 1};
+    char text[LAYOUT_GRID];
+    lk_shape x = field >= 0 ? lk_loader_field(loader, field).shape : (lk_shape){0};
+    bool finer = false;
+    for (c->shape = a->shape; c->shape.ndim < 3 && c->shape.ndim < x.ndim - 1; c->shape.ndim++)
+        c->shape.space[c->shape.ndim] = 1;
+    for (int k = 0; k <= i; k++, axis = -1) {
+        for (int d = 0; d < c->shape.ndim; d++)
+            if (axis < 0 || x.dim[d] / c->shape.space[d] > x.dim[axis] / c->shape.space[axis])
+                axis = d;
+        if (axis < 0 || x.dim[axis] / c->shape.space[axis] < 2)
+            return false;
+        c->shape.space[axis] *= 2;
+    }
+    for (int d = 0; d < c->shape.ndim; d++) {
+        finer = finer || c->shape.space[d] > e->pieces.cut.tile[d];
+        tiles[d] = finer && c->shape.space[d] > e->pieces.cut.tile[d] ? c->shape.space[d]
+                                                                      : e->pieces.cut.tile[d];
+        tiles[d] = tiles[d] > 0 ? tiles[d] : 1;
+    }
+    if (finer)
+        candidate_set(c, "pieces.tiles", layout_grid_text(c->shape.ndim, tiles, text));
+    int64_t dim[3];
+    for (int d = 0; d < c->shape.ndim; d++)
+        dim[d] = c->shape.space[d];
+    candidate_set(c, "parallel.spatial", layout_grid_text(c->shape.ndim, dim, text));
+    return layout_ranks(&c->shape) <= LK_MAX_LOCAL;
+}
+
+static bool next_batch(const plan_asked *a, const lk_job *job, int i, candidate *c)
+{
+    const lk_experiment *e = lk_job_experiment(job);
+    int64_t batch = e->loader.batch >> (i + 1), shards = e->loader.shards;
+    c->shape = a->shape;
+    if (batch < 1)
+        return false;
+    candidate_set_int(c, "data.batch", batch);
+    if (shards > batch)
+        candidate_set_int(c, "data.shards", batch);
+    return true;
+}
+
+static bool next_recompute(const plan_asked *a, const lk_job *job, int i, candidate *c)
+{
+    const lk_experiment *e = lk_job_experiment(job);
+    int64_t segments = (int64_t)2 << i;
+    c->shape = a->shape;
+    if (segments <= e->train.recompute || segments > 32)
+        return segments <= 32; /* to be tried, and found to be no better */
+    candidate_set_int(c, "train.recompute", segments);
+    return true;
+}
+
+/* The first candidate of a kind that takes at most `limit`, in words. */
+static bool candidate_find(const plan_asked *a, const lk_job *job, int64_t limit, next_fn *next,
+                           char note[PLAN_NOTE])
+{
+    for (int i = 0; i < TRIES; i++) {
+        candidate c = {0};
+        size_t n = 0;
+        if (!next(a, job, i, &c))
+            return false;
+        int64_t bytes = candidate_bytes(a, &c);
+        if (bytes == 0 || bytes > limit)
+            continue;
+        note[0] = 0;
+        for (int k = 0; k < c.n && n < PLAN_NOTE; k++)
+            n += (size_t)snprintf(note + n, PLAN_NOTE - n, "%s ", c.more[k]);
+        if (n < PLAN_NOTE)
+            snprintf(note + n, PLAN_NOTE - n, "fits: %lld bytes%s", (long long)bytes,
+                     next == next_grid ? " a rank" : "");
+        if (c.n > 1 && next == next_grid)
+            snprintf(note + strlen(note), PLAN_NOTE - strlen(note),
+                     "; other tiles are another run");
+        return true;
+    }
+    return false;
+}
+
+int plan_fit_notes(const plan_asked *a, const lk_job *job, const lk_plan *plan,
+                   char note[PLAN_FIT_NOTES][PLAN_NOTE])
+{
+    static next_fn *const kind[] = {next_grid, next_batch, next_recompute};
+    const char *who = "of --memory";
+    int64_t limit = a->memory > 0 ? a->memory : memory_here(plan_ranks(plan), &who);
+    int64_t bytes = plan_memory_sum(&plan->memory);
+    int n = 1;
+    if (bytes <= limit)
+        return 0;
+    snprintf(note[0], PLAN_NOTE, "it does not fit: a rank takes %lld bytes, more than the %lld %s",
+             (long long)bytes, (long long)limit, who);
+    for (int k = 0; k < LK_COUNT(kind); k++)
+        n += candidate_find(a, job, limit, kind[k], note[n]);
+    if (n == 1)
+        snprintf(note[n++], PLAN_NOTE,
+                 "no finer grid alone fits, no smaller batch and no train.recompute");
+    return n;
+}
