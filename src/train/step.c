@@ -133,6 +133,8 @@ lk_status lk__pass_failed(lk_trainer *t, lk_status st)
     lk_comm *comm = lk__trainer_comm(t);
     lk__failure own;
     char report[LK__FAILURE_MESSAGE];
+    if (st == LK_ENOMEM)
+        lk__tell_what_fits(t);
     if (!comm)
         return st;
     lk__failure_get(&own);
@@ -191,6 +193,8 @@ static lk_status run_my_shards(lk_trainer *t, const lk_position *at, lk_range ra
         return LK_OK;
     *unread = lk_loader_read_batch(t->spec.train, at->epoch, at->batch, from, n, batch);
     time->data = lk__seconds_since(&clock);
+    if (*unread == LK_ENOMEM)
+        lk__tell_what_fits(t);
     if (*unread == LK_OK) {
         st = run_microbatches(t, batch, time);
     } else if (synced) {

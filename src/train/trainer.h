@@ -239,6 +239,10 @@ lk_status lk__samples_plan(const lk_loader *loader, lk_plan *plan) LK_NODISCARD;
 lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator,
                               lk_step_seconds *time) LK_NODISCARD;
 
+/** Where this thread's last failure is LK_ENOMEM: add to its message what was planned, and what may take
+ * less. */
+void lk__tell_what_fits(const lk_trainer *t);
+
 /**
  * A pass of this rank has failed: others may wait for it there, so the job ends with the rank and its
  * message, unless it has.  Returns `st`, or if the job had ended before, what ended it.

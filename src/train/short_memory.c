@@ -1,0 +1,59 @@
+/* Where memory runs out in a step: what the rank had planned for, and what takes less.
+ *
+ * The message of the failure says which layer asked for how much.  Passes and reading call this on the
+ * trainer's thread, before the failure goes to other ranks: it works in the message's own room.
+ */
+#include "base/failure.h"
+#include "train/pass.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* "2x2x2": twice the ranks along each axis of a sample that has positions for them; false: it has none. */
+static bool grid_text(const lk_trainer *t, char out[64])
+{
+    const lk_tiling *tiling = t->plan->tiling;
+    int field = lk_dataset_find(lk_loader_dataset(t->spec.train), "x");
+    lk_shape x = {0};
+    bool finer = false;
+    size_t n = 0;
+    if (field >= 0)
+        x = lk_loader_field(t->spec.train, field).shape; /* of this rank's box */
+    for (int d = 0; d < x.ndim - 1 && d < LK_TILE_AXES; d++) {
+        int64_t ranks = tiling && d < tiling->ndim ? tiling->grid.dim[d] : 1;
+        bool can = x.dim[d] >= 2;
+        finer = finer || can;
+        n += (size_t)snprintf(out + n, 64 - n, "%s%lld", d > 0 ? "x" : "",
+                              (long long)(can ? 2 * ranks : ranks));
+    }
+    return finer;
+}
+
+static int64_t planned(const lk_plan_memory *m)
+{
+    return m->parameters + m->optimizer + m->gradients + m->state + m->samples + m->exchange +
+           m->values;
+}
+
+void lk__tell_what_fits(const lk_trainer *t)
+{
+    lk__failure f;
+    char grid[64], batch[48] = "", spatial[96] = "";
+    lk__failure_get(&f);
+    if (f.st != LK_ENOMEM || !t->plan || strstr(f.message, "lockstep plan"))
+        return;
+    const lk_plan *p = t->plan;
+    int space = p->tiling ? p->tiling->size : 1, at = p->tiling ? p->tiling->rank : 0;
+    if (grid_text(t, grid))
+        snprintf(spatial, sizeof spatial, "parallel.spatial %s, ", grid);
+    if (p->spec.batch > 1)
+        snprintf(batch, sizeof batch, "data.batch %lld, ", (long long)(p->spec.batch / 2));
+    size_t n = strlen(f.message);
+    int64_t segments = t->spec.recompute > 1 ? 2 * t->spec.recompute : 4;
+    snprintf(f.message + n, sizeof f.message - n,
+             "; rank %d of %d has planned %lld bytes or more: %s%sor train.recompute %lld may take "
+             "less, `lockstep plan FILE --memory SIZE` says what fits",
+             p->rank * space + at, p->ranks * space, (long long)planned(&p->memory), spatial, batch,
+             (long long)segments);
+    lk__failure_set(&f);
+}
