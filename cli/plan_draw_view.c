@@ -288,6 +288,8 @@ static const char *depth_text(const plane *p, char out[PLAN_WHERE])
     int n = snprintf(out, PLAN_WHERE, "planes %lld-%lld", first, last);
     if (lk_box_count(reads) == 0 || from > to)
         snprintf(out + n, (size_t)(PLAN_WHERE - n), ": it reads none");
+    else if (from == to && first < last)
+        snprintf(out + n, (size_t)(PLAN_WHERE - n), ": it reads %lld", from);
     else if (from > first || to < last)
         snprintf(out + n, (size_t)(PLAN_WHERE - n), ": it reads %lld-%lld", from, to);
     return out;
