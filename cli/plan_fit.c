@@ -18,13 +18,14 @@
 #include <string.h>
 #include <sys/resource.h>
 
-lk_status plan_make(lk_experiment *e, const lk_mesh_shape *shape, int ranks, int rank, lk_job **job,
-                    lk_plan **out)
+lk_status plan_make(lk_experiment *e, lk_dataset *set, const lk_mesh_shape *shape, int ranks,
+                    int rank, lk_job **job, lk_plan **out)
 {
+    lk_job_spec spec = {.experiment = e, .set = {[LK_TRAIN] = set}};
     e->parallel.data = 0; /* this process is alone, whatever is planned */
     e->parallel.spatial.n = 0;
     e->parallel.features = e->parallel.stages = 1;
-    LK_TRY(lk_job_new(e, NULL, job));
+    LK_TRY(lk_job_new_spec(&spec, job));
     LK_TRY(lk_trainer_plan_of(lk_job_trainer(*job), shape, ranks, rank, out));
     LK_TRY(lk_trainer_rehearse(lk_job_trainer(*job), *out));
     return LK_OK;
@@ -102,9 +103,10 @@ static int middle_rank(const lk_mesh_shape *s)
     return (int)rank;
 }
 
-/* Bytes of a rank of a candidate; 0: it cannot be had. */
-static int64_t candidate_bytes(const plan_asked *a, const candidate *c)
+/* Bytes of a rank of a candidate, with the data of the first job; 0: it cannot be had. */
+static int64_t candidate_bytes(const plan_asked *a, const lk_job *first, const candidate *c)
 {
+    lk_dataset *set = lk_loader_dataset(lk_job_loader(first, LK_TRAIN));
     const char **given = NULL;
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -119,7 +121,7 @@ static int64_t candidate_bytes(const plan_asked *a, const candidate *c)
         st = lk_experiment_read(a->operand[0], given, a->n - 1 + c->n, &e);
     }
     if (st == LK_OK)
-        st = plan_make(e, &c->shape, (int)ranks, middle_rank(&c->shape), &job, &plan);
+        st = plan_make(e, set, &c->shape, (int)ranks, middle_rank(&c->shape), &job, &plan);
     if (st == LK_OK)
         bytes = plan_memory_sum(&plan->memory);
     lk_plan_free(plan);
@@ -201,7 +203,7 @@ static bool candidate_find(const plan_asked *a, const lk_job *job, int64_t limit
         size_t n = 0;
         if (!next(a, job, i, &c))
             return false;
-        int64_t bytes = candidate_bytes(a, &c);
+        int64_t bytes = candidate_bytes(a, job, &c);
         if (bytes == 0 || bytes > limit)
             continue;
         note[0] = 0;

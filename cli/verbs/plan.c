@@ -101,7 +101,7 @@ static int plan_print(const struct plan_options *o, lk_experiment *e, const plan
     int64_t ranks = o->ranks > 0 ? o->ranks : layout_ranks(&asked->shape);
     lk_job *job = NULL;
     lk_plan *plan = NULL;
-    lk_status st = plan_make(e, &asked->shape, (int)ranks, (int)o->rank, &job, &plan);
+    lk_status st = plan_make(e, NULL, &asked->shape, (int)ranks, (int)o->rank, &job, &plan);
     int status = st == LK_OK ? plan_show(o, asked, job, plan) : experiment_failed(e, st);
     lk_plan_free(plan);
     lk_job_free(job);
