@@ -32,7 +32,7 @@ well_formed()
 boxes_of()
 {
     grep -o "\"layer\":\"$2\",.*" "$1" | sed 's/},{"layer".*//' | tr '{' '\n' |
-        sed -n 's/^"when":"in \([a-z]*\)","rank":\([0-9]*\),"box":\[\(.*\)\],"bytes":\([0-9]*\)}.*/\1 \2 \3 \4/p' | sort
+        sed -n 's/^"when":"in \([a-z]*\)","what":"[xdy]*","rank":\([0-9]*\),"box":\[\(.*\)\],"bytes":\([0-9]*\)}.*/\1 \2 \3 \4/p' | sort
 }
 
 # drawn_of FILE: the same from the rectangles of a picture, whose sizes must be the share of the sample's that

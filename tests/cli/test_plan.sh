@@ -179,7 +179,7 @@ fits data.batch=2 --layout 2x1x1 --rank 1
 bytes=$(sed -n 's/^note: data.batch=1 fits: \([0-9]*\) bytes$/\1/p' "$work/notes")
 fits data.batch=1
 status 0 sh -c 'ulimit -d 200000 && exec "$@"' sh "$lockstep" plan "$work/large.yaml" --json
-out 'more than the 204800000 of the limit of data memory (ulimit -d)","pieces.tiles=4x4x4 parallel.spatial=4x4x4 fits: '
+out 'more than the 204800000 of the limit of data memory (ulimit -d)","pieces.tiles=4x4x2 parallel.spatial=4x4x2 fits: '
 out ' bytes a rank; other tiles are another run"]}'
 status 0 "$lockstep" plan experiments/cifar10-resnet.yaml --memory 300M \
     'data={type: glyphs, count: 128, test_count: 0, batch: 128, shape: [32, 32, 3], shards: 1}'
