@@ -1,7 +1,7 @@
 #!/bin/sh
 # One hash for each preset, with any threads and instruction set, and one for those with pieces when they
-# are taken away.  With TEST_BRIEF in the
-# environment, for builds with sanitizers, the small presets, and vectors alone.
+# are taken away; of those with phases behind a step of each.  With TEST_BRIEF in the environment, for
+# builds with sanitizers, the small presets, and vectors alone.
 . "$(dirname "$0")/expect.sh"
 
 sed '/^#/d' "$here/../golden/presets.txt" >"$work/golden"
@@ -11,16 +11,26 @@ if [ -n "${TEST_BRIEF-}" ]; then
     sed -i '/^cifar10-/d' "$work/golden"
     least=4
 fi
+# phases NUMBER...: settings by which each has one epoch.
+phases()
+{
+    printf 'phases.%s.epochs=1 ' "$@"
+}
 runs=0
 while read -r preset hash whole; do
     [ -z "$whole" ] || grep -q '^pieces: ' "experiments/$preset.yaml" || fail "$preset has no pieces"
     [ -n "$whole" ] || ! grep -q '^pieces: ' "experiments/$preset.yaml" || fail "$preset: no hash without pieces"
     case $preset in
+    cifar10-gb) data='glyphs, shape: [32, 32, 3], one_hot: true' ;;
     cifar*) data='glyphs, shape: [32, 32, 3]' ;;
-    *lenet) data='glyphs, shape: [28, 28, 1], one_hot: true' ;;
+    *lenet | mnist-gb) data='glyphs, shape: [28, 28, 1], one_hot: true' ;;
     unet) data='fractal, shape: [32, 32, 1]' ;;
     unet3d) data='fractal, shape: [8, 8, 8, 1]' ;;
     *) data='glyphs, shape: [28, 28, 1]' ;;
+    esac
+    case $preset in
+    *-gb) count=4 steps=$(phases 0 1 2 3 4) ;;
+    *) count=8 steps=train.steps=2 ;;
     esac
     for how in '1 scalar' '2 avx2' '4 avx512'; do
         isa=${how#* }
@@ -30,8 +40,9 @@ while read -r preset hash whole; do
         for wanted in "$hash" ${whole:+"$whole pieces.tiles=1"}; do
             # shellcheck disable=SC2086 # two words, or one
             set -- $wanted
+            # shellcheck disable=SC2086 # settings
             status 0 env LK_THREADS="${how% *}" LK_ISA="$isa" "$lockstep" train --quiet "experiments/$preset.yaml" \
-                "data={type: $data, count: 8, test_count: 0, batch: 4, shards: 2}" train.steps=2 ${2:+"$2"}
+                "data={type: $data, count: $count, test_count: 0, batch: 4, shards: 2}" $steps ${2:+"$2"}
             [ "$(cat "$work/out")" = "state $1" ] || fail "$preset, $how ${2-}: $(cat "$work/out"), not $1"
             runs=$((runs + 1))
         done
