@@ -1,4 +1,5 @@
-"""Losses of the first 50 steps of three presets in double precision, for tests/cli/test_curves.sh.
+"""Losses of the first 50 steps of three presets, and of 20 steps of each phase of a fourth, in double
+precision, for tests/cli/test_curves.sh.
 
     /usr/bin/python3 tests/data/curves.py build/lockstep > tests/data/curves.txt
 
@@ -9,8 +10,8 @@ All else is written here from its definition: the random numbers that choose, cr
 and update rules; gradients are PyTorch's.
 
 Format: "curve PRESET OVERRIDE...", then one line for each step: the mean loss of its batch before the
-update, computed in f64, and how far the same program in f32 has been from it up to that step, at
-most.  Training is chaotic: a rounding error grows from step to step, the faster the deeper the
+update, computed in f64, and how far the same program in f32 has been from it up to that step of the
+phase, at most.  Training is chaotic: a rounding error grows from step to step, the faster the deeper the
 network, and the second number says by how much it does in arithmetic of that precision.
 """
 import os
@@ -202,6 +203,69 @@ def resnet(w, x, piece):
     return linear(w, "linear1", x.mean((2, 3)))
 
 
+# ---- neon's sparse autoencoder: weights [rows, columns, window rows, window columns, channels, filters] ----
+
+def filtering(w, x):
+    """Each position has filters of its own."""
+    rows, columns, size, _, channels, filters = w.shape
+    windows = F.unfold(x, size).reshape(len(x), channels, size, size, rows, columns)
+    return torch.einsum("ncabrq,rqabcf->nfrq", windows, w)
+
+
+def defiltering(w, y):
+    """The transpose of filtering: positions add up what they have of the filters."""
+    rows, columns, size, _, channels, _ = w.shape
+    windows = torch.einsum("nfrq,rqabcf->ncabrq", y, w)
+    return F.fold(windows.reshape(len(y), -1, rows * columns), (rows + size - 1, columns + size - 1), size)
+
+
+def root(s):
+    """The root of what is not negative, with the derivative 0 at 0."""
+    return torch.where(s > 0, s, torch.ones_like(s)).sqrt() * (s > 0)
+
+
+def norm_pool(x):
+    return root(9 * F.avg_pool2d(x * x, 3, 1))
+
+
+def contrast(x):
+    """x without the mean of its surroundings, divided by their deviation, over all channels."""
+    away = torch.arange(-1, 2, dtype=x.dtype)
+    g = torch.exp(-(away[:, None] ** 2 + away ** 2) / (2 * 2 / 9))
+    g = (g / (g.sum() * x.shape[1])).expand(1, x.shape[1], 3, 3)
+    v = x - F.conv2d(x, g, padding=1)
+    s = root(F.conv2d(v * v, g, padding=1))
+    return v / torch.where(s > 0, s, torch.ones_like(s))
+
+
+def gb(w, x, level):
+    """The loss of a level's autoencoder and pools, or without a level the output."""
+    for i in range(3):
+        weight = w[f"features{i}.filters.weight"]
+        y = filtering(weight, x)
+        pools = norm_pool(y)
+        if i == level:
+            again = defiltering(weight, y)
+            return (((again - x) ** 2).sum() / 2 + 0.1 * pools.sum()) / len(x)
+        x = contrast(pools)
+    return flat(x) @ w["output.weight"]
+
+
+def gb_phase(level):
+    return dict(steps=20, rate=lambda epochs: 0.01, moves=f"features{level}.",
+                loss=lambda w, x, label: gb(w, x, level))
+
+
+def gb_output(moves):
+    return dict(steps=20, rate=lambda epochs: 1.0, moves=moves,
+                loss=lambda w, x, label: logistic_loss(gb(w, x, None), label))
+
+
+def unit_norm(name, v):
+    """The filters of a position have the norm 1 behind an update."""
+    return v / (v ** 2).sum((2, 3, 4), keepdim=True).sqrt() if ".filters." in name else v
+
+
 def softmax_loss(y, label):
     return F.cross_entropy(y, label)
 
@@ -211,6 +275,9 @@ def logistic_loss(y, label):
 
 
 # ---- presets: those of experiments/, on generated sets ----
+#
+# A phase has its number of steps, a loss of (weights, x, labels), a rate by epochs since it began, and the
+# beginning of the names of what moves.  A preset without phases is one phase.
 
 PRESETS = {
     "mnist-mlp": dict(
@@ -223,26 +290,41 @@ PRESETS = {
         net=resnet, loss=softmax_loss, seed=1, count=12500, shape=(16, 16, 3), batch=32, shards=2,
         rate=lambda epochs: 0.1 * min(epochs, 1), momentum=0.9, decay=1e-4, augment=True,
         more=", normalise: standard, crop: 4, flip: true"),
+    "mnist-gb": dict(
+        phases=[gb_phase(0), gb_phase(1), gb_phase(2), gb_output("output."), gb_output("")],
+        behind=unit_norm, seed=0, count=75, shape=(28, 28, 1), batch=20, shards=8, more=", one_hot: true"),
 }
 
 
+def phases_of(p):
+    def loss(w, x, label):
+        return p["loss"](p["net"](w, x, -(-p["batch"] // p["shards"])), label)
+
+    return p.get("phases") or [dict(steps=STEPS, loss=loss, rate=p["rate"], moves="")]
+
+
 def train(p, data, initial, dtype):
-    """The losses of the steps."""
-    w = {name: torch.tensor(value, dtype=dtype) for name, value in initial.items()}
-    w = {name: v.requires_grad_() for name, v in w.items()
+    """The losses of the steps of each phase."""
+    w = {name: torch.tensor(value, dtype=dtype) for name, value in initial.items()
          if not name.endswith((".mean", ".variance"))}
-    last = {name: torch.zeros_like(v) for name, v in w.items()}
-    losses = []
-    for step in range(STEPS):
-        x, label = data.get(step)
-        x = torch.tensor(x, dtype=dtype).permute(0, 3, 1, 2)
-        loss = p["loss"](p["net"](w, x, -(-p["batch"] // p["shards"])), torch.tensor(label))
-        losses.append(loss.item())
-        rate = p["rate"](step / data.batches)
-        for name, g in zip(w, torch.autograd.grad(loss, list(w.values()))):
-            h = g + p.get("decay", 0) * w[name].detach()
-            last[name] = p.get("momentum", 0) * last[name] + h
-            w[name] = (w[name].detach() - rate * last[name]).requires_grad_()
+    losses, step = [], 0
+    for phase in phases_of(p):
+        moving = [name for name in w if name.startswith(phase["moves"])]
+        last = {name: torch.zeros_like(w[name]) for name in moving}
+        losses.append([])
+        for number in range(phase["steps"]):
+            x, label = data.get(step)
+            x = torch.tensor(x, dtype=dtype).permute(0, 3, 1, 2)
+            leaves = [w[name].requires_grad_() for name in moving]
+            loss = phase["loss"](w, x, torch.tensor(label))
+            losses[-1].append(loss.item())
+            rate = phase["rate"](number / data.batches)
+            for name, g in zip(moving, torch.autograd.grad(loss, leaves)):
+                h = g + p.get("decay", 0) * w[name].detach()
+                last[name] = p.get("momentum", 0) * last[name] + h
+                w[name] = p.get("behind", lambda _, v: v)(name, w[name].detach() - rate * last[name])
+            step += 1
+        w = {name: v.detach() for name, v in w.items()}
     return losses
 
 
@@ -256,7 +338,8 @@ def main():
         with tempfile.TemporaryDirectory() as work:
             for command in (
                     ["train", "--quiet", f"experiments/{name}.yaml", override, "dtype=f64",
-                     "train.epochs=0", f"train.output={work}"],
+                     *(f"phases.{i}.epochs=0" for i in range(len(p.get("phases", [])))),
+                     *([] if "phases" in p else ["train.epochs=0"]), f"train.output={work}"],
                     ["ckpt", "export", f"{work}/weights.safetensors", f"{work}/weights.npz"],
                     ["data", "convert", "--type", "glyphs", "--options",
                      f"count={p['count']} shape={shape}", f"{work}/data.npz"]):
@@ -265,10 +348,11 @@ def main():
             images, labels = (np.load(os.path.join(work, "data.npz"))[f] for f in "xy")
         data = Data(images, labels, p["seed"], p["batch"], p.get("augment", False))
         exact, rounded = (train(p, data, initial, t) for t in (torch.float64, torch.float32))
-        away = np.maximum.accumulate(np.abs(np.subtract(exact, rounded)))
         print("curve", name, override)
-        for loss, distance in zip(exact, away):
-            print(repr(loss), f"{distance:.3g}")
+        for losses, others in zip(exact, rounded):
+            away = np.maximum.accumulate(np.abs(np.subtract(losses, others)))
+            for loss, distance in zip(losses, away):
+                print(repr(loss), f"{distance:.3g}")
 
 
 main()
