@@ -8,13 +8,15 @@
 #include "plan_fit.h"
 #include "verb.h"
 
+#include <lockstep/extra/suggest.h>
 #include <lockstep/op.h>
 
 #include <stdio.h>
+#include <string.h>
 
 struct plan_options {
     int64_t ranks, rank;
-    const char *layout, *draw, *layer, *memory;
+    const char *layout, *draw, *layer, *memory, *phase;
     bool json;
 };
 
@@ -55,6 +57,11 @@ static const lk_option options[] = {
      .offset = FIELD(layer),
      .value = "NAME",
      .help = "which one --draw draws; by default the first that fetches something"},
+    {.name = "phase",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(phase),
+     .value = "NAME",
+     .help = "which of the experiment's phases; by default the last"},
     {.name = "json",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(json),
@@ -76,6 +83,32 @@ static lk_status shape_read(const struct plan_options *o, const lk_experiment *e
     return LK_OK;
 }
 
+/* Let the job begin with the phase that is asked for. */
+static bool phase_choose(lk_experiment *e, const char *name)
+{
+    int64_t i = e->n_phases - 1;
+    while (i >= 0 && name && strcmp(e->phase[i].name, name) != 0)
+        i--;
+    if (i > 0) {
+        lk_phase first = e->phase[0];
+        e->phase[0] = e->phase[i];
+        e->phase[i] = first;
+    }
+    return i >= 0 || !name;
+}
+
+static int phase_refuse(const lk_experiment *e, const char *name)
+{
+    lk_suggestion s = {.wanted = name};
+    if (e->n_phases == 0)
+        return verb_refuse("lockstep plan: option --phase: the experiment has no phases");
+    for (int64_t i = 0; i < e->n_phases; i++)
+        lk_suggest_consider(&s, e->phase[i].name);
+    bool near = lk_suggest_found(&s);
+    return verb_refuse("lockstep plan: option --phase: there is no phase \"%s\"%s%s%s", name,
+                       near ? "; did you mean \"" : "", near ? s.best : "", near ? "\"?" : "");
+}
+
 /* Draw and print a plan. */
 static int plan_show(const struct plan_options *o, const plan_asked *asked, const lk_job *job,
                      const lk_plan *plan)
@@ -89,6 +122,9 @@ static int plan_show(const struct plan_options *o, const plan_asked *asked, cons
     if (status != LK_EXIT_DONE)
         return status;
     int notes = plan_fit_notes(asked, job, plan, note);
+    const lk_phase *phase = lk_job_phase(job);
+    if (phase && !o->json)
+        printf("phase %s\n", phase->name);
     if (o->json)
         plan_show_json(plan, word, note, notes);
     else
@@ -124,7 +160,9 @@ static int plan_run(const void *given, int n, char **operand)
     if (status != LK_EXIT_DONE)
         return status;
     lk_status st = shape_read(o, e, &asked.shape);
-    if (st == LK_OK)
+    if (!phase_choose(e, o->phase))
+        status = phase_refuse(e, o->phase);
+    else if (st == LK_OK)
         status = plan_print(o, e, &asked);
     else
         status = verb_refuse("lockstep plan: option --layout: %s", lk_error_message());
@@ -142,7 +180,8 @@ const lk__verb lk__verb_plan = {
         "in a step, when, in how many calls and bytes that the rank gives to them; and the memory "
         "that it takes. Where samples are cut into tiles it also says which layers run by tiles, "
         "the tile, how far beyond it a layer reads, and how many bytes of that it fetches from "
-        "which ranks. Layouts that are not there yet are refused with the reason.\n"
+        "which ranks. Of an experiment with phases it is the plan of one: layers that do not run "
+        "in it have no values. Layouts that are not there yet are refused with the reason.\n"
         "Where a rank takes more memory than it may, notes say so, and which finer grid, smaller "
         "batch or train.recompute fits. Planning itself takes next to none.\n"
         "--draw writes a picture of it, as SVG: the tiles of a layer's values, whose they are, "

@@ -69,6 +69,40 @@ status 0 "$lockstep" plan $lenet "$images" pieces.tiles=4x4 --layout data2.2x2 -
 out 'layout data2.2x2: rank 6 of 8 has shards 4-7 of 8, samples 16-31 of 32'
 out 'note: conv2: tiles of 4 positions are fewer than pieces.least_tile 64, so it runs by samples'
 
+# phases: in each of them every layer before the first that needs whole samples runs by tiles
+# by_tiles PRESET SHAPE LAYOUT PHASE
+by_tiles()
+{
+    status 0 "$lockstep" plan "experiments/$1.yaml" --layout "$3" --phase "$4" --json \
+        "data={type: glyphs, count: 8, test_count: 0, batch: 8, shape: [$2], shards: 4, one_hot: true}"
+    "$json" <"$work/out" || fail 'no JSON of a phase'
+    tr '{' '\n' <"$work/out" | sed -En 's/^"layer":"([^"]*)".*"domain":"([^"]*)".*/\1 \2/p' >"$work/layers"
+    awk '$1 == "flatten1" { exit } $2 != "tiles" { print; bad = 1 } { n++ } END { exit bad || n != 18 }' "$work/layers" ||
+        fail "$1 on $3 in phase $4: layers that do not run by tiles"
+}
+for phase in features0 features1 features2 output all; do
+    for grid in 2x2 4x4; do
+        by_tiles mnist-gb '28, 28, 1' $grid $phase
+        by_tiles cifar10-gb '32, 32, 3' $grid $phase
+    done
+done
+gb=experiments/mnist-gb.yaml
+images='data={type: glyphs, count: 8, test_count: 0, batch: 8, shape: [28, 28, 1], shards: 4, one_hot: true}'
+status 0 "$lockstep" plan $gb "$images" --layout 2x2 --phase features1
+out 'phase features1'
+grep -Eq '^features1.decode.local_conv_transpose1 +tiles .* 1,2,3 ' "$work/out" || fail 'no decoding in its phase'
+grep -Eq '^features0.decode.local_conv_transpose1 +tiles .* 0 +- +0 +0$' "$work/out" || fail 'a code that does not count is decoded'
+grep -Eq '^lcn2 +tiles .* 0 +- +0 +0$' "$work/out" || fail 'a layer behind the last that counts has values'
+status 0 "$lockstep" plan $gb "$images" --layout 2x2
+out 'phase all'
+cp "$work/out" "$work/last"
+status 0 "$lockstep" plan $gb "$images" --layout 2x2 --phase all
+cmp -s "$work/out" "$work/last" || fail 'not the last phase by default'
+status 2 "$lockstep" plan $gb "$images" --phase feature1
+err 'option --phase: there is no phase "feature1"; did you mean "features1"?'
+status 2 "$lockstep" plan $file --phase all
+err 'option --phase: the experiment has no phases'
+
 # refused
 status 2 "$lockstep" plan $file --layout 2x2
 err 'spatial 2x2 is more than the tiles of pieces, 1x1; the line `pieces: {tiles: 2x2}` allows it'

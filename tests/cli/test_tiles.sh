@@ -17,6 +17,7 @@ one_state()
     unet*) data="type: fractal, count: 6, batch: 4, shards: 2" pieces= ;; # their own pieces
     *) data="type: glyphs, count: 14, batch: 8, shards: 4" pieces='pieces.tiles=4x4 pieces.least_tile=1' ;;
     esac
+    case $1 in *-gb) data="type: glyphs, count: 14, batch: 7, shards: 4" pieces= ;; esac
     # shellcheck disable=SC2086 # two words, or none
     status 0 "$lockstep" verify "experiments/$1.yaml" "data={$data, test_count: 0, shape: $2}" \
         $pieces --steps "$steps" --layouts "$3" --transport "local${4:+,mpi}" ${4:+--mpi "$4"} --json
@@ -47,9 +48,11 @@ if [ -n "${TEST_LONG-}" ]; then
     steps=20
     one_state unet '[64, 64, 1]' 1,2x1,1x2,2x2,data2.2x2 "$(echo "${mpis# }" | tr ' ' ,)"
     one_state unet3d '[32, 32, 32, 1]' 1,2x1x1,2x2x1,2x2x2,data2.2x2x2 "$(echo "${mpis# }" | tr ' ' ,)"
+    listed=$(echo "${mpis# }" | tr ' ' ,)
+    one_state mnist-gb '[28, 28, 1], one_hot: true' 1,2x1,2x2,4x1,4x4,data2.2x2 "$listed" # four steps of each phase
+    one_state cifar10-gb '[32, 32, 3], one_hot: true' 1,2x1,2x2,4x1,4x4,data2.2x2 "$listed"
     steps=4
     all=1,2x1,1x2,2x2,4x1,3x3,4x4,data2.2x2
-    listed=$(echo "${mpis# }" | tr ' ' ,)
     one_state mnist-lenet '[28, 28, 1], one_hot: true' $all "$listed"
     one_state cifar10-cnn '[32, 32, 3]' $all "$listed"
     one_state cifar10-resnet '[32, 32, 3]' $all "$listed"
@@ -60,6 +63,10 @@ else
     one_state unet '[64, 64, 1]' 1,2x1,2x2,data2.2x2
     one_state unet3d '[32, 32, 32, 1]' 1,2x1x1,2x2x2,data2.2x2x2
     [ -z "$first" ] || one_state mnist-lenet '[28, 28, 1], one_hot: true' 2x2 "$first"
+    steps=5 # one of each phase
+    one_state mnist-gb '[28, 28, 1], one_hot: true' 1,4x4,data2.2x1
+    one_state cifar10-gb '[32, 32, 3], one_hot: true' 1,4x1
+    [ -z "$first" ] || one_state mnist-gb '[28, 28, 1], one_hot: true' 2x2 "$first"
 fi
 
 # ---- metrics, evaluation, resuming ----
@@ -84,7 +91,7 @@ END_OF_NET
 # measured FOLDER: what the epochs of a run came to.
 measured()
 {
-    sed -n 's/^\({"epoch".*\), "seconds".*\("state".*\)/\1 \2/p' "$1/metrics.jsonl"
+    sed -En 's/^(\{("phase": "[^"]*", )?"epoch".*), "seconds".*("state".*)/\1 \3/p' "$1/metrics.jsonl"
 }
 
 # on RANKS PLACE COMMAND...: the command on so many ranks.
@@ -117,24 +124,55 @@ for layout in 2x2 4x1; do
 done
 
 # Killed on 2x2 in the middle of an epoch: all processes at the write of a checkpoint.
+# killed RENAMES COMMAND...
 killed()
 {
+    renames=$1
+    shift
     rm -rf "$work/run"
-    LK_STORAGE_FAULT=rename:$1:KILL "$lockstep" run -n 4 --transport local -- train --quiet "$work/net.yaml" \
+    LK_STORAGE_FAULT=rename:$renames:KILL "$lockstep" run -n 4 --transport local -- "$@" \
         "train.output=$work/run" parallel.spatial=2x2 train.checkpoint.wait=true >"$work/out" 2>"$work/err" </dev/null &&
         fail 'not killed'
     [ -e "$work/run/checkpoints/LATEST" ] || fail 'no checkpoint'
-    step=$(sed 's/step-0*//' "$work/run/checkpoints/LATEST")
+    step=$(find "$work/run/checkpoints" -name 'step-*[0-9]' | sed -n 's/.*step-0*\([0-9]*\)$/\1/p' | sort -n | tail -n 1)
     [ $((step % 4)) -ne 0 ] || fail "killed at the end of an epoch, step $step"
 }
-for how in 1: 4:parallel.spatial=4x1 3:parallel.data=3; do
-    killed 5
+# resumed HOW PLACE COMMAND...: goes on to the state and the metrics of one rank; HOW is RANKS:SETTING.
+resumed()
+{
+    how=$1 place=$2
+    shift 2
     # shellcheck disable=SC2086 # one word or none
-    on "${how%:*}" local train --quiet --resume "$work/net.yaml" "train.output=$work/run" ${how#*:}
+    on "${how%:*}" "$place" "$@" --resume "train.output=$work/run" ${how#*:}
     err "resumed from the checkpoint of step $step"
-    [ "$(cat "$work/out")" = "$state" ] || fail "resumed on $how: not $state"
-    [ "$(measured "$work/run")" = "$(measured "$work/one")" ] || fail "resumed on $how: other metrics"
+    [ "$(cat "$work/out")" = "$state" ] || fail "resumed at step $step on $how, $place: not $state"
+    [ "$(measured "$work/run")" = "$(measured "$work/one")" ] || fail "resumed at step $step on $how, $place: other metrics"
+}
+for how in 1: 4:parallel.spatial=4x1 3:parallel.data=3; do
+    killed 5 train --quiet "$work/net.yaml"
+    resumed $how local train --quiet "$work/net.yaml"
 done
+mv "$work/run" "$work/net"
+
+# The same in the middle of a phase: each has four steps, the second goes from 5 to 8.
+set -- train --quiet experiments/mnist-gb.yaml phases.0.epochs=1 phases.1.epochs=1 phases.2.epochs=1 phases.3.epochs=1 \
+    phases.4.epochs=1 'train.checkpoint={every: 1 steps, keep: 0}' \
+    'data={type: glyphs, count: 26, test_count: 9, shape: [28, 28, 1], batch: 7, shards: 3, one_hot: true}'
+rm -rf "$work/one"
+status 0 "$lockstep" "$@" "train.output=$work/one"
+state=$(cat "$work/out")
+[ "$(measured "$work/one" | sed 's/.*"phase": "\([^"]*\)".*/\1/' | uniq | wc -l)" -eq 5 ] || fail 'not five phases'
+for renames in 14 ${TEST_LONG:+5 24 34 44}; do
+    for how in 1: 3:parallel.data=3; do
+        for place in local ${TEST_LONG:+$mpis}; do
+            killed "$renames" "$@"
+            [ "$renames" -ne 14 ] || [ "$step" -eq 6 ] || fail "killed behind step $step"
+            resumed $how "$place" "$@"
+        done
+    done
+done
+rm -rf "$work/run"
+mv "$work/net" "$work/run"
 
 # Other pieces are another run.
 status 2 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$work/run" pieces.tiles=2x2
