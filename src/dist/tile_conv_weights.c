@@ -8,6 +8,7 @@
  * read dy's margin.  The backward of tile_conv.c applies these.
  */
 #include "dist/common/tile_conv.h"
+#include "kernel/conv_weights.h"
 #include "ops/common/ops.h"
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
@@ -54,30 +55,63 @@ static lk_box box_read(const lk_tile *t, const lk_box *y)
     return lk__box_is_empty(&x) ? (lk_box){.ndim = w.ndim} : x;
 }
 
+/* The plan of a leaf, and where its sides begin; NULL if it has no positions. */
+static lk_status leaf_plan(lk_call *c, const lk_box *leaf, lk_conv_plan **plan, const void **x,
+                           const void **y)
+{
+    const lk_tile *t = ((const lk__tile_conv *)c->attr)->tile;
+    lk_box reads = box_read(t, leaf);
+    lk__tile_side x_side, y_side;
+    *plan = NULL;
+    *x = *y = NULL;
+    if (lk__box_is_empty(leaf))
+        return LK_OK;
+    sides_of(c, &x_side, &y_side);
+    x_side.part = &reads;
+    y_side.part = leaf;
+    LK_TRY(lk__tile_conv_plan(c, &x_side, &y_side, plan));
+    *x = lk__tile_side_start(&x_side);
+    *y = lk__tile_side_start(&y_side);
+    return LK_OK;
+}
+
+/* What the leaf with the largest plan needs. */
+static lk_status room_of(lk_call *c, const lk_box *leaf, int64_t leaves, int64_t *most)
+{
+    *most = 0;
+    for (int64_t i = 0; i < leaves; i++) {
+        lk_conv_plan *plan;
+        const void *x, *y;
+        int64_t bytes = 0;
+        LK_TRY(leaf_plan(c, &leaf[i], &plan, &x, &y));
+        if (plan)
+            LK_TRY(lk__conv_weights_room(plan, &bytes));
+        *most = bytes > *most ? bytes : *most;
+    }
+    return LK_OK;
+}
+
 static lk_status weights_forward(lk_call *c)
 {
     const lk__tile_conv *a = c->attr;
     const lk_tile *t = a->tile;
     const lk_box *leaf = t->kind == LK_TILE_CONV_TRANSPOSE ? t->x_leaf : t->y_leaf;
     int64_t bytes = c->y[0]->count / t->leaves * (int64_t)lk_dtype_size(c->y[0]->dtype);
-    lk__tile_side x, y;
+    int64_t room_bytes;
+    void *room = NULL;
     if (a->fetches)
         LK_TRY(lk__tile_fetch(t->get_dy, c->x[1], &t->y.box, a->d.name));
-    sides_of(c, &x, &y);
+    LK_TRY(room_of(c, leaf, t->leaves, &room_bytes));
+    LK_TRY(lk_call_scratch(c, room_bytes, &room));
     for (int64_t i = 0; i < t->leaves; i++) {
         char *dw = lk__tensor_start(c->y[0]) + i * bytes;
-        lk_box reads = box_read(t, &leaf[i]);
-        lk_conv_plan *plan = NULL;
-        x.part = &reads;
-        y.part = &leaf[i];
-        if (lk__box_is_empty(&leaf[i])) {
-            if (!c->accumulate)
-                memset(dw, 0, (size_t)bytes);
-            continue;
-        }
-        LK_TRY(lk__tile_conv_plan(c, &x, &y, &plan));
-        LK_TRY(lk_conv_backward_weights(plan, lk__tile_side_start(&x), lk__tile_side_start(&y),
-                                        c->accumulate, dw));
+        lk_conv_plan *plan;
+        const void *x, *y;
+        LK_TRY(leaf_plan(c, &leaf[i], &plan, &x, &y));
+        if (plan)
+            LK_TRY(lk__conv_weights_in(plan, room, room_bytes, x, y, c->accumulate, dw));
+        else if (!c->accumulate)
+            memset(dw, 0, (size_t)bytes);
     }
     return LK_OK;
 }

@@ -24,17 +24,58 @@ enum {
     GRAIN_SLICES = 4,
 };
 
-/* Room for one stretch under way. */
+/* Where a stretch under way has its copies and slots. */
 typedef struct room {
     void *x, *y, *tree;
 } room;
 
+/* What a call's memory is cut into, in bytes: rooms, one behind the other, and the sums. */
+typedef struct floor_plan {
+    int64_t y, tree, each; /* within a room, whose x is at 0; and its size */
+    int64_t n_rooms;
+    int64_t sums, all; /* of the stretches, each like dw, if there are several; and the end */
+} floor_plan;
+
 struct lk__conv_weights {
     lk__weights_plan plan;
-    room *room;
-    int64_t n_rooms;
-    void *sums; /* of the stretches, each like dw, if there are several */
+    floor_plan floor;
+    char *own; /* memory of calls that bring none; NULL until the first */
 };
+
+/* `*end` moves behind `count` elements; false if it does not fit in 64 bits. */
+static bool lay(int64_t count, int64_t elem, int64_t *end)
+{
+    int64_t bytes;
+    if (__builtin_mul_overflow(count, elem, &bytes) ||
+        __builtin_add_overflow(bytes, LK_ALIGN - 1, &bytes))
+        return false;
+    return !__builtin_add_overflow(*end, bytes / LK_ALIGN * LK_ALIGN, end);
+}
+
+static lk_status floor_make(const lk__weights_plan *p, floor_plan *f)
+{
+    const lk__conv_shape *s = &p->s;
+    int64_t n_sums = p->n_stretches > 1 ? p->n_stretches : 0, sums = 0;
+    *f = (floor_plan){.n_rooms = p->n_stretches < p->threads ? p->n_stretches : p->threads};
+    bool fits = lay(p->x.room, s->elem, &f->y);
+    f->tree = f->y;
+    fits = fits && lay(p->y.room, s->elem, &f->tree);
+    f->each = f->tree;
+    fits = fits && lay(p->tree_room, s->elem, &f->each) &&
+           !__builtin_mul_overflow(f->n_rooms, f->each, &f->sums) &&
+           !__builtin_mul_overflow(n_sums, s->w_extent, &sums);
+    f->all = f->sums;
+    LK_CHECK(fits && lay(sums, s->elem, &f->all), LK_EOVERFLOW,
+             "room for the gradient of %lld taps, %lld x %lld channels", (long long)s->taps,
+             (long long)s->in_channels, (long long)s->out_channels);
+    return LK_OK;
+}
+
+static room room_at(const floor_plan *f, char *memory, int64_t i)
+{
+    char *at = memory + i * f->each;
+    return (room){at, at + f->y, at + f->tree};
+}
 
 lk_status lk__conv_weights_new(const lk__conv_shape *s, struct lk__conv_weights **out)
 {
@@ -47,21 +88,10 @@ lk_status lk__conv_weights_new_cut(const lk__conv_shape *s, const lk__weights_ai
 {
     lk_status st;
     struct lk__conv_weights *w;
-    size_t elem = (size_t)s->elem;
     *out = NULL;
     LK_TRY(lk_alloc_zero(&w, 1, sizeof *w));
     LK_TRY_TO(failed, lk__weights_plan_make(s, aims, &w->plan));
-    const lk__weights_plan *p = &w->plan;
-    int64_t n_rooms = p->n_stretches < p->threads ? p->n_stretches : p->threads;
-    LK_TRY_TO(failed, lk_alloc_zero(&w->room, n_rooms, sizeof *w->room));
-    for (w->n_rooms = 0; w->n_rooms < n_rooms;) {
-        room *r = &w->room[w->n_rooms++];
-        LK_TRY_TO(failed, lk_alloc(&r->x, p->x.room, elem));
-        LK_TRY_TO(failed, lk_alloc(&r->y, p->y.room, elem));
-        LK_TRY_TO(failed, lk_alloc(&r->tree, p->tree_room, elem));
-    }
-    if (p->n_stretches > 1)
-        LK_TRY_TO(failed, lk_alloc(&w->sums, p->n_stretches * s->w_extent, elem));
+    LK_TRY_TO(failed, floor_make(&w->plan, &w->floor));
     *out = w;
     return LK_OK;
 failed:
@@ -73,13 +103,7 @@ void lk__conv_weights_free(struct lk__conv_weights *part)
 {
     if (!part)
         return;
-    for (int64_t i = 0; i < part->n_rooms; i++) {
-        lk_free(part->room[i].x);
-        lk_free(part->room[i].y);
-        lk_free(part->room[i].tree);
-    }
-    lk_free(part->room);
-    lk_free(part->sums);
+    lk_free(part->own);
     lk__weights_plan_release(&part->plan);
     lk_free(part);
 }
@@ -184,6 +208,7 @@ static lk_status stretch_run(lk__weights_job *job, const room *r, const void *x,
 /* A call with several stretches. */
 typedef struct shared_run {
     struct lk__conv_weights *w;
+    char *memory, *sums;
     const char *x, *dy;
     char *dw;
     bool accumulate;
@@ -198,20 +223,21 @@ static void stretches_run(void *arg, int64_t first, int64_t last)
     shared_run *run = arg;
     lk__weights_plan *p = &run->w->plan;
     const lk__conv_shape *s = &p->s;
-    for (int64_t i = first; i < last; i++)
+    for (int64_t i = first; i < last; i++) {
+        room r = room_at(&run->w->floor, run->memory, i);
         for (;;) {
             int64_t q = atomic_fetch_add(&run->next, 1);
             if (q >= p->n_stretches)
                 break;
             lk__range n = part(q * p->stretch, p->stretch, s->batch);
             lk__weights_job job = {.p = p, .n_samples = n.hi - n.lo};
-            job.dw = (char *)run->w->sums + q * s->w_extent * s->elem;
-            lk_status st = stretch_run(&job, &run->w->room[i],
-                                       run->x + n.lo * s->x_sample * s->elem,
+            job.dw = run->sums + q * s->w_extent * s->elem;
+            lk_status st = stretch_run(&job, &r, run->x + n.lo * s->x_sample * s->elem,
                                        run->dy + n.lo * s->y_sample * s->elem);
             if (st != LK_OK)
                 atomic_store(&run->failed, st);
         }
+    }
 }
 
 /* Task: slices of dw, from those of the sums. */
@@ -223,7 +249,7 @@ static void sums_join(void *arg, int64_t first, int64_t last)
     for (int64_t i = first; i < last; i++) {
         lk__range r = part(i * SLICE_BYTES, SLICE_BYTES, bytes);
         int64_t count = (r.hi - r.lo) / s->elem;
-        char *sum = (char *)run->w->sums + r.lo;
+        char *sum = run->sums + r.lo;
         for (int64_t d = 1; d < n; d *= 2)
             for (int64_t k = 0; k + d < n; k += 2 * d)
                 run->join(count, sum + k * bytes, sum + (k + d) * bytes);
@@ -234,21 +260,24 @@ static void sums_join(void *arg, int64_t first, int64_t last)
     }
 }
 
-static lk_status run(struct lk__conv_weights *w, const void *x, const void *dy, bool accumulate,
-                     void *dw)
+static lk_status run(struct lk__conv_weights *w, char *memory, const void *x, const void *dy,
+                     bool accumulate, void *dw)
 {
     lk__weights_plan *p = &w->plan;
     const lk__conv_shape *s = &p->s;
     if (p->n_stretches == 1) {
         lk__weights_job job = {.p = p, .n_samples = s->batch, .dw = dw, .accumulate = accumulate};
-        LK_TRY(stretch_run(&job, &w->room[0], x, dy));
+        room r = room_at(&w->floor, memory, 0);
+        LK_TRY(stretch_run(&job, &r, x, dy));
         return LK_OK;
     }
     const lk__reduce_table *table = NULL;
     LK_TRY(lk__reduce_get(&table));
     shared_run run = {.w = w, .x = x, .dy = dy, .dw = dw, .accumulate = accumulate};
+    run.memory = memory;
+    run.sums = memory + w->floor.sums;
     run.join = table->of[s->dtype].join[LK_REDUCE_AXIS_SUM];
-    LK_TRY(lk__parallel(w->n_rooms, 1, stretches_run, &run));
+    LK_TRY(lk__parallel(w->floor.n_rooms, 1, stretches_run, &run));
     lk_status st = atomic_load(&run.failed);
     LK_CHECK(st == LK_OK, st, "some samples could not be computed");
     int64_t slices = (s->w_extent * s->elem + SLICE_BYTES - 1) / SLICE_BYTES;
@@ -285,8 +314,24 @@ static lk_status part_get(lk_conv_plan *plan)
     return LK_OK;
 }
 
-lk_status lk_conv_backward_weights(lk_conv_plan *plan, const void *x, const void *dy,
-                                   bool accumulate, void *dw)
+/* Whether some position takes part in some sum. */
+static bool has_sums(const lk__conv_shape *s)
+{
+    return s->w_extent > 0 && s->x_extent > 0 && s->y_extent > 0;
+}
+
+lk_status lk__conv_weights_room(lk_conv_plan *plan, int64_t *bytes)
+{
+    *bytes = 0;
+    if (!has_sums(&plan->shape))
+        return LK_OK;
+    LK_TRY(part_get(plan));
+    *bytes = plan->weights->floor.all;
+    return LK_OK;
+}
+
+lk_status lk__conv_weights_in(lk_conv_plan *plan, void *memory, int64_t bytes, const void *x,
+                              const void *dy, bool accumulate, void *dw)
 {
     LK_FP_GUARD();
     LK_TRY(LK_FP_CHECK());
@@ -297,11 +342,24 @@ lk_status lk_conv_backward_weights(lk_conv_plan *plan, const void *x, const void
     LK_TRY(lk__conv_operands_check(op, 3));
     if (s->w_extent == 0)
         return LK_OK;
-    if (s->x_extent == 0 || s->y_extent == 0) {
+    if (!has_sums(s)) {
         run_empty(s, accumulate, dw);
         return LK_OK;
     }
-    LK_TRY(part_get(plan));
-    LK_TRY(run(plan->weights, x, dy, accumulate, dw));
+    int64_t needed;
+    LK_TRY(lk__conv_weights_room(plan, &needed));
+    if (!memory || needed > bytes) {
+        if (!plan->weights->own)
+            LK_TRY(lk_alloc(&plan->weights->own, needed, 1));
+        memory = plan->weights->own;
+    }
+    LK_TRY(run(plan->weights, memory, x, dy, accumulate, dw));
+    return LK_OK;
+}
+
+lk_status lk_conv_backward_weights(lk_conv_plan *plan, const void *x, const void *dy,
+                                   bool accumulate, void *dw)
+{
+    LK_TRY(lk__conv_weights_in(plan, NULL, 0, x, dy, accumulate, dw));
     return LK_OK;
 }

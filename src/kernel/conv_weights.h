@@ -4,6 +4,8 @@
 
 #include "kernel/conv_shape.h"
 
+#include <lockstep/extra/conv.h>
+
 struct lk__conv_weights;
 struct lk__weights_aims;
 
@@ -16,5 +18,16 @@ lk_status lk__conv_weights_new_cut(const lk__conv_shape *s, const struct lk__wei
 
 /** NULL is allowed. */
 void lk__conv_weights_free(struct lk__conv_weights *part);
+
+/** The bytes that a call computes in, with the threads and instruction set of now.  Errors: as
+ * lk__conv_weights_new(). */
+lk_status lk__conv_weights_room(lk_conv_plan *plan, int64_t *bytes) LK_NODISCARD;
+
+/**
+ * As lk_conv_backward_weights(), in `memory` of the caller's, aligned to LK_ALIGN, of `bytes` bytes: who has
+ * many plans needs it but once.  If that is NULL or too little, in memory that the plan then keeps.
+ */
+lk_status lk__conv_weights_in(lk_conv_plan *plan, void *memory, int64_t bytes, const void *x,
+                              const void *dy, bool accumulate, void *dw) LK_NODISCARD;
 
 #endif /* LK_KERNEL_CONV_WEIGHTS_H */

@@ -23,6 +23,7 @@ const lk__weights_aims lk__weights_default = {
     .place_bytes = 200 << 10,
     .chunk_pixels = 200,
     .chunk_work = 1 << 19,
+    .chunk_bytes = 1 << 20,
     .stretch_positions = 2000,
     .sums_bytes = 4 << 20,
 };
@@ -166,6 +167,21 @@ static void cut(const int64_t *within, int64_t pixels, int64_t *part)
     }
 }
 
+/* How many output positions a chunk must have so that the crew does not wait more than it works: of
+ * layers with few channels these may be so many that nothing of them stays in a cache. */
+static int64_t crew_pixels(const lk__weights_plan *p, double x_pixels)
+{
+    const lk__conv_shape *s = &p->s;
+    double work = (double)p->n_taps * (double)p->n_rows * (double)p->groups *
+                  (double)div_up(p->n_cols, p->lanes);
+    double x_copied = p->x.packed ? (double)p->x.width : p->spread ? (double)s->out_channels : 0;
+    double y_copied = p->y.packed ? (double)p->y.width : 0;
+    double pixels = (double)p->aims.chunk_work * p->crew / work;
+    double most = (double)p->aims.chunk_bytes * p->crew;
+    double bytes = pixels * (x_pixels * x_copied + y_copied) * (double)s->elem;
+    return (int64_t)(bytes > most ? pixels * (most / bytes) : pixels);
+}
+
 /* How many output positions a chunk should have. */
 static int64_t chunk_pixels(const lk__weights_plan *p)
 {
@@ -179,11 +195,9 @@ static int64_t chunk_pixels(const lk__weights_plan *p)
     int64_t y_width = p->y.packed ? p->y.width : s->out_channels;
     double bytes = (x_pixels * (double)x_width + (double)y_width) * (double)s->elem;
     double aim = (double)(p->x.packed || p->y.packed ? p->aims.packed_bytes : p->aims.place_bytes);
-    double work = (double)p->n_taps * (double)p->n_rows * (double)p->groups *
-                  (double)div_up(p->n_cols, p->lanes);
     int64_t least = p->aims.chunk_pixels;
     if (p->crew > 1)
-        least = max64(least, (int64_t)((double)p->aims.chunk_work * p->crew / work));
+        least = max64(least, crew_pixels(p, x_pixels));
     return max64(least, (int64_t)(aim / bytes));
 }
 

@@ -68,7 +68,8 @@ typedef struct lk__weights_aims {
     int64_t packed_bytes;      /* of both sides in a chunk, if one is packed */
     int64_t place_bytes;       /* the same if none is */
     int64_t chunk_pixels;      /* at least; with fewer, loading and storing the tiles takes over */
-    int64_t chunk_work;        /* with several threads: vector multiply-adds of each, at least */
+    int64_t chunk_work;        /* with several threads: vector multiply-adds of each, at least, */
+    int64_t chunk_bytes;       /* unless copies would then be larger, for each */
     int64_t stretch_positions; /* at least; with fewer, joining the sums takes over */
     int64_t sums_bytes;        /* of all stretches, at most */
     lk__weights_wish swapped, pack_cols;

@@ -6,6 +6,8 @@
  *
  * The sum over samples is cut into pieces of lk_tape_shard_size(); each is one chain, see conv.h.
  */
+#include "kernel/conv_weights.h"
+
 #include "ops/common/conv.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
@@ -35,9 +37,14 @@ static lk_status conv_weights_forward(lk_call *c)
 {
     const lk_conv_attr *a = c->attr;
     lk_conv_plan *plan = NULL;
+    int64_t bytes;
+    void *room = NULL;
     LK_TRY(lk__conv_plan_of(c, a, c->x[0], c->x[1], a->window.kernel, &plan));
-    LK_TRY(lk_conv_backward_weights(plan, lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]),
-                                    c->accumulate, lk__tensor_start(c->y[0])));
+    LK_TRY(lk__conv_weights_room(plan, &bytes));
+    LK_TRY(lk_call_scratch(c, bytes, &room));
+    LK_TRY(lk__conv_weights_in(plan, room, bytes, lk__tensor_start(c->x[0]),
+                               lk__tensor_start(c->x[1]), c->accumulate,
+                               lk__tensor_start(c->y[0])));
     return LK_OK;
 }
 

@@ -179,7 +179,7 @@ static need need_of(lk_comm *comm, const char *const *settings)
     return n;
 }
 
-/* What rehearsals say that the passes of all ranks take. */
+/* What rehearsals say that the first step of all ranks takes: passes, samples, and what calls share. */
 static int64_t planned_of(const lk_mesh_shape *shape, int ranks, const char *const *settings)
 {
     lk_experiment *e = NULL;
@@ -190,7 +190,7 @@ static int64_t planned_of(const lk_mesh_shape *shape, int ranks, const char *con
         ASSERT_OK(job_of(unet, NULL, settings, &e, &job));
         ASSERT_OK(lk_trainer_plan_of(lk_job_trainer(job), shape, ranks, rank, &plan));
         ASSERT_OK(lk_trainer_rehearse(lk_job_trainer(job), plan));
-        sum += plan->memory.values;
+        sum += plan->memory.values + plan->memory.samples + plan->memory.exchange;
         lk_plan_free(plan);
         lk_job_free(job);
         lk_experiment_free(e);
@@ -237,9 +237,9 @@ static void a_unet_takes_less_memory(lk_comm *comm)
         unet_write(size == 1);
     ASSERT_OK(lk_barrier(comm, "written"));
     if (size == 1)
-        expect_less(comm, "pieces.tiles=1", NULL, 0.5, 0.66);
+        expect_less(comm, "pieces.tiles=1", NULL, 0.5, 0.58);
     else
-        expect_less(comm, "pieces.tiles=2x2x1", "parallel.spatial=2x2x1", 0.65, 0.8);
+        expect_less(comm, "pieces.tiles=2x2x1", "parallel.spatial=2x2x1", 0.65, 0.76);
 }
 
 #define TEST_OF(name) \

@@ -5,6 +5,7 @@
 #include "kernel/conv_weights.h"
 #include "kernel/conv_weights_plan.h"
 
+#include <lockstep/extra/alloc.h>
 #include <lockstep/thread.h>
 
 #define FAR ((int64_t)1 << 57)
@@ -168,7 +169,7 @@ static void check_cut(struct gradient_case *c, const void *grad, const lk__weigh
 
 /* The smallest parts there are: rows, and stretches of one piece. */
 static const lk__weights_aims one_row = {
-    1, 1, 1, 1, 1, 1, 1 << 20, LK_WEIGHTS_CHOOSE, LK_WEIGHTS_CHOOSE};
+    1, 1, 1, 1, 1, 1, 1, 1 << 20, LK_WEIGHTS_CHOOSE, LK_WEIGHTS_CHOOSE};
 
 static void check_cuts(struct gradient_case *c, const void *grad)
 {
@@ -261,7 +262,81 @@ static void a_plan_follows_the_instruction_set(void)
     gradient_case_free(&c);
 }
 
+/* A volume of 256^3 positions, k^3 taps. */
+static lk_conv_shape volume(int64_t k, int64_t in_channels, int64_t out_channels)
+{
+    lk_conv_shape s = {.window.ndim = 3, .batch = 1, .piece = 1};
+    s.in_channels = in_channels;
+    s.out_channels = out_channels;
+    for (int d = 0; d < 3; d++) {
+        s.in[d] = s.out[d] = 256;
+        s.window.kernel[d] = k;
+        s.window.pad_lo[d] = k / 2;
+    }
+    return s;
+}
+
+/* Neither the volume's size nor how few channels it has is to be seen in the room. */
+static void rooms_are_a_few_mib_for_each_thread(void)
+{
+    const lk_conv_shape of[] = {volume(1, 8, 2),  volume(1, 2, 8),  volume(1, 32, 1),
+                                volume(3, 8, 8),  volume(3, 16, 8), volume(3, 1, 8),
+                                volume(3, 2, 32), volume(2, 16, 8)};
+    for (int i = 0; i < (int)(sizeof of / sizeof of[0]); i++)
+        for (int threads = 1; threads <= 8; threads *= 2) {
+            lk_conv_plan *plan;
+            int64_t bytes;
+            ASSERT_OK(lk_threads_set(threads));
+            ASSERT_OK(lk_conv_plan_new(&of[i], &plan));
+            ASSERT_OK(lk__conv_weights_room(plan, &bytes));
+            if (bytes > (3 << 20) + ((int64_t)threads << 20))
+                TEST_FAIL("shape %d: %lld bytes with %d threads", i, (long long)bytes, threads);
+            lk_conv_plan_free(plan);
+        }
+    ASSERT_OK(lk_threads_set(0));
+}
+
+/* The same bits, nothing is allocated, and not a byte before or behind the memory is written. */
+static void plans_compute_in_memory_of_the_callers(void)
+{
+    enum { FENCE = 4096 };
+    for (int i = 0; i < N_SHAPES; i++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            struct gradient_case c;
+            lk_conv_plan *plan;
+            int64_t bytes, live;
+            char *memory;
+            ASSERT_OK(lk_threads_set(threads));
+            gradient_case_new(&c, &shapes[i], LK_F32, false);
+            void *grad = copy_of(c.dw.data, c.dw_bytes);
+            gradient_reference(&c.s, c.x.data, c.dy.data, grad);
+            ASSERT_OK(lk_conv_plan_new(&c.shape, &plan));
+            ASSERT_OK(lk__conv_weights_room(plan, &bytes));
+            ASSERT_OK(lk_alloc(&memory, FENCE + bytes + FENCE, 1));
+            memset(memory, 0xff, (size_t)(FENCE + bytes + FENCE));
+            live = lk_alloc_stats_now().live_bytes;
+            ASSERT_OK(lk__conv_weights_in(plan, memory + FENCE, bytes, c.x.data, c.dy.data, false,
+                                          c.dw.data));
+            check_same(&c, grad, "in memory of the caller's");
+            ASSERT_EQ(lk_alloc_stats_now().live_bytes, live);
+            for (int k = 0; k < FENCE; k++)
+                ASSERT_TRUE(memory[k] == (char)0xff && memory[bytes + FENCE + k] == (char)0xff);
+            if (bytes > 0) { /* too little: the plan has its own */
+                ASSERT_OK(lk__conv_weights_in(plan, NULL, bytes - 1, c.x.data, c.dy.data, false,
+                                              c.dw.data));
+                check_same(&c, grad, "in too little memory");
+                ASSERT_EQ(lk_alloc_stats_now().live_bytes, live + bytes);
+            }
+            lk_free(memory);
+            lk_conv_plan_free(plan);
+            free(grad);
+            gradient_case_free(&c);
+        }
+    ASSERT_OK(lk_threads_set(0));
+}
+
 TEST_MAIN(TEST(f32_is_its_definition_however_it_is_cut),
           TEST(f64_is_its_definition_however_it_is_cut),
           TEST(zeros_denormals_and_infinities_are_no_exception),
-          TEST(the_number_of_threads_changes_no_bit), TEST(a_plan_follows_the_instruction_set))
+          TEST(the_number_of_threads_changes_no_bit), TEST(a_plan_follows_the_instruction_set),
+          TEST(rooms_are_a_few_mib_for_each_thread), TEST(plans_compute_in_memory_of_the_callers))
