@@ -198,7 +198,7 @@ static lk_status job_make(lk_job *job)
 {
     LK_TRY(lk_agree(job->comm, parts_make(job)));
     LK_TRY(lk__job_compare(job));
-    LK_TRY(lk__job_enter_phase(job, 0, 0));
+    LK_TRY(lk__job_begin_phases(job));
     LK_TRY(lk__job_compare_samples(job));
     return LK_OK;
 }

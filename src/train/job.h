@@ -20,6 +20,10 @@ struct lk_job {
     int64_t phase; /* of the experiment's that the trainer is for; 0 also where there are none */
 };
 
+/** Enter the first phase, when each of the others was entered once: what is wrong in one is told before the
+ * first step.  Collective over job->comm. */
+lk_status lk__job_begin_phases(lk_job *job) LK_NODISCARD;
+
 /** Make the trainer of a phase in place of the one there is, to begin with step `first`; where there are no
  * phases, that of the training.  What the model has learned stays.  Collective over job->comm; after a
  * failure the job has no trainer, and can only be freed. */

@@ -49,6 +49,14 @@ lk_status lk__job_enter_phase(lk_job *job, int64_t phase, int64_t first)
     return LK_OK;
 }
 
+lk_status lk__job_begin_phases(lk_job *job)
+{
+    for (int64_t i = job->experiment->n_phases - 1; i > 0; i--)
+        LK_TRY(lk__job_enter_phase(job, i, 0));
+    LK_TRY(lk__job_enter_phase(job, 0, 0));
+    return LK_OK;
+}
+
 const lk_phase *lk_job_phase(const lk_job *job)
 {
     return job->experiment->n_phases > 0 ? &job->experiment->phase[job->phase] : NULL;

@@ -257,6 +257,9 @@ static void wrong_phases_are_refused(lk_comm *comm)
 {
     expect_refused(comm, "phases.0.layers=[linear3]",
                    "phase last: no layer is called \"linear3\"; did you mean \"linear");
+    expect_refused(comm, "phases.2.layers=[conv2]", "phase all: no layer is called \"conv2\"");
+    expect_refused(comm, "phases.1.losses=[los]",
+                   "phase top: losses: \"los\" is none of this model");
     expect_refused(comm, "phases.0.layers=[tanh1]",
                    "phase last: none of the layers that are to move has parameters and runs");
 }
