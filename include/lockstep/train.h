@@ -266,8 +266,8 @@ LK_API const lk_phase *lk_job_phase(const lk_job *job);
  * Go to another phase, by its number, at the step that it begins with if none before it ends early, to look
  * at it or to evaluate by its losses; lk_job_run() goes through them by itself.  The model stays as it is.
  *
- * Collective over the job's communicator.  Errors: LK_EINVAL for a phase that is not there; those of
- * lk_trainer_new(), after which the job can only be freed.
+ * Collective over the job's communicator.  Errors: LK_EINVAL for a phase that is not there; LK_ESTATE while
+ * lk_job_run() is under way; those of lk_trainer_new(), after which the job can only be freed.
  */
 LK_API lk_status lk_job_set_phase(lk_job *job, int64_t phase) LK_NODISCARD;
 

@@ -46,6 +46,16 @@ static lk_status name_check(const lk_experiment *e, int64_t n, const lk__yaml_no
     return LK_OK;
 }
 
+/* Phases of 0 epochs are left out; of a training of 0 epochs the last one stays. */
+static void idle_drop(lk_experiment *e)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < e->n_phases; i++)
+        if (e->phase[i].epochs > 0 || (e->train.epochs == 0 && i == e->n_phases - 1))
+            e->phase[n++] = e->phase[i];
+    e->n_phases = n;
+}
+
 lk_status lk__bind_phases(lk_experiment *e, const lk__yaml_node *node, const lk__yaml_node *train)
 {
     char text[LK_WHERE];
@@ -69,6 +79,7 @@ lk_status lk__bind_phases(lk_experiment *e, const lk__yaml_node *node, const lk_
         e->train.epochs += phase->epochs;
         e->n_phases++;
     }
+    idle_drop(e);
     return LK_OK;
 }
 

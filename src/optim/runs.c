@@ -12,21 +12,29 @@ static int64_t begin_of(const lk_update_call *call, int64_t i, int64_t end)
     return slice.offset / (int64_t)lk_dtype_size(call->dtype);
 }
 
+/* What tensor `i` has of the elements from `at` on and before `end`, the gap behind it too. */
+static lk_range part_of(const lk_update_call *call, int64_t i, int64_t at, int64_t end)
+{
+    int64_t first = begin_of(call, i, end), last = begin_of(call, i + 1, end);
+    first = first > at ? first : at;
+    last = last < end ? last : end;
+    return (lk_range){first, last > first ? last - first : 0};
+}
+
 bool lk__run_next(const lk_update_call *call, int64_t *at, int64_t end, lk_range *out)
 {
-    int64_t n = lk_slab_layout_slices(call->layout), i = 0;
-    *out = (lk_range){*at, end - *at};
-    if (call->frozen) {
-        while (i < n && begin_of(call, i + 1, end) <= *at)
-            i++;
-        while (i < n && call->frozen[i])
-            i++;
-        int64_t first = begin_of(call, i, end);
-        out->first = first > *at ? first : *at;
-        while (i < n && !call->frozen[i])
-            i++;
-        int64_t last = begin_of(call, i, end);
-        out->n = (last < end ? last : end) - out->first;
+    int64_t n = lk_slab_layout_slices(call->layout);
+    *out = (lk_range){*at, call->frozen ? 0 : end - *at};
+    for (int64_t i = 0; call->frozen && i < n; i++) {
+        lk_range part = part_of(call, i, *at, end);
+        if (part.n == 0) /* before `at`, behind the end, or nothing of it is here */
+            continue;
+        if (call->frozen[i] && out->n > 0)
+            break;
+        if (!call->frozen[i]) {
+            out->first = out->n > 0 ? out->first : part.first;
+            out->n += part.n;
+        }
     }
     *at = out->first + out->n;
     return out->n > 0;

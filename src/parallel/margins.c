@@ -90,7 +90,9 @@ static lk_status window_margins(const walk *w, const lk_layer_instance *l, lk_ti
                                 value *y)
 {
     reach reads = {&w->spec[w->tile_of[l - w->net->instance]], false}, makes = {reads.spec, true};
-    bool has = is_right(w, x, reads);
+    bool fetches = tile->kind !=
+                   LK_TILE_SAMPLE; /* which reads its tile alone, and can fetch for nobody */
+    bool has = !fetches || is_right(w, x, reads);
     if (!has)
         LK_TRY(fetch_widen(w, reads, x, &has));
     if (has) {

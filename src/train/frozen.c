@@ -19,10 +19,16 @@ static lk_status layers_mark(lk_trainer *t)
     bool *runs = NULL;
     for (int i = 0; i < names->n; i++)
         name[i] = names->item[i];
-    if (names->n > 0)
-        LK_TRY(lk_model_train_layers(model, name, names->n));
     LK_TRY(lk_arena_alloc(t->arena, &runs, lk_model_layers(model), sizeof *runs));
     lk__model_runs(model, t->terms.counts, t->counts_loss, runs);
+    bool freezes = names->n > 0;
+    for (int64_t i = 0; i < lk_model_layers(model); i++)
+        freezes = freezes || !runs[i];
+    LK_CHECK(!freezes || model->trainers == 1, LK_ESTATE,
+             "the model is trained by another trainer as well, and layers are frozen for one at a "
+             "time: free that first, or leave out `layers` and `losses`");
+    if (names->n > 0)
+        LK_TRY(lk_model_train_layers(model, name, names->n));
     lk__model_freeze_idle(model, runs);
     return LK_OK;
 }

@@ -17,6 +17,7 @@ struct lk_job {
     lk_model *model;             /* NULL: a chain is trained */
     lk_parallel_model *parallel; /* of the model; NULL: it has no devices */
     lk_trainer *trainer;
+    bool runs;     /* lk_job_run() is under way, and goes through the phases itself */
     int64_t phase; /* of the experiment's that the trainer is for; 0 also where there are none */
 };
 

@@ -66,6 +66,7 @@ lk_status lk_job_set_phase(lk_job *job, int64_t phase)
 {
     LK_FP_GUARD();
     LK_CHECK(job && job->trainer, LK_EINVAL, "job is NULL, or has failed");
+    LK_CHECK(!job->runs, LK_ESTATE, "the job runs, and goes through its phases by itself");
     const lk_experiment *e = job->experiment;
     LK_CHECK(phase >= 0 && phase < (e->n_phases > 0 ? e->n_phases : 1), LK_EINVAL,
              "phase %lld of %lld", (long long)phase, (long long)e->n_phases);

@@ -329,7 +329,9 @@ lk_status lk_job_run(lk_job *job, const lk_run_callbacks *callbacks, lk_run_resu
                  .comm = lk__trainer_comm(job->trainer),
                  .options = &job->experiment->train,
                  .callbacks = callbacks};
+    job->runs = true;
     lk_status st = run_all(&r);
+    job->runs = false;
     lk__run_save_last(&r, st);
     if (st != LK_OK && r.output && !r.result.done && job->trainer)
         lk__output_failed(r.output, &r.result);

@@ -65,6 +65,11 @@ status 0 "$lockstep" train --quiet "$work/net.yaml" phases.0.optimizer.rate=0 ph
     train.early_stop.patience=2
 err 'phase last ends early with step 18'
 
+# A phase of 0 epochs is left out, and does not judge.
+status 0 "$lockstep" eval "$work/net.yaml" "train.output=$work/whole" \
+    'phases=[{name: a, epochs: 1}, {name: b, epochs: 0, layers: [none]}]'
+out accuracy
+
 # JSON and evaluation.
 status 0 "$lockstep" train --json "$work/net.yaml" train.steps=6
 out '{"phase":"last","epoch":1,'
@@ -82,6 +87,7 @@ wrong()
 wrong 'epochs of train: the phases say how long' train.epochs=3
 wrong 'phases must be a list of maps' phases=3
 wrong 'phases must be a list of maps, each with a name and epochs, not an empty one' 'phases=[]'
+wrong 'metric accuracy is given twice' 'metrics=[accuracy, accuracy]'
 wrong 'phases needs the key "epochs"' 'phases=[{name: a}]'
 wrong 'phases 1 and 2 are both called "a"' 'phases=[{name: a, epochs: 1}, {name: a, epochs: 1}]'
 wrong 'unknown key "layer" of phases; did you mean "layers"' 'phases=[{name: a, epochs: 1, layer: x}]'

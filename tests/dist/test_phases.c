@@ -42,6 +42,19 @@ static void phases_have_the_bits_of_one_rank(lk_comm *comm)
             ASSERT_EQ(run_state(comm, (const char *[MAX_SETTINGS]){layout[i]}), alone);
 }
 
+/* The model of an experiment, of its own. */
+static lk_model *model_like(const lk_experiment *e, const lk_loader *loader)
+{
+    lk_model *model = NULL;
+    lk_field x = lk_loader_field(loader, lk_dataset_find(lk_loader_dataset(loader), "x"));
+    ASSERT_OK(lk_model_new(&model));
+    for (int64_t i = 0; i < e->model.n; i++)
+        ASSERT_OK(lk_model_add_config(model, &e->model.item[i]));
+    lk_model_spec spec = {.in = {x.dtype, x.shape}, .dtype = e->dtype, .seed = e->seed};
+    ASSERT_OK(lk_model_build(model, &spec));
+    return model;
+}
+
 /* The run of the file by hand: three trainers, one after the other, on one model. */
 static void phases_are_trainers_one_after_the_other(lk_comm *comm)
 {
@@ -56,8 +69,7 @@ static void phases_are_trainers_one_after_the_other(lk_comm *comm)
     lk_job *job = NULL;
     uint64_t state = 0;
     ASSERT_OK(job_of(network, NULL, (const char *[MAX_SETTINGS]){NULL}, &e, &job));
-    ASSERT_OK(lk_job_set_phase(job, 2)); /* whose trainer freezes nothing */
-    lk_model *model = lk_trainer_model(lk_job_trainer(job));
+    lk_model *model = model_like(e, lk_job_loader(job, LK_TRAIN));
     int64_t first = 0;
     for (int i = 0; i < 3; i++) {
         lk_trainer *t = NULL;
@@ -77,6 +89,7 @@ static void phases_are_trainers_one_after_the_other(lk_comm *comm)
         lk_trainer_free(t);
     }
     ASSERT_EQ(run_state(NULL, (const char *[MAX_SETTINGS]){NULL}), state);
+    lk_model_free(model);
     lk_job_free(job);
     lk_experiment_free(e);
 }
@@ -264,6 +277,50 @@ static void wrong_phases_are_refused(lk_comm *comm)
                    "phase last: none of the layers that are to move has parameters and runs");
 }
 
+/* Layers are frozen for one trainer at a time, whose end brings back what the program had said. */
+static void trainers_freeze_one_at_a_time(lk_comm *comm)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_trainer *other = NULL;
+    if (lk_comm_size(comm) > 1)
+        return;
+    ASSERT_OK(job_of(network, NULL, (const char *[MAX_SETTINGS]){NULL}, &e, &job));
+    lk_trainer_spec spec = {.model = lk_trainer_model(lk_job_trainer(job)),
+                            .train = lk_job_loader(job, LK_TRAIN),
+                            .epochs = 1,
+                            .pieces = e->pieces.cut,
+                            .parallel = {.update = LK_UPDATE_EACH}};
+    ASSERT_FAILS(
+        lk_trainer_new(&spec, "loss=softmax_cross_entropy optimizer=sgd layers=linear1", &other),
+        LK_ESTATE, "layers are frozen for one at a time");
+    for (int64_t i = 0; i < lk_slab_layout_slices(lk_model_layout(spec.model)); i++) {
+        int64_t bytes;
+        bool moves;
+        (void)slice_of(lk_model_params(spec.model), i, "linear2", &bytes, &moves);
+        ASSERT_EQ(lk_model_param_moves(spec.model, i), moves);
+    }
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
+static void phase_change(void *arg, const lk_job *job, const lk_step_report *report)
+{
+    (void)job;
+    (void)report;
+    ASSERT_FAILS(lk_job_set_phase(arg, 1), LK_ESTATE, "goes through its phases by itself");
+}
+
+static void a_job_that_runs_goes_through_its_phases(lk_comm *comm)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    ASSERT_OK(job_of(network, comm, (const char *[MAX_SETTINGS]){"train.steps=2"}, &e, &job));
+    ASSERT_OK(lk_job_run(job, &(lk_run_callbacks){.arg = job, .step = phase_change}, NULL));
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
 /* A rank that moves other layers is found. */
 static void ranks_move_the_same_layers(lk_comm *comm)
 {
@@ -281,4 +338,5 @@ static void ranks_move_the_same_layers(lk_comm *comm)
 RANKS_MAIN(TEST(phases_have_the_bits_of_one_rank), TEST(phases_are_trainers_one_after_the_other),
            TEST(frozen_layers_stay), TEST(layers_that_do_not_run_stay),
            TEST(a_layer_learns_as_if_the_frozen_one_were_data), TEST(wrong_phases_are_refused),
+           TEST(trainers_freeze_one_at_a_time), TEST(a_job_that_runs_goes_through_its_phases),
            TEST(ranks_move_the_same_layers))

@@ -10,6 +10,21 @@
 
 #include <math.h>
 
+/* Two branches read one value: one all of its positions at once, one in windows, whose margin it fetches. */
+static const char branches[] =
+    "data: {type: fractal, shape: [8, 8, 1], count: 9, test_count: 4, batch: 4, shards: 4}\n"
+    "model:\n"
+    "  - {type: conv, filters: 2, kernel: 1}\n"
+    "  - {type: residual, layers: [tanh]}\n"
+    "  - type: residual\n"
+    "    layers: [{type: layer_norm, axes: 3}]\n"
+    "    shortcut: [{type: conv, filters: 2, kernel: [1, 5], padding: [0, 2]}]\n"
+    "  - {type: linear, units: 2}\n"
+    "loss: softmax_cross_entropy\n"
+    "metrics: [accuracy]\n"
+    "optimizer: sgd\n"
+    "train: {epochs: 3}\n";
+
 static void expect_same(lk_comm *comm, const char *network, const char *pieces, const char *least,
                         const struct grid *grids)
 {
@@ -32,6 +47,11 @@ static void expect_same(lk_comm *comm, const char *network, const char *pieces, 
 static void classes_have_the_bits_of_one_rank(lk_comm *comm)
 {
     expect_same(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes);
+}
+
+static void branches_have_the_bits_of_one_rank(lk_comm *comm)
+{
+    expect_same(comm, branches, "pieces.tiles=2x4", "pieces.least_tile=4", few);
 }
 
 static void changes_of_domain_have_the_bits_of_one_rank(lk_comm *comm)
@@ -194,7 +214,7 @@ static void a_tile_that_cannot_be_read_stops_all_in_that_step(lk_comm *comm)
 RANKS_MAIN(TEST_OF(classes_have_the_bits_of_one_rank),
            TEST_OF(changes_of_domain_have_the_bits_of_one_rank),
            TEST_OF(volumes_have_the_bits_of_one_rank), TEST_OF(recomputing_has_the_bits_of_keeping),
-           TEST_OF(recomputing_takes_less_memory),
+           TEST_OF(recomputing_takes_less_memory), TEST_OF(branches_have_the_bits_of_one_rank),
            TEST_OF(times_behind_tiles_have_the_bits_of_one_rank),
            TEST_OF(fast_mode_trains_on_grids_of_replicas),
            TEST_OF(a_tile_that_cannot_be_read_stops_all_in_that_step))
