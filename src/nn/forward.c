@@ -44,6 +44,19 @@ lk_status lk__model_enter_params(lk_model *model, const lk_pass *pass, const lk_
     return LK_OK;
 }
 
+/* Run the first layers of the list without a record: nothing in them moves, so backward ends above them. */
+static lk_status still_run(const lk_pass *pass, int64_t n, lk_range *layers, lk_var *x)
+{
+    if (n == 0)
+        return LK_OK;
+    bool recorded = lk_tape_set_recording(pass->tape, false);
+    lk_status st = lk__list_run(pass, &pass->run->model->net->list[0], (lk_range){0, n}, *x, x);
+    (void)lk_tape_set_recording(pass->tape, recorded);
+    LK_TRY(st);
+    *layers = (lk_range){n, layers->n - n};
+    return LK_OK;
+}
+
 /* run->param is where the parameters of a pass without an accumulator go. */
 static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struct lk__pass_run *run,
                            lk_var *out)
@@ -73,8 +86,10 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
     LK_TRY(lk__terms_begin(model, pass, &layers));
     if (pass->recompute > 1 && pass->accumulator && !run->bad && !run->last)
         run->most = lk__segments_size(model->net, pass->recompute);
+    int64_t still = pass->accumulator && !lk_needs_grad(x) ? lk__model_still(model) : 0;
+    LK_TRY(still_run(&inner, still < layers.n ? still : layers.n, &layers, &x));
     if (run->most > 0)
-        LK_TRY(lk__segments_run(&inner, &model->net->list[0], x, out));
+        LK_TRY(lk__segments_run(&inner, &model->net->list[0], layers.first, x, out));
     else
         LK_TRY(lk__list_run(&inner, &model->net->list[0], layers, x, out));
     LK_TRY(lk__terms_end(model, pass));

@@ -69,6 +69,16 @@ void lk__model_freeze_idle(lk_model *model, const bool *runs)
     params_settle(net);
 }
 
+int64_t lk__model_still(const lk_model *model)
+{
+    const lk__net *net = model->net;
+    int64_t n = 0, layers = 0; /* those within a layer are numbered behind it */
+    for (; n < net->n_instances && net->instance[n].frozen; n++)
+        layers += net->instance[n].depth == 0;
+    bool within = n < net->n_instances && net->instance[n].depth > 0;
+    return layers - within;
+}
+
 int64_t lk__model_marks(const lk_model *model)
 {
     return model->net->n_instances + model->net->n_params;

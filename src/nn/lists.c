@@ -216,7 +216,7 @@ lk_status lk_pass_layers(const lk_pass *pass, const lk_layer_instance *instance,
     LK_FP_GUARD();
     const lk__list *layers = &pass->run->model->net->list[instance->list[list]];
     if (pass->run->most > 0)
-        LK_TRY(lk__segments_run(pass, layers, x, out));
+        LK_TRY(lk__segments_run(pass, layers, 0, x, out));
     else
         LK_TRY(lk__list_run(pass, layers, (lk_range){0, layers->n}, x, out));
     return LK_OK;

@@ -321,8 +321,8 @@ lk_status lk__layer_join(const lk_pass *pass, const lk_layer_instance *instance,
 /** Elements of a sample that the values of a segment may have, of `n` segments of the net. */
 double lk__segments_size(const lk__net *net, int64_t n);
 
-/** Run a list in segments, which backward runs again. */
-lk_status lk__segments_run(const lk_pass *pass, const lk__list *list, lk_var x,
+/** Run a list, from layer `first` on, in segments, which backward runs again. */
+lk_status lk__segments_run(const lk_pass *pass, const lk__list *list, int64_t first, lk_var x,
                            lk_var *out) LK_NODISCARD;
 
 /* ---- terms ---- */
@@ -339,6 +339,9 @@ void lk__model_runs(const lk_model *model, const bool *counts, bool loss, bool *
 
 /** Freeze the layers that do not run, too; `runs` as of lk__model_runs(). */
 void lk__model_freeze_idle(lk_model *model, const bool *runs);
+
+/** How many layers of the model's list, from the first on, have nothing within them that moves. */
+int64_t lk__model_still(const lk_model *model);
 
 /** What is frozen, as so many flags, to be brought back later. */
 int64_t lk__model_marks(const lk_model *model);

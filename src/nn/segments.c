@@ -160,12 +160,13 @@ static lk_status open_at(const lk_pass *pass, const lk_layer_instance *instance,
     return LK_OK;
 }
 
-lk_status lk__segments_run(const lk_pass *pass, const lk__list *list, lk_var x, lk_var *out)
+lk_status lk__segments_run(const lk_pass *pass, const lk__list *list, int64_t first, lk_var x,
+                           lk_var *out)
 {
     const lk__net *net = pass->run->model->net;
     bool inner = list != &net->list[0];
-    segment s = begin_at(list, 0, x);
-    for (int64_t i = 0, n; i < list->n; i += n) {
+    segment s = begin_at(list, first, x);
+    for (int64_t i = first, n; i < list->n; i += n) {
         const lk_layer_instance *instance = &net->instance[list->instance[i]];
         bool opened = is_opened(pass, instance);
         double size;

@@ -67,16 +67,6 @@ static lk_status fetch_add(walk *w, lk_step_phase when, int64_t number, const lk
     return LK_OK;
 }
 
-/* Bytes of the filters of a position. */
-static int64_t filter_bytes(const walk *w, const lk_layer_instance *l)
-{
-    lk_slab_slice slice = {.name = NULL};
-    if (lk_slab_layout_slice(w->net->params_layout, w->net->use[l->param].param, &slice) != LK_OK)
-        return 0;
-    lk_box positions = lk_box_whole(l->window.ndim, slice.shape.dim);
-    return slice.bytes / (lk_box_count(&positions) > 0 ? lk_box_count(&positions) : 1);
-}
-
 /* Filters of positions of others, once a step, into an array that has the own ones, too
  * (tile_local_conv.c): a local convolution reads them in backward, its transpose in forward. */
 static lk_status filters_add(walk *w, lk_step_phase when, int64_t number, const lk_tile *tile)
@@ -91,7 +81,9 @@ static lk_status filters_add(walk *w, lk_step_phase when, int64_t number, const 
     const lk_box *reads = turned ? &tile->x_reads : &tile->dy_reads;
     lk_fetch_size size = lk_fetch_size_of(tile->weights->get);
     lk_box hull = lk__box_hull(own, reads);
-    int64_t filter = filter_bytes(w, l);
+    int64_t filter = l->in.shape.dim[l->window.ndim] * position_bytes(l->out);
+    for (int d = 0; d < l->window.ndim; d++)
+        filter *= l->window.kernel[d];
     plan->get_w = tile->weights->get;
     plan->get_w_bytes = size.gets * filter;
     if (!lk__box_has(own, reads))
@@ -145,6 +137,8 @@ static lk_status sums_add(walk *w, lk_step_phase when, const lk_layer_instance *
 {
     const lk_joins *joins = when == LK_IN_FORWARD ? &l->forward : &l->backward;
     int64_t passes = w->samples > 0 ? w->passes : 0, bytes = 0;
+    if (l->frozen && l->reach == LK_REACH_BATCH) /* by running statistics */
+        return LK_OK;
     if (by_tile && l->reach == LK_REACH_BATCH)
         bytes = 2 * w->plan->shards.n * position_bytes(l->in);
     else if (by_tile && is_sample_norm(l))
@@ -184,6 +178,12 @@ static bool is_collective(const lk_layer_instance *l, const lk_layer_part *part)
 {
     return part->by_tile &&
            (l->summed != LK_SUMMED_NOTHING || part->tile->kind != LK_TILE_POINTWISE);
+}
+
+/* Whether layer `i` of a list is one of the first of the model, which do not move and are not recorded. */
+static bool is_still(const walk *w, int64_t list, int64_t i)
+{
+    return list == 0 && i < lk__model_still(w->model);
 }
 
 /* ---- forward ---- */
@@ -231,8 +231,10 @@ static lk_status list_forward(walk *w, int64_t list, bool needs, bool *made)
 {
     const lk__list *layers = &w->net->list[list];
     *made = needs;
-    for (int64_t i = 0; i < layers->n; i++)
+    for (int64_t i = 0; i < layers->n; i++) {
         LK_TRY(layer_forward(w, layers->instance[i], *made, made));
+        *made = *made && !is_still(w, list, i);
+    }
     return LK_OK;
 }
 
@@ -271,7 +273,7 @@ static lk_status layer_backward(walk *w, int64_t number)
 static lk_status list_backward(walk *w, int64_t list)
 {
     const lk__list *layers = &w->net->list[list];
-    for (int64_t i = layers->n - 1; i >= 0; i--)
+    for (int64_t i = layers->n - 1; i >= 0 && !is_still(w, list, i); i--)
         LK_TRY(layer_backward(w, layers->instance[i]));
     return LK_OK;
 }

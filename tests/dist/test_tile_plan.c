@@ -120,6 +120,43 @@ static void filters_of_positions_are_in_the_plan(lk_comm *comm)
     }
 }
 
+/* Of layers that do not move, the first ones: backward ends above them, and nothing is fetched for it. */
+static const char still[] =
+    "data: {type: shapes, count: 21, test_count: 0, shape: [13, 11, 2], batch: 8, shards: 8}\n"
+    "model:\n"
+    "  - {type: conv, filters: 3, kernel: 3, padding: 1}\n"
+    "  - batch_norm\n"
+    "  - {type: residual, layers: [relu, {type: conv, filters: 3, kernel: 3, padding: 1}]}\n"
+    "  - {type: conv, filters: 4, kernel: 3, padding: 1, name: last}\n"
+    "  - relu\n"
+    "  - {type: conv, filters: 2, kernel: 3}\n"
+    "  - global_avgpool\n"
+    "  - {type: linear, units: 2}\n"
+    "loss: softmax_cross_entropy\n"
+    "optimizer: sgd\n"
+    "phases: [{name: last, epochs: 1, layers: [last]}]\n";
+
+static void backward_ends_above_what_does_not_move(lk_comm *comm)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    expect_planned(comm, still, "pieces.tiles=4x3", "pieces.least_tile=0", planes, NULL);
+    expect_planned(comm, still, "pieces.tiles=4x3", "pieces.least_tile=0", planes,
+                   "train.recompute=2");
+    if (lk_comm_size(comm) != 4)
+        return;
+    const char *settings[MAX_SETTINGS] = {"pieces.tiles=4x3", "pieces.least_tile=0",
+                                          "parallel.spatial=2x2"};
+    ASSERT_OK(job_of(still, comm, settings, &e, &job));
+    const lk_plan *p = lk_trainer_plan(lk_job_trainer(job));
+    int fetches = 0;
+    for (int64_t i = 0; i < p->n_transfers; i++)
+        fetches += p->transfer[i].when == LK_IN_BACKWARD && p->transfer[i].kind == LK_FETCHED;
+    ASSERT_EQ(fetches, 1); /* of the convolution behind the last */
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
 /* ---- by tiles in fact ---- */
 
 static const struct {
@@ -301,4 +338,5 @@ RANKS_MAIN(TEST_OF(a_step_of_tiles_takes_what_was_planned),
            TEST_OF(a_step_of_tiles_sends_what_was_planned),
            TEST_OF(passes_of_shards_send_what_was_planned),
            TEST_OF(filters_of_positions_are_in_the_plan),
+           TEST_OF(backward_ends_above_what_does_not_move),
            TEST_OF(layers_before_whole_samples_run_by_tiles), TEST_OF(a_rehearsal_leaves_no_trace))
