@@ -287,8 +287,9 @@ void lk_experiment_free(lk_experiment *experiment)
 
 bool lk_experiment_uses_end(const lk_experiment *e)
 {
-    const lk_config *last = e->n_phases > 0 ? &e->phase[e->n_phases - 1].optimizer : &e->optimizer;
-    const lk_config *optimizer = last->descriptor ? last : &e->optimizer;
+    const lk_config *optimizer = &e->optimizer;
+    if (e->n_phases > 0 && e->phase[e->n_phases - 1].optimizer.descriptor)
+        optimizer = &e->phase[e->n_phases - 1].optimizer;
     const char *at = optimizer->options;
     for (const lk_option *o = optimizer->descriptor->options; o->name; o++)
         if (o->type == LK_OPTION_CONFIG && o->registry == &lk_registry_schedule &&
