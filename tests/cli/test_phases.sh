@@ -55,6 +55,7 @@ err 'step-000000000020, which is older, is used instead'
 # Another optimizer of a phase, or other layers, are another run.
 status 2 "$lockstep" train --quiet --resume "$@" phases.1.layers=linear1
 err 'is of another run'
+err 'optimizer, phases, early stopping, data'
 
 # More epochs of the last phase go on.
 status 0 "$lockstep" train --quiet --resume "$@" phases.2.epochs=3
