@@ -95,6 +95,10 @@ void experiment_rows(const lk_experiment *e, report *out)
     table_rows("train", section_table("train"), &e->train, out);
     table_rows("train.checkpoint", section_table("train.checkpoint"), &e->train.checkpoint, out);
     table_rows("train.early_stop", section_table("train.early_stop"), &e->train.early_stop, out);
+    for (int64_t i = 0; i < e->n_phases; i++) {
+        snprintf(name, sizeof name, "phases.%lld", (long long)i);
+        table_rows(name, section_table("phases"), &e->phase[i], out);
+    }
     table_rows("pieces", section_table("pieces"), &e->pieces, out);
     table_rows("parallel", section_table("parallel"), &e->parallel, out);
 }

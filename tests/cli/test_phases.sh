@@ -71,6 +71,14 @@ status 0 "$lockstep" eval "$work/net.yaml" "train.output=$work/whole" \
     'phases=[{name: a, epochs: 1}, {name: b, epochs: 0, layers: [none]}]'
 out accuracy
 
+# What is set, phase by phase.
+status 0 "$lockstep" info "$work/net.yaml"
+for text in 'phases.0 name last' 'phases.0 epochs 2' 'phases.0 layers linear2' \
+    'phases.0.optimizer type sgd' 'phases.0.optimizer nesterov false' \
+    'phases.1 layers linear1,linear2' 'phases.2.optimizer type lbfgs'; do
+    tr -s ' ' <"$work/out" | grep -qx "$text *" || fail "info does not say: $text"
+done
+
 # JSON and evaluation.
 status 0 "$lockstep" train --json "$work/net.yaml" train.steps=6
 out '{"phase":"last","epoch":1,'
