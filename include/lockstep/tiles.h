@@ -82,7 +82,11 @@ LK_API lk_status lk_tiling_new(lk_comm *comm, const lk_grid *grid, const int64_t
 LK_API void lk_tiling_free(lk_tiling *tiling);
 
 /** Where the tiles of an axis of n begin, for hosts that cut in their own places: [tiles + 1], the last
- * of them n; NULL: lk_tile_range(). */
+ * of them n; NULL: lk_tile_range().
+ *
+ * Bounds must be equal on all ranks, those of every axis whole: each rank works out from them what the
+ * others have.  Calls that take them send nothing and cannot compare them.  Where they differ, a rank waits for
+ * other boxes than it is sent: a fetch then fails, or does not end, or values are wrong. */
 typedef struct lk_tile_bounds {
     const int64_t *axis[LK_TILE_AXES];
 } lk_tile_bounds;
@@ -119,7 +123,7 @@ typedef struct lk_tile_spec {
     lk_tile_kind kind;
     lk_window window; /* its ndim is the number of spatial axes, of every kind */
     int64_t in[LK_TILE_AXES], out[LK_TILE_AXES]; /* sizes of the whole */
-    lk_tile_bounds in_bounds, out_bounds;
+    lk_tile_bounds in_bounds, out_bounds; /* equal on all ranks, as kind, window and sizes are */
     /* That the arrays are, on this rank: a host's tiles with its ghost cells, or what lk_tiling_hold()
      * says; ndim 0: the least.  A margin ends where the value does; padding is no part of it. */
     lk_box x_box, y_box;
