@@ -22,7 +22,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { EXTRA = 18 };
+enum { EXTRA = 20 };
 
 /* After a failure: whether the algorithm that was asked for cannot be used.  Says why. */
 static bool is_skipped(const char *algorithm, lk_status st, char why[VERIFY_WHY])
@@ -84,7 +84,7 @@ static bool trace_read(FILE *from, verify_trace *out, char why[VERIFY_WHY])
 /* Start `lockstep verify --trace`, its output into the file `fd`. */
 static int trace_start(const verify_config *p, const verify_setting *s, int fd)
 {
-    char steps[32], threads[16];
+    char steps[32], until[32], threads[16];
     const verify_version *v = verify_version_of(p);
     const char **argv = NULL;
     job_end end;
@@ -92,6 +92,7 @@ static int trace_start(const verify_config *p, const verify_setting *s, int fd)
     if (lk_alloc(&argv, v->n + EXTRA, sizeof *argv) != LK_OK)
         return verb_failed();
     snprintf(steps, sizeof steps, "%" PRId64, s->steps);
+    snprintf(until, sizeof until, "%" PRId64, s->until);
     snprintf(threads, sizeof threads, "%d", p->threads);
     argv[k++] = "verify";
     argv[k++] = "--trace";
@@ -99,6 +100,8 @@ static int trace_start(const verify_config *p, const verify_setting *s, int fd)
     argv[k++] = p->layout->word;
     argv[k++] = "--steps";
     argv[k++] = steps;
+    argv[k++] = "--until";
+    argv[k++] = until;
     argv[k++] = "--threads";
     argv[k++] = threads;
     argv[k++] = "--isa";
@@ -159,7 +162,7 @@ static lk_status process_set(const verify_config *p)
 int verify_run(const verify_config *place, const char *snapshot, verify_trace *out,
                char why[VERIFY_WHY])
 {
-    const verify_setting setting = {verify_version_of(place), out->steps, snapshot};
+    const verify_setting setting = {verify_version_of(place), place->steps, out->steps, snapshot};
     why[0] = '\0';
     verify_algorithm_set(NULL); /* processes are told on their command line */
     if (place->launcher)
@@ -171,7 +174,7 @@ static int trace_print(lk_comm *comm, const verify_config *place, const verify_s
                        verify_trace *trace)
 {
     char why[VERIFY_WHY];
-    lk_status st = verify_trace_new(setting->steps, trace);
+    lk_status st = verify_trace_new(setting->until, trace);
     if (st == LK_OK)
         st = verify_train(comm, setting, trace);
     if (is_skipped(place->algorithm, st, why)) {

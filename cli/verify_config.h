@@ -16,13 +16,14 @@ typedef struct verify_config {
     const launcher *launcher; /* NULL: ranks are threads of this process */
     lk_isa isa;
     const char *algorithm; /* of allreduce; NULL: as `train` chooses it, see verify_named() */
+    int64_t steps;         /* of the whole comparison, which phases share */
 } verify_config;
 
 /** How the experiment is trained there. */
 const verify_version *verify_version_of(const verify_config *place);
 
 /**
- * Train there, with a snapshot at the end unless `snapshot` is NULL.  Returns an exit status, after a
+ * Train there as many of the steps as `out` has, with a snapshot at the end unless `snapshot` is NULL.  Returns an exit status, after a
  * message on stderr if it is not LK_EXIT_DONE.  If the algorithm cannot be used on these ranks, `why`
  * says so; otherwise it is "".
  *

@@ -96,14 +96,33 @@ done:
     return st;
 }
 
+/* ---- steps ---- */
+
+int64_t verify_phases(const lk_experiment *e)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < e->n_phases; i++)
+        n += e->phase[i].epochs > 0;
+    return n > 0 ? n : 1;
+}
+
+/* The phase that is number `k` of these. */
+static int64_t phase_at(const lk_experiment *e, int64_t k)
+{
+    for (int64_t i = 0; i < e->n_phases; i++)
+        if (e->phase[i].epochs > 0 && k-- == 0)
+            return i;
+    return 0;
+}
+
 static lk_status steps_run(lk_comm *comm, lk_job *job, const verify_setting *s, verify_trace *seen)
 {
     const lk_experiment *e = lk_job_experiment(job);
-    int64_t phases = e->n_phases > 0 ? e->n_phases : 1;
-    for (int64_t i = 0; i < s->steps; i++) {
+    int64_t phases = verify_phases(e);
+    for (int64_t i = 0; i < s->until; i++) {
         lk_step_report report;
-        int64_t phase = i * phases / s->steps; /* so many steps of each */
-        LK_TRY(lk_job_set_phase(job, phase));
+        int64_t k = i * phases / s->steps; /* so many steps of each */
+        LK_TRY(lk_job_set_phase(job, phase_at(e, k)));
         LK_TRY(lk_trainer_step(lk_job_trainer(job), &report));
         LK_TRY(lk_trainer_hash(lk_job_trainer(job), &seen->state[i]));
         seen->loss[i] = report.loss;
@@ -128,7 +147,7 @@ lk_status verify_train(lk_comm *comm, const verify_setting *setting, verify_trac
     lk_experiment *experiment = NULL;
     lk_job *job = NULL;
     verify_trace seen;
-    lk_status st = verify_trace_new(setting->steps, &seen);
+    lk_status st = verify_trace_new(setting->until, &seen);
     if (st == LK_OK)
         st = experiment_read(comm, setting->version, &experiment);
     LK_TRY_TO(done, lk_agree(comm, st));

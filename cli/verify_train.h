@@ -10,7 +10,8 @@
 /** What is trained. */
 typedef struct verify_setting {
     const verify_version *version;
-    int64_t steps;
+    int64_t steps; /* of the whole comparison, which the phases share */
+    int64_t until; /* those of them that are trained, from the first on */
     const char
         *snapshot; /* a .safetensors file for all of the state after the last step; or NULL */
 } verify_setting;
@@ -22,6 +23,9 @@ typedef struct verify_trace {
     double *loss;    /* [steps] */
     uint64_t score;  /* of loss and metrics in the evaluation at the end; 0: no evaluation */
 } verify_trace;
+
+/** The phases that are trained, of which those of 0 epochs are none; 1 without phases. */
+int64_t verify_phases(const lk_experiment *experiment);
 
 /** Make a trace of zeros.  The caller frees it, also after a failure. */
 lk_status verify_trace_new(int64_t steps, verify_trace *out) LK_NODISCARD;

@@ -20,7 +20,7 @@
 
 struct verify_options {
     bool json, trace, quiet;
-    int64_t steps;
+    int64_t steps, until;
     lk_option_ints ranks, threads;
     lk_option_names isa, algorithms, transport, mpi;
     const char *snapshot, *layouts;
@@ -76,24 +76,15 @@ static const lk_option options[] = {
      .def = "auto",
      .help = "for the transport mpi: openmpi, mpich, auto",
      .flags = LK_OPTION_ONCE},
-    {.name = "steps",
-     .type = LK_OPTION_INT,
-     .offset = FIELD(steps),
-     .def = "20",
-     .min = 1,
-     .max = 1e9,
-     .help = "steps to train"},
-    {.name = "json",
-     .type = LK_OPTION_FLAG,
-     .offset = FIELD(json),
-     .help = "print one JSON object for each configuration"},
-    {.name = "quiet",
-     .type = LK_OPTION_FLAG,
-     .offset = FIELD(quiet),
+    {"steps", LK_OPTION_INT, FIELD(steps), .def = "20", .min = 1, .max = 1e9,
+     .help = "steps to train; the phases of an experiment, but for those of 0 epochs, share them "
+             "evenly, one at least for each"},
+    {"json", LK_OPTION_FLAG, FIELD(json), .help = "print one JSON object for each configuration"},
+    {"quiet", LK_OPTION_FLAG, FIELD(quiet),
      .help = "print no warnings; without it, those of the first configuration"},
-    {.name = "trace",
-     .type = LK_OPTION_FLAG,
-     .offset = FIELD(trace),
+    {"until", LK_OPTION_INT, FIELD(until), .def = "0", .min = 0, .max = 1e9,
+     .help = "with --trace: end after so many of the steps; 0: train all"},
+    {"trace", LK_OPTION_FLAG, FIELD(trace),
      .help = "train once, on the ranks this was started on, and print the state after each step"},
     {.name = "snapshot",
      .type = LK_OPTION_TEXT,
@@ -150,11 +141,16 @@ static bool is_several(const verify_layouts *l)
     return false;
 }
 
-static int algorithms_check(const struct verify *v, const lk_experiment *e)
+static int settings_check(const struct verify *v, const lk_experiment *e)
 {
     const struct verify_options *o = v->o;
     bool fast = e->parallel.mode == LK_REDUCTION_FAST;
+    int64_t phases = verify_phases(e);
     int status = LK_EXIT_DONE;
+    if (o->steps < phases)
+        status = verb_refuse(COMMAND ": option --steps: %lld for %lld phases: give at least %lld, "
+                                     "so that each is trained",
+                             (long long)o->steps, (long long)phases, (long long)phases);
     for (int i = 0; status == LK_EXIT_DONE && i < o->algorithms.n; i++) {
         const char *name = o->algorithms.item[i], *named = verify_named();
         if (strcmp(name, "auto") != 0)
@@ -278,7 +274,7 @@ static int places_verify(struct verify *v)
     v->total = (int64_t)v->transports.n * v->n_isa * v->layouts.n * o->threads.n * o->algorithms.n;
     for (int64_t i = 0; i < v->total; i++) {
         int64_t k = i;
-        verify_config p = {.algorithm = o->algorithms.item[k % o->algorithms.n]};
+        verify_config p = {.algorithm = o->algorithms.item[k % o->algorithms.n], .steps = o->steps};
         k /= o->algorithms.n;
         p.threads = (int)o->threads.item[k % o->threads.n];
         k /= o->threads.n;
@@ -301,7 +297,7 @@ static int verify_configs(struct verify *v)
     if (status == LK_EXIT_DONE)
         status = isas_read(v);
     if (status == LK_EXIT_DONE)
-        status = algorithms_check(v, v->layouts.item[0].version[0].experiment);
+        status = settings_check(v, v->layouts.item[0].version[0].experiment);
     if (status != LK_EXIT_DONE)
         return status;
     if (*v->layouts.pieces) /* JSON has stdout for itself */
@@ -319,14 +315,15 @@ static int trace_run(struct verify *v, const verify_version *version)
 {
     const struct verify_options *o = v->o;
     verify_config p = {.threads = (int)o->threads.item[0], .algorithm = o->algorithms.item[0]};
-    if (isas_read(v) != LK_EXIT_DONE || algorithms_check(v, version->experiment) != LK_EXIT_DONE)
+    if (isas_read(v) != LK_EXIT_DONE || settings_check(v, version->experiment) != LK_EXIT_DONE)
         return LK_EXIT_USAGE;
     if (o->threads.n > 1 || v->n_isa > 1 || o->algorithms.n > 1 || v->layouts.n > 1)
         return verb_refuse(COMMAND ": --trace is for one configuration: give no lists");
     p.isa = v->isa[0];
     if (strcmp(p.algorithm, "auto") == 0)
         p.algorithm = NULL;
-    return verify_print(&p, &(verify_setting){version, o->steps, o->snapshot});
+    int64_t until = o->until > 0 && o->until < o->steps ? o->until : o->steps;
+    return verify_print(&p, &(verify_setting){version, o->steps, until, o->snapshot});
 }
 
 static int trace_read(struct verify *v, int n, char **operand)
@@ -357,8 +354,8 @@ static int verify_layouts_run(struct verify *v, int n, char **operand)
     if (ranks_launched())
         return verb_refuse(COMMAND
                            ": it starts its ranks itself; on those of a launcher, give --trace");
-    if (o->snapshot)
-        return usage("snapshot", "it goes with --trace");
+    if (o->snapshot || o->until > 0)
+        return usage(o->snapshot ? "snapshot" : "until", "it goes with --trace");
     int status = o->layouts ? verify_layouts_read(o->layouts, n, operand, &v->layouts)
                             : verify_layouts_of_ranks(o->ranks.n > 0 ? &o->ranks : &usual, n,
                                                       operand, &v->layouts);

@@ -71,6 +71,21 @@ status 0 "$lockstep" eval "$work/net.yaml" "train.output=$work/whole" \
     'phases=[{name: a, epochs: 1}, {name: b, epochs: 0, layers: [none]}]'
 out accuracy
 
+# Each phase is compared, but for those without epochs; what is run again up to a step is the same.
+status 2 "$lockstep" verify "$work/net.yaml" --steps 2
+err 'option --steps: 2 for 3 phases: give at least 3'
+status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,2 --steps 2 phases.1.epochs=0
+out 'the same bits in 2 configurations: 2 steps'
+status 0 "$lockstep" verify --trace "$work/net.yaml" --steps 6
+head -n 4 "$work/out" >"$work/a"
+status 0 "$lockstep" verify --trace "$work/net.yaml" --steps 6 --until 4
+head -n -1 "$work/out" | cmp -s - "$work/a" || fail 'other steps up to the fourth'
+status 0 "$lockstep" verify --trace "$work/net.yaml" --steps 2 phases.1.epochs=0 \
+    phases.2.optimizer.rate=0
+cp "$work/out" "$work/a"
+status 0 "$lockstep" verify --trace "$work/net.yaml" --steps 2 phases.1.epochs=0
+! cmp -s "$work/a" "$work/out" || fail 'the last phase was not trained'
+
 # What is set, phase by phase.
 status 0 "$lockstep" info "$work/net.yaml"
 for text in 'phases.0 name last' 'phases.0 epochs 2' 'phases.0 layers linear2' \
