@@ -15,6 +15,8 @@
 
 #define COMMAND "lockstep verify"
 
+enum { USUAL_RANKS = 4 };
+
 /* ---- versions ---- */
 
 static void LK_PRINTF(2, 3) assign(verify_version *v, const char *fmt, ...)
@@ -125,26 +127,37 @@ static void pieces_assign(verify_layouts *l, const lk_pieces *cut, int ndim)
 
 /* ---- layouts ---- */
 
+/* Shards of a batch on so many ranks. */
+static int64_t shards_of(const lk_experiment *e, int64_t ranks)
+{
+    lk_loader_options loader = e->loader;
+    if (e->parallel.mode == LK_REDUCTION_FAST) /* the ranks are the shards */
+        loader.shards = ranks;
+    return lk_loader_options_shards(&loader);
+}
+
 /* Each replica needs a piece of the batch: known before the first layout is trained. */
 static int shards_check(const verify_layout *l, bool named)
 {
     const lk_experiment *e = l->version[0].experiment;
-    long long parts = (long long)l->shape.data;
-    lk_loader_options loader = e->loader;
-    if (e->parallel.mode == LK_REDUCTION_FAST) /* the ranks are the shards */
-        loader.shards = parts;
-    long long pieces = (long long)lk_loader_options_shards(&loader);
+    int64_t parts = l->shape.data, pieces = shards_of(e, l->ranks);
     if (parts <= pieces)
         return LK_EXIT_DONE;
+    int64_t batch = e->loader.batch > parts ? e->loader.batch : parts;
+    if (e->parallel.mode == LK_REDUCTION_FAST)
+        batch = (batch + l->ranks - 1) / l->ranks * l->ranks;
+    long long samples = (long long)batch, shards = (long long)lk_shards_for(batch, parts);
+    long long ranks = (long long)(pieces * (l->ranks / parts));
     if (named)
         return verb_refuse(COMMAND ": option --layouts: %s: %lld parts of the data for a batch of "
-                                   "%lld shard%s: give at most data%lld, or data.shards a larger "
-                                   "value (and a batch that has as many samples)",
-                           l->word, parts, pieces, plural(pieces), pieces);
-    return verb_refuse(COMMAND ": option --ranks: %lld ranks for a batch of %lld shard%s: give at "
-                               "most %lld rank%s, or data.shards a larger value (and a batch that "
-                               "has as many samples)",
-                       (long long)l->ranks, pieces, plural(pieces), pieces, plural(pieces));
+                                   "%lld shard%s: give at most data%lld, or data.batch=%lld "
+                                   "data.shards=%lld",
+                           l->word, (long long)parts, (long long)pieces, plural(pieces),
+                           (long long)pieces, samples, shards);
+    return verb_refuse(COMMAND ": option --ranks: %d ranks for a batch of %lld shard%s: give at "
+                               "most %lld rank%s, or data.batch=%lld data.shards=%lld",
+                       l->ranks, (long long)pieces, plural(pieces), ranks, plural(ranks), samples,
+                       shards);
 }
 
 static void shape_assign(verify_version *v, const lk_mesh_shape *s, bool whole)
@@ -250,14 +263,39 @@ static int ranks_read(const lk_experiment *e, int64_t ranks, verify_layout *l)
     return LK_EXIT_DONE;
 }
 
-int verify_layouts_of_ranks(const lk_option_ints *ranks, int n, char **operand, verify_layouts *out)
+/* Those of the usual numbers of ranks that the experiment's own layout and its shards allow. */
+static int usual_ranks(const lk_experiment *e, lk_option_ints *out)
+{
+    lk_mesh mesh;
+    const lk_mesh_shape shape = layout_of(e);
+    *out = (lk_option_ints){.n = 0};
+    for (int ranks = 1; ranks <= USUAL_RANKS; ranks++)
+        if (lk_mesh_at(&shape, ranks, 0, &mesh) == LK_OK &&
+            mesh.n[LK_AXIS_DATA] <= shards_of(e, ranks))
+            out->item[out->n++] = ranks;
+    lk_error_clear();
+    if (out->n == 0)
+        return verb_refuse(COMMAND ": the layout of the experiment needs more ranks than the %d "
+                                   "that are taken without --ranks: give --ranks or --layouts",
+                           USUAL_RANKS);
+    return LK_EXIT_DONE;
+}
+
+int verify_layouts_of_ranks(const lk_option_ints *given_ranks, int n, char **operand,
+                            verify_layouts *out)
 {
     verify_version given;
-    *out = (verify_layouts){.n = ranks->n};
+    lk_option_ints usual;
+    const lk_option_ints *ranks = given_ranks->n > 0 ? given_ranks : &usual;
+    *out = (verify_layouts){.n = 0};
     int status = verify_version_read(n, operand, &given);
+    if (status == LK_EXIT_DONE && ranks == &usual)
+        status = usual_ranks(given.experiment, &usual);
+    if (status == LK_EXIT_DONE)
+        out->n = ranks->n;
     if (status == LK_EXIT_DONE && lk_alloc_zero(&out->item, out->n, sizeof *out->item) != LK_OK)
         status = verb_failed();
-    for (int i = 0; i < ranks->n && status == LK_EXIT_DONE; i++)
+    for (int i = 0; i < out->n && status == LK_EXIT_DONE; i++)
         status = ranks_read(given.experiment, ranks->item[i], &out->item[i]);
     if (status == LK_EXIT_DONE)
         status = layouts_open(out, false, n, operand);

@@ -45,7 +45,7 @@ typedef struct verify_layouts {
 int verify_layouts_read(const char *words, int n, char **operand, verify_layouts *out);
 
 /** As verify_layouts_read(), the experiment's own layout on these numbers of ranks: they are `data`,
- * behind what else it says. */
+ * behind what else it says.  None: those from 1 to 4 that it can be trained on. */
 int verify_layouts_of_ranks(const lk_option_ints *ranks, int n, char **operand,
                             verify_layouts *out);
 

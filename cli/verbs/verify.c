@@ -34,7 +34,9 @@ static const lk_option options[] = {
      .offset = FIELD(ranks),
      .min = 1,
      .max = LK_MAX_LOCAL,
-     .help = "numbers of ranks, which share the batch; 1,2,3,4 unless there are layouts",
+     .help =
+         "numbers of ranks, which share the batch; without it and layouts, those from 1 to 4 that "
+         "the experiment has shards for",
      .flags = LK_OPTION_ONCE},
     {.name = "layouts",
      .type = LK_OPTION_TEXT,
@@ -343,7 +345,6 @@ static int trace_read(struct verify *v, int n, char **operand)
 
 static int verify_layouts_run(struct verify *v, int n, char **operand)
 {
-    static const lk_option_ints usual = {4, {1, 2, 3, 4}};
     const struct verify_options *o = v->o;
     if (o->quiet)
         lk_log_set_level(LK_LOG_ERROR);
@@ -357,8 +358,7 @@ static int verify_layouts_run(struct verify *v, int n, char **operand)
     if (o->snapshot || o->until > 0)
         return usage(o->snapshot ? "snapshot" : "until", "it goes with --trace");
     int status = o->layouts ? verify_layouts_read(o->layouts, n, operand, &v->layouts)
-                            : verify_layouts_of_ranks(o->ranks.n > 0 ? &o->ranks : &usual, n,
-                                                      operand, &v->layouts);
+                            : verify_layouts_of_ranks(&o->ranks, n, operand, &v->layouts);
     return status == LK_EXIT_DONE ? verify_configs(v) : status;
 }
 

@@ -73,6 +73,11 @@ typedef struct lk_pieces {
     int64_t least_block; /* features of a block */
 } lk_pieces;
 
+/** The least number of shards to cut a batch of `samples` into, so that at least `parts` of them are not
+ * empty: shards have samples / shards samples, rounded up.  There are as many samples as parts, or more,
+ * and a part. */
+LK_API int64_t lk_shards_for(int64_t samples, int64_t parts);
+
 /**
  * Tile `t` of `tiles` along an axis of n: from min(n, grid * ceil(t * n / (tiles * grid))) on.
  *

@@ -11,6 +11,14 @@ lk_range lk_range_split(int64_t total, int64_t i, int64_t parts)
     return (lk_range){first, next - first};
 }
 
+int64_t lk_shards_for(int64_t samples, int64_t parts)
+{
+    if (parts <= 1)
+        return 1;
+    int64_t largest = (samples - 1) / (parts - 1); /* a shard that leaves some for the last part */
+    return (samples - 1) / largest + 1;
+}
+
 int lk_range_subtrees(int64_t total, lk_range range, lk_range *out)
 {
     /* Depth first, the lower half first; the stack holds upper halves still to be looked at. */

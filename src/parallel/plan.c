@@ -21,18 +21,27 @@
 
 /* ---- what cannot be done ---- */
 
+/* Each replica has a shard; where the ranks are the shards, a multiple of them has. */
+static lk_status shards_check(const lk_mesh *m, const lk_plan_spec *spec)
+{
+    int64_t data = m->n[LK_AXIS_DATA], ranks = data * m->n[LK_AXIS_SPACE];
+    int64_t batch = spec->batch > data ? spec->batch : data;
+    if (spec->fast)
+        batch = (batch + ranks - 1) / ranks * ranks;
+    LK_CHECK(data <= spec->shards, LK_EINVAL,
+             "%lld %s for a batch of %lld shard%s: start at most %lld, or give data.batch=%lld "
+             "data.shards=%lld, which is another run with other bits",
+             (long long)data, m->n[LK_AXIS_SPACE] > 1 ? "replicas" : "ranks",
+             (long long)spec->shards, spec->shards == 1 ? "" : "s", (long long)spec->shards,
+             (long long)batch, (long long)lk_shards_for(batch, data));
+    return LK_OK;
+}
+
 static lk_status mesh_check(const lk_mesh *m, const lk_model *model, const lk_plan_spec *spec)
 {
-    int data = m->n[LK_AXIS_DATA];
-    const char *s = spec->shards == 1 ? "" : "s";
     LK_CHECK(m->n[LK_AXIS_FEATURES] == 1 && m->n[LK_AXIS_STAGES] == 1, LK_ENOTSUP,
              "parallel: only `data` and `spatial` are there yet, not features and stages");
-    LK_CHECK(data <= spec->shards, LK_EINVAL,
-             "%d %s for a batch of %lld shard%s: start at most %lld, or give data.shards "
-             "a larger value (and a batch that has as many samples), which is another run with "
-             "other bits",
-             data, m->n[LK_AXIS_SPACE] > 1 ? "replicas" : "ranks", (long long)spec->shards, s,
-             (long long)spec->shards);
+    LK_TRY(shards_check(m, spec));
     LK_CHECK(
         !lk_model_needs_batch_sync(model) || !lk_model_has_weight_reuse(model) || spec->shards == 1,
         LK_ENOTSUP,

@@ -162,5 +162,33 @@ done
 status 0 env LK_DATASETS="$work" "$lockstep" verify --quiet "$work/warned.yaml" --steps 1 --ranks 1,2
 no_err
 out 'the same bits in 2 configurations: 1 step and an evaluation'
-status 2 "$lockstep" verify "$work/warned.yaml" data.shards=1
-err '2 ranks for a batch of 1 shard: give at most 1 rank, or'
+status 2 "$lockstep" verify "$work/warned.yaml" data.shards=1 --ranks 1,2
+err '2 ranks for a batch of 1 shard: give at most 1 rank, or data.batch=8 data.shards=2'
+
+# Shards are rounded: 6 samples in 4 shards are 3 of 2.  What is named works, and ranks that nobody asked
+# for fit by themselves.
+odd()
+{
+    env LK_DATASETS="$work" "$lockstep" "$@"
+}
+set -- "$work/warned.yaml" data.batch=6 train.steps=1 pieces.tiles=2
+for mode in parallel.mode=canonical parallel.mode=fast; do
+    status 2 odd train --quiet "$@" "$mode" data.shards=4 parallel.data=4
+    err '4 ranks for a batch of 3 shards: start at most 3, or give data.batch='
+    named=$(sed -n 's/.*or give \(.*\), which.*/\1/p' "$work/err")
+    # shellcheck disable=SC2086 # two assignments
+    status 0 odd train --quiet "$@" "$mode" $named parallel.data=4
+    status 2 odd verify --quiet --steps 1 "$@" "$mode" data.shards=4 --ranks 4
+    err "give at most 3 ranks, or $named"
+done
+[ "$named" = 'data.batch=8 data.shards=4' ] || fail "another batch: $named"
+status 2 odd train --quiet "$@" data.shards=4 parallel.data=4 parallel.spatial=2
+err '4 replicas for a batch of 3 shards: start at most 3, or give data.batch=6 data.shards=6'
+status 2 odd verify --quiet "$@" data.shards=4 parallel.spatial=2 --ranks 8
+err '8 ranks for a batch of 3 shards: give at most 6 ranks, or data.batch=6 data.shards=6'
+status 0 odd verify --quiet --steps 1 "$@" data.shards=4
+out 'the same bits in 3 configurations'
+status 0 odd verify --quiet --steps 1 "$@" data.shards=1 parallel.spatial=2
+out 'the same bits in 1 configuration:'
+status 2 odd verify --quiet "$@" pieces.tiles=5 parallel.spatial=5
+err 'the layout of the experiment needs more ranks than the 4 that are taken without --ranks'

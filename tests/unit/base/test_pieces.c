@@ -211,9 +211,25 @@ static void ranks_hold_one_subtree_of_blocks_each(void)
         }
 }
 
+static void so_many_shards_are_the_least_for_all_parts(void)
+{
+    for (int64_t samples = 1; samples < 60; samples++)
+        for (int64_t parts = 1; parts <= samples; parts++) {
+            int64_t shards = 0, full = 0;
+            while (full < parts) {
+                int64_t size = (samples + shards) / (shards + 1);
+                shards++;
+                full = (samples + size - 1) / size;
+            }
+            ASSERT_EQ(lk_shards_for(samples, parts), shards);
+        }
+    ASSERT_EQ(lk_shards_for(6, 4), 6);
+}
+
 TEST_MAIN(TEST(ranges_share_evenly_and_leave_nothing_out), TEST(subtrees_cover_a_range),
           TEST(the_worst_range_fits), TEST(each_can_have_one_subtree),
           TEST(tiles_cover_an_axis_and_begin_where_the_rule_says),
           TEST(ranks_share_tiles_without_gaps), TEST(blocks_cover_an_axis_and_are_not_too_small),
           TEST(empty_blocks_behind_the_last_change_no_tree),
-          TEST(ranks_hold_one_subtree_of_blocks_each))
+          TEST(ranks_hold_one_subtree_of_blocks_each),
+          TEST(so_many_shards_are_the_least_for_all_parts))
