@@ -79,22 +79,22 @@ fail:
     return st;
 }
 
-/* The path with {rank} and {size} replaced. */
-static lk_status path_make(const lk__cache *c, char out[LK_PATH_SIZE])
+/* The path with {rank} and {size} replaced; with `all`, for people, that of every rank's file. */
+static lk_status path_make(const lk__cache *c, bool all, char out[LK_PATH_SIZE])
 {
     const char *rank = c->rank ? c->rank : "0", *size = c->size ? c->size : "1";
     LK_CHECK(strcmp(size, "1") == 0 || strstr(c->path, "{rank}"), LK_EINVAL,
              "cache: %s has no {rank} in it, and would be the file of all %s tiles", c->path, size);
     int n = 0;
     for (const char *p = c->path; *p && n < LK_PATH_SIZE;) {
-        const char *put = strncmp(p, "{rank}", 6) == 0   ? rank
+        const char *put = strncmp(p, "{rank}", 6) == 0   ? (all ? "*" : rank)
                           : strncmp(p, "{size}", 6) == 0 ? size
                                                          : NULL;
         n += put ? snprintf(out + n, (size_t)(LK_PATH_SIZE - n), "%s", put)
                  : snprintf(out + n, (size_t)(LK_PATH_SIZE - n), "%c", *p);
         p += put ? 6 : 1;
     }
-    if (n < LK_PATH_SIZE && c->suffix)
+    if (n < LK_PATH_SIZE && c->suffix && !all)
         n += snprintf(out + n, (size_t)(LK_PATH_SIZE - n), "%s", c->suffix);
     LK_CHECK(n < LK_PATH_SIZE, LK_EINVAL, "cache: the path %s is too long", c->path);
     return LK_OK;
@@ -305,16 +305,18 @@ static lk_status file_open(lk_loader *l, const lk__source *s, unsigned char *wan
 {
     const char *path = lk__source_name(s);
     unsigned char record[LK_CACHE_RECORD];
+    char all[LK_PATH_SIZE];
+    LK_TRY(path_make(&l->cache, true, all));
     LK_TRY(lk__source_read(s, 0, chunk, LK_CACHE_HEADER, "the header of a cache"));
     LK_TRY(lk__source_read(s, end_of(s) + TRAILER, record, LK_CACHE_RECORD, "the end of a cache"));
-    LK_TRY(lk__cache_kind_check(path, chunk, want));
+    LK_TRY(lk__cache_kind_check(path, all, chunk, want));
     bool known = lk__cache_is_of(chunk, record, lk__dataset_stamp(l->ds));
     if (known && !lk__dataset_is_hashed(l->ds))
         lk__dataset_set_hash(l->ds, lk__cache_content(chunk));
     uint64_t content;
     LK_TRY(lk_dataset_hash(l->ds, &content));
     lk__cache_set_content(want, content);
-    LK_TRY(lk__cache_header_check(path, chunk, want));
+    LK_TRY(lk__cache_header_check(path, all, chunk, want));
     LK_TRY(file_fields(l, s, t));
     LK_TRY(file_check(s, chunk));
     if (!known && lk__dataset_stamp(l->ds) != 0)
@@ -343,7 +345,7 @@ static lk_status prepare(lk_loader *l, unsigned char *header)
     char path[LK_PATH_SIZE];
     uint64_t content;
     lk__table *t;
-    LK_TRY(path_make(&l->cache, path));
+    LK_TRY(path_make(&l->cache, false, path));
     lk__cache_header(l, header);
     if (!lk__path_exists(path)) {
         LK_TRY(lk_dataset_hash(l->ds, &content));
@@ -377,7 +379,7 @@ void lk__cache_know(lk_loader *l)
     unsigned char header[LK_CACHE_HEADER], record[LK_CACHE_RECORD];
     uint64_t stamp = lk__dataset_stamp(l->ds);
     if (!l->cache.path || stamp == 0 || lk__dataset_is_hashed(l->ds) ||
-        path_make(&l->cache, path) != LK_OK)
+        path_make(&l->cache, false, path) != LK_OK)
         return;
     if (ends_read(path, header, record) && lk__cache_is_of(header, record, stamp))
         lk__dataset_set_hash(l->ds, lk__cache_content(header));

@@ -58,25 +58,26 @@ static bool numbers_differ(const unsigned char *a, const unsigned char *b, int f
                   (size_t)8 * (size_t)(to - from)) != 0;
 }
 
-lk_status lk__cache_kind_check(const char *path, const unsigned char *has,
+lk_status lk__cache_kind_check(const char *path, const char *all, const unsigned char *has,
                                const unsigned char *want)
 {
     LK_CHECK(!numbers_differ(has, want, MAGIC, VERSION), LK_EIO,
              "%s: is no cache of a loader; give cache another path, or " LK_CACHE_REMEDY, path);
     LK_CHECK(!numbers_differ(has, want, VERSION, CONTENT), LK_EIO,
-             "%s: is a cache of another version; " LK_CACHE_REMEDY, path);
+             "%s: is a cache of another version; " LK_CACHE_REMEDY_OF_ALL, path, all);
     return LK_OK;
 }
 
-lk_status lk__cache_header_check(const char *path, const unsigned char *has,
+lk_status lk__cache_header_check(const char *path, const char *all, const unsigned char *has,
                                  const unsigned char *want)
 {
     LK_CHECK(!numbers_differ(has, want, CONTENT, CROP), LK_EIO,
-             "%s: the cache was made of other data; " LK_CACHE_REMEDY, path);
+             "%s: the cache was made of other data; " LK_CACHE_REMEDY_OF_ALL, path, all);
     LK_CHECK(!numbers_differ(has, want, CROP, FIELDS), LK_EIO,
-             "%s: the cache was made for another crop or flip; " LK_CACHE_REMEDY, path);
+             "%s: the cache was made for another crop or flip; " LK_CACHE_REMEDY_OF_ALL, path, all);
     LK_CHECK(!numbers_differ(has, want, FIELDS, NUMBERS), LK_EIO,
-             "%s: the cache holds other boxes, as of other tiles; " LK_CACHE_REMEDY, path);
+             "%s: the cache holds other boxes, as of other tiles; " LK_CACHE_REMEDY_OF_ALL, path,
+             all);
     return LK_OK;
 }
 

@@ -15,6 +15,10 @@ enum { LK_CACHE_HEADER = 8 * (7 + LK_MAX_FIELDS * (2 + 2 * LK_MAX_NDIM)), LK_CAC
 
 #define LK_CACHE_REMEDY "delete it, and it is made anew"
 
+/* A cache is often stale on all ranks; formats the path with * for {rank}. */
+#define LK_CACHE_REMEDY_OF_ALL \
+    LK_CACHE_REMEDY "; the files of all ranks are %s, and with .test or .validation behind it"
+
 /** What can come into the box of field `f` by crop and flip: what is kept. */
 lk_box lk__cache_reach(const lk_loader *l, int f);
 
@@ -25,12 +29,13 @@ void lk__cache_header(const lk_loader *l, unsigned char *out);
 void lk__cache_set_content(unsigned char *header, uint64_t content);
 uint64_t lk__cache_content(const unsigned char *header);
 
-/** The file is a cache, and of this version.  Errors: LK_EIO, as those of the next call. */
-lk_status lk__cache_kind_check(const char *path, const unsigned char *has,
+/** The file is a cache, and of this version; `all` are the paths of all ranks.  Errors: LK_EIO, as those of
+ * the next call. */
+lk_status lk__cache_kind_check(const char *path, const char *all, const unsigned char *has,
                                const unsigned char *want) LK_NODISCARD;
 
 /** It is one of this set and these boxes. */
-lk_status lk__cache_header_check(const char *path, const unsigned char *has,
+lk_status lk__cache_header_check(const char *path, const char *all, const unsigned char *has,
                                  const unsigned char *want) LK_NODISCARD;
 
 /** The record of a set of this stamp, behind such a header. */

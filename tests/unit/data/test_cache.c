@@ -117,6 +117,8 @@ static void another_box_needs_another_file(void)
     ASSERT_OK(lk_loader_read_batch(l, 0, 0, 0, 4, &b));
     ASSERT_OK(lk_loader_set_box(l, 1, NULL));
     ASSERT_FAILS(lk_loader_read_batch(l, 0, 0, 0, 4, &b), LK_EIO, "box-0: the cache holds other");
+    ASSERT_FAILS(lk_loader_read_batch(l, 0, 0, 0, 4, &b), LK_EIO,
+                 "box-*, and with .test or .validation behind it");
     ASSERT_OK(lk_loader_set_cache(l, NULL, "1", "2x2"));
     ASSERT_OK(lk_loader_set_box(plain, 0, &tile[0]));
     expect_same(l, plain);
