@@ -37,17 +37,28 @@ static const lk_format *format_of(const lk_descriptor *entry)
     return (const lk_format *)(const void *)entry;
 }
 
-/* A path that leads nowhere is refused with what is expected there, as the format's table says it;
- * behind a semicolon the table goes on with what is done without a path. */
-static lk_status path_check(const lk_config *format)
+/* Whether an option is the path of a file that this set is read from (LK_PATH_OPTION); `path` may be a
+ * folder with all sets. */
+static bool is_path_of(const lk_option *o, lk_split split)
 {
-    const lk_option *o = lk_option_find(format->descriptor->options, "path");
-    if (!o)
-        return LK_OK;
-    const char *path = *(const char *const *)((const char *)format->options + o->offset);
-    bool is_lost = path && !lk__path_exists(path) && (errno == ENOENT || errno == ENOTDIR);
-    LK_CHECK(!is_lost, LK_EIO, "%s: there is no such file or folder; path of the format %s is %.*s",
-             path, format->descriptor->name, (int)strcspn(o->help, ";"), o->help);
+    bool any = strcmp(o->name, "path") == 0, test = strncmp(o->name, "test", 4) == 0;
+    return o->type == LK_OPTION_TEXT && o->value && strcmp(o->value, "PATH") == 0 &&
+           (any || test == (split == LK_TEST));
+}
+
+/* Paths that lead nowhere are refused with what is expected there, as the format's table says it;
+ * behind a semicolon the table goes on with what is done without a path. */
+static lk_status paths_check(const lk_config *format, lk_split split)
+{
+    for (const lk_option *o = format->descriptor->options; o && o->name; o++) {
+        if (!is_path_of(o, split))
+            continue;
+        const char *path = *(const char *const *)((const char *)format->options + o->offset);
+        bool is_lost = path && !lk__path_exists(path) && (errno == ENOENT || errno == ENOTDIR);
+        LK_CHECK(!is_lost, LK_EIO,
+                 "%s: there is no such file or folder; %s of the format %s is %.*s", path, o->name,
+                 format->descriptor->name, (int)strcspn(o->help, ";"), o->help);
+    }
     return LK_OK;
 }
 
@@ -77,7 +88,7 @@ lk_status lk_dataset_open_config(const lk_config *format, lk_split split, lk_dat
     lk_config filled;
     lk_status st = LK_OK;
     LK_TRY_TO(done, lk_config_with_defaults(format, arena, &filled));
-    LK_TRY_TO(done, path_check(&filled));
+    LK_TRY_TO(done, paths_check(&filled, split));
     LK_TRY_TO(done, format_of(filled.descriptor)->open(filled.options, split, out));
     if (*out) {
         lk__dataset_set_split(*out, split);
