@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+LK_PRINTF(2, 0)
 static neon_remark *remark_new(neon_recipe *r, const char *fmt, va_list ap)
 {
     char text[1024], clean[1024];

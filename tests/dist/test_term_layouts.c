@@ -97,7 +97,7 @@ static void run_free(struct run *r)
     lk_tensor_free(r->value[0]);
     lk_tensor_free(r->value[1]);
     lk_model_free(r->model);
-    *r = (struct run){NULL};
+    *r = (struct run){.model = NULL};
 }
 
 static lk_status values(lk_shape sample, const char *purpose, lk_tensor **out)
@@ -155,7 +155,7 @@ static struct result train(const struct net *net, const char *losses, lk_comm *c
                            const struct layout *at)
 {
     struct result out;
-    struct run r = {NULL};
+    struct run r = {.model = NULL};
     lk_eval score;
     memset(&out, 0, sizeof out);
     ASSERT_OK(run_make(net, losses, comm, at, &r));
@@ -272,7 +272,7 @@ static void losses_are_added_up_apart(lk_comm *comm)
 static void layers_and_losses_are_by_tiles(lk_comm *comm)
 {
     for (int i = 0; i < GRIDS; i++) {
-        struct run r = {NULL};
+        struct run r = {.model = NULL};
         if (!is_layout(&grids[i], lk_comm_size(comm)) || grids[i].ranks[0] * grids[i].ranks[1] == 1)
             continue;
         ASSERT_OK(run_make(&images, "", comm, &grids[i], &r));
@@ -296,7 +296,7 @@ static void a_step_sends_what_was_planned(lk_comm *comm)
     for (int n = 0; n < 5; n++)
         for (int k = 0; k < 5 && nets[n]->losses[k]; k++)
             for (int i = 0; i < GRIDS; i++) {
-                struct run r = {NULL};
+                struct run r = {.model = NULL};
                 char what[64];
                 if (!is_run(comm, k, i))
                     continue;
@@ -340,7 +340,7 @@ static void fast_mode_has_the_losses(lk_comm *comm)
 /* Nobody would take them. */
 static void a_chain_list_is_refused(lk_comm *comm)
 {
-    struct run r = {NULL};
+    struct run r = {.model = NULL};
     lk_model *model = NULL;
     lk_chain *chain = NULL;
     if (lk_comm_size(comm) > 1)
@@ -367,7 +367,7 @@ static void a_chain_list_is_refused(lk_comm *comm)
 
 static void ranks_with_other_losses_are_refused(lk_comm *comm)
 {
-    struct run r = {NULL};
+    struct run r = {.model = NULL};
     if (lk_comm_size(comm) == 1)
         return;
     ASSERT_FAILS(run_make(&times, lk_comm_rank(comm) == 1 ? "code" : "cost", comm, &grids[4], &r),
