@@ -147,7 +147,8 @@ static int shards_check(const verify_layout *l, bool named)
     if (e->parallel.mode == LK_REDUCTION_FAST)
         batch = (batch + l->ranks - 1) / l->ranks * l->ranks;
     long long samples = (long long)batch, shards = (long long)lk_shards_for(batch, parts);
-    long long ranks = (long long)(pieces * (l->ranks / parts));
+    int64_t most = pieces * (l->ranks / parts);
+    long long ranks = (long long)most;
     if (named)
         return verb_refuse(COMMAND ": option --layouts: %s: %lld parts of the data for a batch of "
                                    "%lld shard%s: give at most data%lld, or data.batch=%lld "
