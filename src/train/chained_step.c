@@ -200,7 +200,7 @@ static lk_status update(lk_trainer *t, int64_t shards, lk_step_report *report)
     int64_t clock = lk_clock_ns();
     LK_TRY(lk__chain_state_take_gradients(state));
     lk_optimizer_input step = {.grads = state->grads,
-                               .at = {.step = t->step,
+                               .at = {.step = t->step - t->spec.first,
                                       .steps_per_epoch = lk_loader_batches(t->spec.train),
                                       .epochs = t->spec.epochs},
                                .join_sums = lk__trainer_comm(t) ? lk__chain_state_join_sums : NULL,

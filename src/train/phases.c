@@ -1,7 +1,8 @@
 /* The phases of a job: each has a trainer of its own, one after the other, on the same model.
  *
- * lk_job_new() enters the first, lk_job_run() the next ones or that of a checkpoint, and programs that look
- * at another phase call lk_job_set_phase(); all ranks together, on the thread that has the communicator.
+ * lk_job_new() enters each once, from the last to the first, so that what is wrong in one is told before the
+ * first step; lk_job_run() the next ones or that of a checkpoint; programs that look at another phase
+ * call lk_job_set_phase(); all ranks together, on the thread that has the communicator.
  */
 #include "base/failure.h"
 #include "base/fpenv.h"

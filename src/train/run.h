@@ -1,5 +1,5 @@
-/* lk__run, what lk_job_run() remembers while it goes on: for run.c, the loop, and run_files.c, what is
- * kept on disk.  Each rank has one, on the thread that called.
+/* lk__run, what lk_job_run() remembers while it goes on: for run.c, the loop, run_phases.c, from one phase
+ * to the next, and run_files.c, what is kept on disk.  Each rank has one, on the thread that called.
  */
 #ifndef LK_TRAIN_RUN_H
 #define LK_TRAIN_RUN_H

@@ -235,6 +235,15 @@ static void the_losses_of_all_outputs_add_up(lk_comm *comm)
     sum = eval.value[0];
     ASSERT_OK(lk_allreduce(comm, NULL, &sum, 1, LK_F64, LK_REDUCE_SUM, "accuracies"));
     ASSERT_NEAR(joined.value[0], sum / lk_comm_size(comm), 1e-12);
+    lk_trainer_free(
+        s.trainer); /* the next begins with a later step, from which its schedule counts */
+    spec.first = 8;
+    spec.epochs = 2;
+    ASSERT_OK(lk_trainer_new(
+        &spec, "loss=softmax_cross_entropy optimizer=sgd(rate=0.5 schedule=cosine)", &s.trainer));
+    ASSERT_OK(lk_trainer_step(s.trainer, &all));
+    ASSERT_EQ(all.step, 8);
+    ASSERT_EQ(all.rate == 0.5, true);
     side_end(&s);
 }
 

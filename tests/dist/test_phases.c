@@ -63,6 +63,7 @@ static void phases_are_trainers_one_after_the_other(lk_comm *comm)
         "loss=softmax_cross_entropy optimizer=lbfgs(rate=0.1) layers=linear1,linear2",
         "loss=softmax_cross_entropy optimizer=adam(rate=0.02 schedule=cosine)"};
     const int64_t epochs[] = {1, 1, 2};
+    const double rates[] = {0.01, 0.1, 0.02};
     if (lk_comm_size(comm) > 1)
         return;
     lk_experiment *e = NULL;
@@ -82,8 +83,11 @@ static void phases_are_trainers_one_after_the_other(lk_comm *comm)
         ASSERT_OK(lk_trainer_new(&spec, options[i], &t));
         ASSERT_EQ(lk_trainer_position(t).step, first);
         ASSERT_FAILS(lk_trainer_seek(t, first - 1), LK_EINVAL, "of a training that begins");
-        for (int64_t k = 0; k < 4 * epochs[i]; k++)
-            ASSERT_OK(lk_trainer_step(t, NULL));
+        for (int64_t k = 0; k < 4 * epochs[i]; k++) {
+            lk_step_report did;
+            ASSERT_OK(lk_trainer_step(t, &did));
+            ASSERT_TRUE(k > 0 || did.rate == rates[i]); /* a schedule counts from there */
+        }
         first += 4 * epochs[i];
         ASSERT_OK(lk_trainer_hash(t, &state));
         lk_trainer_free(t);
