@@ -220,8 +220,9 @@ static lk_status take_alias(struct reader *r, const char *name, const lk__yaml_p
     return LK_OK;
 }
 
-static lk_status take_event(struct reader *r, const yaml_event_t *e)
+static lk_status take_event(void *arg, const yaml_event_t *e)
 {
+    struct reader *r = arg;
     struct marks m = {.place = lk__yaml_events_place(&r->events, e->start_mark)};
     switch (e->type) {
     case YAML_DOCUMENT_START_EVENT:
@@ -246,19 +247,6 @@ static lk_status take_event(struct reader *r, const yaml_event_t *e)
     }
 }
 
-static lk_status read_events(struct reader *r)
-{
-    for (bool more = true; more;) {
-        yaml_event_t e;
-        LK_TRY(lk__yaml_events_next(&r->events, &e));
-        more = e.type != YAML_STREAM_END_EVENT;
-        lk_status st = take_event(r, &e);
-        yaml_event_delete(&e);
-        LK_TRY(st);
-    }
-    return LK_OK;
-}
-
 lk_status lk_recipe_read(const char *name, const void *bytes, size_t n, lk_arena *arena,
                          const lk_recipe_node **out)
 {
@@ -267,7 +255,7 @@ lk_status lk_recipe_read(const char *name, const void *bytes, size_t n, lk_arena
     LK_TRY(lk_arena_alloc(arena, &r, 1, sizeof *r));
     r->arena = arena;
     LK_TRY(lk__yaml_events_open(name, bytes, n, &r->events));
-    lk_status st = read_events(r);
+    lk_status st = lk__yaml_events_each(&r->events, take_event, r);
     lk__yaml_events_close(&r->events);
     LK_TRY(st);
     LK_CHECK(r->root, LK_EINVAL, "%s: nothing is in it", name);

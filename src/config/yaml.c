@@ -108,8 +108,9 @@ static lk_status take_start(struct reader *r, const yaml_event_t *e, lk__yaml_ty
     return LK_OK;
 }
 
-static lk_status take_event(struct reader *r, const yaml_event_t *e)
+static lk_status take_event(void *arg, const yaml_event_t *e)
 {
+    struct reader *r = arg;
     lk__yaml_pos at = lk__yaml_events_place(&r->events, e->start_mark);
     switch (e->type) {
     case YAML_DOCUMENT_START_EVENT:
@@ -125,26 +126,13 @@ static lk_status take_event(struct reader *r, const yaml_event_t *e)
     }
 }
 
-static lk_status read_events(struct reader *r)
-{
-    for (bool more = true; more;) {
-        yaml_event_t e;
-        LK_TRY(lk__yaml_events_next(&r->events, &e));
-        more = e.type != YAML_STREAM_END_EVENT;
-        lk_status st = take_event(r, &e);
-        yaml_event_delete(&e);
-        LK_TRY(st);
-    }
-    return LK_OK;
-}
-
 lk_status lk__yaml_read(const char *name, const void *bytes, size_t n, lk_arena *arena,
                         lk__yaml_node **out)
 {
     *out = NULL;
     struct reader r = {.arena = arena};
     LK_TRY(lk__yaml_events_open(name, bytes, n, &r.events));
-    lk_status st = read_events(&r);
+    lk_status st = lk__yaml_events_each(&r.events, take_event, &r);
     lk__yaml_events_close(&r.events);
     LK_TRY(st);
     LK_CHECK(r.root, LK_EINVAL, "%s: nothing is in it", name);

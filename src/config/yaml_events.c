@@ -51,10 +51,17 @@ lk_status lk__yaml_events_open(const char *name, const void *bytes, size_t n, lk
     return LK_OK;
 }
 
-lk_status lk__yaml_events_next(lk__yaml_events *e, yaml_event_t *out)
+lk_status lk__yaml_events_each(lk__yaml_events *e, lk__yaml_event_fn *take, void *arg)
 {
-    if (!yaml_parser_parse(&e->parser, out))
-        return parser_failed(e);
+    for (bool more = true; more;) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&e->parser, &event))
+            return parser_failed(e);
+        more = event.type != YAML_STREAM_END_EVENT;
+        lk_status st = take(arg, &event);
+        yaml_event_delete(&event);
+        LK_TRY(st);
+    }
     return LK_OK;
 }
 

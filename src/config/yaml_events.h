@@ -24,8 +24,12 @@ typedef struct lk__yaml_events {
 lk_status lk__yaml_events_open(const char *name, const void *bytes, size_t n,
                                lk__yaml_events *out) LK_NODISCARD;
 
-/** The next event, which the caller deletes.  Errors: LK_EINVAL with NAME:LINE:COLUMN; LK_ENOMEM. */
-lk_status lk__yaml_events_next(lk__yaml_events *e, yaml_event_t *out) LK_NODISCARD;
+/** What a reader does with an event. */
+typedef lk_status lk__yaml_event_fn(void *arg, const yaml_event_t *event);
+
+/** Give each event to `take`, until one fails.  Errors: LK_EINVAL with NAME:LINE:COLUMN; LK_ENOMEM; those
+ * of `take`. */
+lk_status lk__yaml_events_each(lk__yaml_events *e, lk__yaml_event_fn *take, void *arg) LK_NODISCARD;
 
 /** Where a mark stands. */
 lk__yaml_pos lk__yaml_events_place(const lk__yaml_events *e, yaml_mark_t mark);
