@@ -22,7 +22,7 @@ demo: all ## train a network on four ranks, then on one, and compare the bits
 	@tools/demo build/lockstep
 
 .PHONY: test
-test: ## all that a change must pass, also under sanitizers (10 minutes)
+test: ## all that a change must pass, also under sanitizers (14 minutes on two cores)
 	@tools/setup build test
 	@$(call build,release)
 	@$(call ctest,build,); status=$$?; cat build/untested.txt; exit $$status
