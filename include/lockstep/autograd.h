@@ -182,7 +182,8 @@ LK_API lk_status lk_item(lk_var v, double *out) LK_NODISCARD;
 /** Whether gradients flow through `v`; false for one that is not valid. */
 LK_API bool lk_needs_grad(lk_var v);
 
-/** Keep the elements of `v` until the reset, also when backward passes.  Errors: as lk_value(). */
+/** Keep the elements of `v` until the reset, also when backward passes, and also behind the layer that has made
+ * it, in a pass of a model that is not recorded.  Errors: as lk_value(). */
 LK_API lk_status lk_retain_value(lk_var v) LK_NODISCARD;
 
 /* ---- backward ---- */

@@ -358,7 +358,9 @@ typedef struct lk_pass {
 /**
  * *out = the model of x [samples, ...].
  *
- * Records on pass->tape; lk_backward() then adds to the gradients of pass->accumulator.
+ * Records on pass->tape; lk_backward() then adds to the gradients of pass->accumulator.  On a tape that does
+ * not record (lk_tape_set_recording()) the values within the model go as soon as the next layer has run, so
+ * that it takes the memory of a few layers; x stays, and so do *out, terms and carries.
  *
  * Errors: LK_ESHAPE unless x's samples are what the model was built for; LK_ESTATE unless it holds all
  * of itself, naming what it lacks, and for a term that is wanted of a layer that does not run;
@@ -449,7 +451,8 @@ struct lk_layer {
     lk_status (*build)(lk_build *build, const void *options, lk_tensor_type in,
                        lk_tensor_type *out);
 
-    /** *out = the layer of x [samples, ...], in ops. */
+    /** *out = the layer of x [samples, ...], in ops.  In a pass that is not recorded, what else it makes goes
+     * at its end, and x when it is over: what is to be read later is named to lk_retain_value(). */
     lk_status (*forward)(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                          lk_var *out);
 

@@ -21,6 +21,16 @@ lk__guest **lk__tape_guest(lk_tape *tape);
 void lk__var_hold(lk_var v);
 void lk__var_release(lk_var v);
 
+/** Run a layer, or what else makes one value of another, on a tape that does not record.  Of the values that it
+ * makes only *out stays, and those that lk_retain_value() has named, as if the caller had made them; *made:
+ * whether *out is one of them, and not a value from before. */
+lk_status lk__scope_run(lk_tape *tape, lk_segment_fn *run, void *arg, lk_var *out,
+                        bool *made) LK_NODISCARD;
+
+/** Give up the elements of a value that nobody is to read any more, unless somebody else holds it or
+ * lk_retain_value() has named it.  Views of it keep them. */
+void lk__var_drop(lk_var v);
+
 /** Whether an op would be written to the tape now. */
 bool lk__tape_writes(const lk_tape *tape);
 

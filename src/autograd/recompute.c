@@ -60,10 +60,8 @@ done:
     lk__scope_close(t);
     for (int j = 0; st != LK_OK && j < n_out; j++)
         out[j] = LK_NO_VAR;
-    for (int j = 0; st == LK_OK && t->scope && j < n_out; j++) {
-        lk__value_at(t, out[j].index)->next = t->scope->first;
-        t->scope->first = out[j].index;
-    }
+    for (int j = 0; st == LK_OK && j < n_out; j++)
+        lk__scope_take(t, out[j].index);
     return st;
 }
 

@@ -93,7 +93,10 @@ bool lk__tape_retains(const lk_tape *t)
 
 const void *lk__tape_segment(const lk_tape *t)
 {
-    return t->silent || t->replays ? t->scope : NULL;
+    const lk__scope *s = t->scope;
+    while (s && s->passes_on) /* of a layer within it */
+        s = s->outer;
+    return t->silent || t->replays ? s : NULL;
 }
 
 bool lk_tape_set_recording(lk_tape *t, bool on)
@@ -278,8 +281,9 @@ void lk__find_raise(lk_var v)
                        "made in: its value is gone");
     else
         (void)LK_RAISE(LK_ESTATE,
-                       "a value %s was released when backward passed it: read it before, name it "
-                       "to lk_retain_value(), or give LK_RETAIN_GRAPH to backward",
+                       "a value %s was released when backward passed it, or the layer behind it "
+                       "in a pass that is not recorded: read it before, name it to "
+                       "lk_retain_value(), or give LK_RETAIN_GRAPH to backward",
                        lk_tensor_text(&lk__value_at(v.tape, v.index)->tensor).s);
 }
 

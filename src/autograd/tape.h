@@ -6,7 +6,8 @@
  *
  * A value has owners, counted in `holds`: the program (until the reset), a scope, or a value whose
  * gradient it is.  Without owners its slot and its block are free.  A scope owns the values that
- * are made while it is the innermost one: those of one node's backward, or of a segment.
+ * are made while it is the innermost one: those of one node's backward, of a segment, or of a layer in
+ * a pass that is not recorded.
  */
 #ifndef LK_AUTOGRAD_TAPE_H
 #define LK_AUTOGRAD_TAPE_H
@@ -31,8 +32,8 @@ typedef struct lk__value {
     int64_t holds;
     uint64_t reached, useful, captured; /* stamps of the pass or segment that set them */
     bool needs_grad;
-    bool keep;     /* backward leaves the elements */
-    bool released; /* backward took the elements */
+    bool keep;     /* backward, and a pass without a record, leave the elements */
+    bool released; /* they took the elements */
     bool wanted;   /* lk_grad() wants its gradient */
     bool unset;    /* the elements of leaf_grad are not set yet */
     bool added;    /* an op has added all that there is to leaf_grad; nobody was told */
@@ -66,7 +67,8 @@ typedef struct lk__notes_mark {
 
 typedef struct lk__scope {
     struct lk__scope *outer;
-    int64_t first; /* value */
+    int64_t first;  /* value */
+    bool passes_on; /* what lk_retain_value() has named, to whoever is around it */
 } lk__scope;
 
 /* Pages that do not move, in a list that may. */
@@ -168,8 +170,17 @@ void lk__value_view(lk__value *v, const lk__value *of, const lk_tensor *view);
 
 void lk__scope_open(lk_tape *t, lk__scope *s);
 
-/** Close the innermost scope: its values lose an owner. */
+/** Close the innermost scope: its values lose an owner, or are passed on. */
 void lk__scope_close(lk_tape *t);
+
+/** Let the innermost scope, if there is one, own a value that no scope owns. */
+static inline void lk__scope_take(lk_tape *t, int64_t i)
+{
+    if (!t->scope)
+        return;
+    lk__value_at(t, i)->next = t->scope->first;
+    t->scope->first = i;
+}
 
 lk_status lk__notes_take(lk__notes *n, int64_t bytes, void *out) LK_NODISCARD;
 lk__notes_mark lk__notes_here(const lk__notes *n);

@@ -43,10 +43,7 @@ lk_status lk__value_new(lk_tape *t, int64_t *out)
     v->holds = 1;
     v->reached = v->useful = v->captured = 0;
     v->needs_grad = v->keep = v->released = v->wanted = v->unset = v->added = false;
-    if (t->scope) {
-        v->next = t->scope->first;
-        t->scope->first = *out;
-    }
+    lk__scope_take(t, *out);
     return LK_OK;
 }
 
@@ -123,19 +120,54 @@ void lk__value_view(lk__value *v, const lk__value *of, const lk_tensor *view)
 
 void lk__scope_open(lk_tape *t, lk__scope *s)
 {
-    *s = (lk__scope){t->scope, LK_NO_INDEX};
+    *s = (lk__scope){t->scope, LK_NO_INDEX, false};
     t->scope = s;
 }
 
 void lk__scope_close(lk_tape *t)
 {
     int64_t i = t->scope->first;
+    bool passes_on = t->scope->passes_on;
     t->scope = t->scope->outer;
     while (i != LK_NO_INDEX) {
         int64_t next = lk__value_at(t, i)->next;
-        lk__value_release(t, i);
+        if (passes_on && lk__value_at(t, i)->keep)
+            lk__scope_take(t, i);
+        else
+            lk__value_release(t, i);
         i = next;
     }
+}
+
+lk_status lk__scope_run(lk_tape *t, lk_segment_fn *run, void *arg, lk_var *out, bool *made)
+{
+    lk_status st;
+    lk__scope scope;
+    lk__value *v = NULL;
+    lk_var given = LK_NO_VAR;
+    uint64_t serial = t->serial;
+    *made = false;
+    lk__scope_open(t, &scope);
+    scope.passes_on = true;
+    LK_TRY_TO(done, run(t, arg, &given));
+    LK_TRY_TO(done, lk__find(given, false, &v));
+    *made = given.tape == t && v->serial > serial;
+done:;
+    bool keep = st == LK_OK && v->keep;
+    if (st == LK_OK)
+        v->keep = true; /* while the scope is closed */
+    lk__scope_close(t);
+    if (st == LK_OK)
+        v->keep = keep;
+    *out = st == LK_OK ? given : LK_NO_VAR;
+    return st;
+}
+
+void lk__var_drop(lk_var v)
+{
+    lk__value *x = lk__value_at(v.tape, v.index);
+    if (x->serial == v.serial && !x->outside && !x->keep && x->holds == 1)
+        lk__value_drop(v.tape, x);
 }
 
 lk_status lk__node_new(lk_tape *t, lk__node **out)

@@ -1,8 +1,12 @@
 /* Lists of layers, the model's own and those within a layer: each layer is applied to what the one before gave.
  *
+ * Where the tape records, values wait for backward.  Where it does not, nobody reads them again: what a layer
+ * makes goes at its end, and what it gives as soon as the next layer has run.
+ *
  * lk_model_forward() runs the model's, layers run theirs by lk_pass_layers(), a segment runs a part of one;
  * on the thread of the tape.
  */
+#include "autograd/guest.h"
 #include "base/failure.h"
 #include "base/fpenv.h"
 #include "nn/model.h"
@@ -192,15 +196,50 @@ lk_status lk__layer_join(const lk_pass *pass, const lk_layer_instance *instance,
     return LK_OK;
 }
 
+/* A layer and its input, for lk__scope_run(). */
+typedef struct applied {
+    const lk_pass *pass;
+    const lk_layer_instance *instance;
+    lk_var x;
+} applied;
+
+static lk_status applied_run(lk_tape *tape, void *arg, lk_var *out)
+{
+    const applied *a = arg;
+    (void)tape;
+    return layer_run(a->pass, a->instance, a->x, out);
+}
+
+/* *x = the layer of it.  *own: whether a layer of this list has made it, so that nobody else knows it. */
+static lk_status layer_apply(const lk_pass *pass, const lk_layer_instance *instance, lk_var *x,
+                             bool *own)
+{
+    if (lk_tape_is_recording(pass->tape)) {
+        LK_TRY(layer_run(pass, instance, *x, x));
+        return LK_OK;
+    }
+    bool made;
+    lk_var y;
+    LK_TRY(lk__scope_run(pass->tape, applied_run, &(applied){pass, instance, *x}, &y, &made));
+    if (y.serial == x->serial) /* the layer has left it as it was */
+        return LK_OK;
+    if (*own)
+        lk__var_drop(*x);
+    *x = y;
+    *own = made;
+    return LK_OK;
+}
+
 lk_status lk__list_run(const lk_pass *pass, const lk__list *list, lk_range layers, lk_var x,
                        lk_var *out)
 {
     int64_t end = layers.first + layers.n;
+    bool own = false;
     for (int64_t i = layers.first, n; i < end; i += n) {
         const lk_layer_instance *instance;
         n = lk__layers_at_once(pass, list, i, end, &instance);
         pass->run->relu = n > 1;
-        lk_status st = layer_run(pass, instance, x, &x);
+        lk_status st = layer_apply(pass, instance, &x, &own);
         if (st != LK_OK)
             layer_failed(pass, instance);
         LK_TRY(st);
@@ -215,7 +254,7 @@ lk_status lk_pass_layers(const lk_pass *pass, const lk_layer_instance *instance,
 {
     LK_FP_GUARD();
     const lk__list *layers = &pass->run->model->net->list[instance->list[list]];
-    if (pass->run->most > 0)
+    if (pass->run->most > 0 && lk_tape_is_recording(pass->tape))
         LK_TRY(lk__segments_run(pass, layers, 0, x, out));
     else
         LK_TRY(lk__list_run(pass, layers, (lk_range){0, layers->n}, x, out));

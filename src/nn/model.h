@@ -168,6 +168,9 @@ static inline bool lk__pass_by_tile(const lk_pass *pass, const lk_layer_instance
     return part && part->by_tile;
 }
 
+/** Let a value that a layer has made stay where it would go with it: in a pass that is not recorded. */
+lk_status lk__pass_outlive(const lk_pass *pass, lk_var value) LK_NODISCARD;
+
 /** [samples, ...] of a carry. */
 lk_shape lk__carry_shape(const lk__carry *carry, int64_t samples);
 

@@ -80,8 +80,18 @@ lk_status lk_pass_carry(const lk_pass *pass, const lk_layer_instance *instance, 
     return LK_OK;
 }
 
+lk_status lk__pass_outlive(const lk_pass *pass, lk_var value)
+{
+    if (!lk_tape_is_recording(pass->tape))
+        LK_TRY(lk_retain_value(value));
+    return LK_OK;
+}
+
 void lk_pass_set_carry(const lk_pass *pass, const lk_layer_instance *instance, int i, lk_var value)
 {
-    if (pass->run->last)
-        pass->run->last->at[instance->carry + i] = value;
+    if (!pass->run->last)
+        return;
+    pass->run->last->at[instance->carry + i] = value;
+    if (lk_is_var(value))
+        (void)!lk__pass_outlive(pass, value); /* one that is gone is told at the end of the pass */
 }

@@ -205,7 +205,10 @@ lk_status lk_pass_term(const lk_pass *pass, const lk_layer_instance *instance, l
     memcpy(&want.dim[1], of.dim, (size_t)of.ndim * sizeof of.dim[0]);
     LK_CHECK(tile || lk_shape_is_equal(got, want), LK_ESHAPE, "a term of %s, declared for %s",
              lk_shape_text(got).s, lk_shape_text(want).s);
-    for (int64_t i = 0; i < (tile ? tile->leaves : 1); i++)
-        LK_TRY(leaf_loss(term, tile, i, value, target, &terms->value[number * terms->leaves + i]));
+    for (int64_t i = 0; i < (tile ? tile->leaves : 1); i++) {
+        lk_var *loss = &terms->value[number * terms->leaves + i];
+        LK_TRY(leaf_loss(term, tile, i, value, target, loss));
+        LK_TRY(lk__pass_outlive(pass, *loss));
+    }
     return LK_OK;
 }
