@@ -219,6 +219,8 @@ static void loss_gather(lk_trainer *t, int microbatches, int64_t i)
     for (int64_t k = 0; k < microbatches * leaves; k++)
         s->own[k] = lk__accumulator_term(lk__groups_accumulator(t->groups, (int)(k / leaves)),
                                          s->term, k % leaves);
+    if (microbatches == 0) /* in fast mode each rank gives one */
+        memset(s->own, 0, (size_t)leaves * sizeof *s->own);
     t->joined[i] = (lk__loss_sum){.deal = lk__groups_deal(t->groups, tiled), .own = s->own};
 }
 

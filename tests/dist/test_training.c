@@ -380,6 +380,19 @@ static void fast_mode_is_marked(lk_comm *comm)
     ASSERT_TRUE(fast.state == first);
 }
 
+/* Of a batch of one sample, all ranks but one have no loss. */
+static void fast_mode_counts_the_samples_that_there_are(lk_comm *comm)
+{
+    const char *settings[MAX_SETTINGS] = {"model=[flatten, {type: linear, units: 10}]",
+                                          "data.count=33", "data.test_count=33"};
+    outcome exact = train_steps(network, comm, settings);
+    settings[3] = "parallel.mode=fast";
+    outcome fast = train_steps(network, comm, settings);
+    for (int i = 0; i < STEPS; i++)
+        ASSERT_TRUE(fabs(fast.loss[i] - exact.loss[i]) < 1e-3);
+    ASSERT_TRUE(fabs(fast.test - exact.test) < 1e-3);
+}
+
 static void too_many_ranks_are_told_what_to_change(lk_comm *comm)
 {
     lk_experiment *e = NULL;
@@ -499,6 +512,7 @@ RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one),
            TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(a_request_at_either_end_is_not_lost),
            TEST_OF(a_rank_that_computes_wrongly_is_named),
            TEST_OF(a_rank_that_computes_wrongly_saves_nothing), TEST_OF(fast_mode_is_marked),
+           TEST_OF(fast_mode_counts_the_samples_that_there_are),
            TEST_OF(too_many_ranks_are_told_what_to_change),
            TEST_OF(a_failure_of_one_rank_is_that_of_all),
            TEST_OF(ranks_that_train_something_else_are_noticed),
