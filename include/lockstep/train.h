@@ -183,6 +183,9 @@ LK_API lk_status lk_trainer_train_metrics(lk_trainer *trainer, lk_eval *out) LK_
 /**
  * Loss and metrics of all samples of a loader, with running statistics and without dropout.
  *
+ * Ranks share each batch as in a step, and go through a batch that is larger than those of training in parts
+ * of that size.  A failure of one rank is that of all.
+ *
  * Errors: those of the loader and the model; LK_ESHAPE when its samples are not what the model takes;
  * LK_ESTATE when ranks have other samples, as lk_trainer_new().
  */

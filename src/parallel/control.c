@@ -29,12 +29,13 @@ struct lk__control {
     lk_comm *comm;
     lk_dtype dtype;
     int rank, size;
-    int64_t most;   /* slots of a loss in any batch, at most */
-    int64_t losses; /* at most */
-    slots *of;      /* [losses] */
-    lk_range *node; /* of all of them */
-    int64_t *slot;  /* [LK__N_VOTES + losses * most] */
-    int64_t vote[LK__N_VOTES];
+    int64_t most;                 /* slots of a loss in any batch, at most */
+    int64_t losses;               /* at most */
+    slots *of;                    /* [losses] */
+    lk_range *node;               /* of all of them */
+    int64_t *slot;                /* [LK__N_VOTES + losses * most] */
+    int64_t vote[LK__N_VOTES];    /* of this rank, for the next exchange */
+    int64_t counted[LK__N_VOTES]; /* of all ranks, that nobody has asked for yet */
 };
 
 static lk_status control_make(lk__control *c, int64_t most)
@@ -82,9 +83,11 @@ void lk__control_vote(lk__control *c, lk__vote vote, bool yes)
     c->vote[vote] = yes;
 }
 
-int64_t lk__control_votes(const lk__control *c, lk__vote vote)
+int64_t lk__control_votes(lk__control *c, lk__vote vote)
 {
-    return c->slot[vote];
+    int64_t n = c->counted[vote];
+    c->counted[vote] = 0;
+    return n;
 }
 
 /* Find the subtrees of all ranks; those of a batch of as many shards as the last one are known. */
@@ -193,6 +196,8 @@ lk_status lk__control_exchange(lk__control *c, lk__loss_sum *loss, int64_t n)
     memset(c->vote, 0, sizeof c->vote);
     if (c->comm)
         LK_TRY(lk_allreduce(c->comm, NULL, c->slot, all, LK_I64, LK_REDUCE_SUM, "votes and loss"));
+    for (int v = 0; v < LK__N_VOTES; v++)
+        c->counted[v] += c->slot[v];
     for (int64_t i = 0; i < n; i++) {
         const lk_tiling *t = loss[i].deal.tiling;
         loss[i].total = tiles_sum(c->dtype, &c->of[i], t, 0, 0, (lk_range){0, t ? t->tiles[0] : 1});

@@ -1,9 +1,10 @@
-/* The control vector: the few numbers that all ranks exchange once in a step.
+/* The control vector: the few numbers that all ranks exchange once in a step, and for each batch of an
+ * evaluation.
  *
  * Each rank gives its votes (it cannot do the step, it wants the run to end, ...) and the losses of its
  * subtrees of the batch; each gets how many ranks voted for what, and the loss of the whole batch.  Where
  * several losses count (that of the experiment, terms of layers), each is added up for itself.  The
- * trainer makes one control and exchanges it in each step, whatever became of the rank's own part, on
+ * trainer makes one control and exchanges it for each batch, whatever became of the rank's own part, on
  * the thread of the step; others of the room train set votes for the next exchange.
  */
 #ifndef LK_PARALLEL_CONTROL_H
@@ -15,8 +16,8 @@
 #include <stdbool.h>
 
 typedef enum lk__vote {
-    LK__VOTE_FAILED, /* this rank cannot do the step */
-    LK__VOTE_STOP,   /* it wants the run to end after it */
+    LK__VOTE_FAILED, /* this rank cannot do the batch */
+    LK__VOTE_STOP,   /* it wants the run to end after the step */
     LK__VOTE_SAVED,  /* it has written its part of the checkpoint */
     LK__N_VOTES
 } lk__vote;
@@ -58,8 +59,8 @@ void lk__control_free(lk__control *c);
 /** What this rank says in the next exchange; all votes are false again after it. */
 void lk__control_vote(lk__control *c, lk__vote vote, bool yes);
 
-/** How many ranks voted so in the last exchange. */
-int64_t lk__control_votes(const lk__control *c, lk__vote vote);
+/** How many ranks have voted so in the exchanges since this was last asked. */
+int64_t lk__control_votes(lk__control *c, lk__vote vote);
 
 /**
  * Exchange votes and `n` losses, whose totals all ranks then have; the deal of each differs from one batch to

@@ -180,11 +180,10 @@ void lk__groups_weights_changed(const lk__groups *g)
         lk_tile_weights_changed(g->plan->tile[i]);
 }
 
-lk_range lk__groups_begin(lk__groups *g, int64_t shards, int64_t samples)
+lk_range lk__groups_deal_batch(lk__groups *g, int64_t shards, int64_t samples)
 {
     g->shards = shards;
     g->range = range_begin(g, shards);
-    lk__groups_weights_changed(g);
     g->batch = (lk_dist_batch){.comm = g->comm,
                                .samples = samples,
                                .shards = g->plan->spec.fast ? 0 : shards,
@@ -198,6 +197,13 @@ lk_range lk__groups_begin(lk__groups *g, int64_t shards, int64_t samples)
     } else {
         g->n_microbatches = lk_range_subtrees(shards, g->range, g->microbatch);
     }
+    return g->range;
+}
+
+lk_range lk__groups_begin(lk__groups *g, int64_t shards, int64_t samples)
+{
+    (void)lk__groups_deal_batch(g, shards, samples);
+    lk__groups_weights_changed(g);
     levels_begin(g);
     accumulators_begin(g);
     lk__buckets_begin(g);
@@ -222,38 +228,21 @@ const lk_dist_batch *lk__groups_batch(const lk__groups *g)
     return g->comm && g->plan->one_subtree ? &g->batch : NULL;
 }
 
-/* The parts of any pass; whose samples are which is filled in where ranks share space. */
-static lk_pass_parts parts_of(const lk_plan *p, int64_t *samples)
-{
-    bool space = p->tiling && p->tiling->size > 1;
-    return (lk_pass_parts){.layer = p->part,
-                           .in = p->in == LK_BY_TILE ? &p->x : NULL,
-                           .samples = space ? samples : NULL,
-                           .rank = space ? p->tiling->rank : 0};
-}
-
 lk_pass_parts lk__groups_parts(const lk__groups *g, lk_range pass, int64_t shard_size,
                                int64_t *samples)
 {
     const lk_plan *p = g->plan;
     int space = g->size / g->replicas;
-    lk_pass_parts parts = parts_of(p, samples);
-    parts.batch = g->tile_batch.comm ? &g->tile_batch : NULL;
+    bool shared = p->tiling && p->tiling->size > 1;
+    lk_pass_parts parts = {.layer = p->part,
+                           .in = p->in == LK_BY_TILE ? &p->x : NULL,
+                           .samples = shared ? samples : NULL,
+                           .rank = shared ? p->tiling->rank : 0,
+                           .batch = g->tile_batch.comm ? &g->tile_batch : NULL};
     for (int s = 0; parts.samples && s <= space; s++) { /* where those of each begin in the pass */
         int64_t at = g->first[g->replica * space + s] * shard_size - pass.first;
         samples[s] = at < 0 ? 0 : at > pass.n ? pass.n : at;
     }
-    return parts;
-}
-
-lk_pass_parts lk__groups_eval_parts(const lk__groups *g, int64_t n, int64_t shard_size,
-                                    int64_t *samples, int64_t *shards)
-{
-    int space = g->size / g->replicas;
-    lk_pass_parts parts = parts_of(g->plan, samples);
-    lk_subtree_partition((n + shard_size - 1) / shard_size, space, shards);
-    for (int s = 0; s <= space; s++)
-        samples[s] = shards[s] * shard_size < n ? shards[s] * shard_size : n;
     return parts;
 }
 

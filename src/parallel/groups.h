@@ -12,6 +12,8 @@
  *     lk__groups_finish_overlap(groups);   what travelled during the passes
  *     lk__groups_allreduce(groups);        the rest: lk__groups_result() has all, everywhere
  *
+ * An evaluation deals a batch in the same way, by lk__groups_deal_batch(), and has no accumulators.
+ *
  * So what comes out does not depend on the number of ranks.  The slab of an accumulator is covered by
  * groups, each a range of its elements that is joined along one communicator (ranges.c).  Where ranks share
  * nothing but the batch, there is one.  Where they share tiles, a replica is the ranks along space: what
@@ -57,13 +59,16 @@ lk_status lk__groups_new(const lk_plan *plan, const lk_mesh *mesh, lk_model *mod
 /** NULL is allowed. */
 void lk__groups_free(lk__groups *groups);
 
-/** Begin a batch of `samples` samples in `shards` shards, at most as many as a whole batch has; returns the
- * shards of this rank.  Its accumulators are as lk_accumulator_begin() leaves them, for one pass each; those
- * of a rank without shards are zero. */
+/** Deal a batch of `samples` samples in `shards` shards, at most as many as a whole batch has, to ranks;
+ * returns the shards of this one. */
+lk_range lk__groups_deal_batch(lk__groups *groups, int64_t shards, int64_t samples);
+
+/** The same for a step: the accumulators of this rank are then as lk_accumulator_begin() leaves them, for one
+ * pass each; those of a rank without shards are zero. */
 lk_range lk__groups_begin(lk__groups *groups, int64_t shards, int64_t samples);
 
 /** Parameters may have changed since the last pass, so passes fetch again what they read of those of others;
- * lk__groups_begin() calls it, and who runs passes without a batch does. */
+ * lk__groups_begin() calls it, and whoever begins an evaluation. */
 void lk__groups_weights_changed(const lk__groups *groups);
 
 /** The micro-batches of this rank, as ranges of shards; returns how many, at most LK_MAX_SUBTREES. */
@@ -85,11 +90,6 @@ const lk_dist_batch *lk__groups_batch(const lk__groups *groups);
  * `samples` is room for one number more than there are ranks along space, which the parts borrow. */
 lk_pass_parts lk__groups_parts(const lk__groups *groups, lk_range pass, int64_t shard_size,
                                int64_t *samples);
-
-/** The same for an evaluation of `n` samples, all of them this replica's: `shards` gets how their shards are
- * dealt to its ranks, of as many numbers as `samples`. */
-lk_pass_parts lk__groups_eval_parts(const lk__groups *groups, int64_t n, int64_t shard_size,
-                                    int64_t *samples, int64_t *shards);
 
 /** Whose gradients, and which losses, accumulators keep by tile. */
 lk__leaves lk__groups_leaves(const lk__groups *groups);

@@ -45,7 +45,7 @@ static lk_status zeros_enter(lk_trainer *t, lk_var *x)
         return LK_OK;
     int field = lk_dataset_find(lk_loader_dataset(t->spec.train), "x");
     LK_TRY(lk__zeros_of(t->spec.train, field, 1, &zeros));
-    lk_status st = lk_constant(t->eval_tape, zeros, x);
+    lk_status st = lk_constant(t->tape, zeros, x);
     lk_tensor_free(zeros);
     LK_TRY(st);
     return LK_OK;
@@ -75,10 +75,13 @@ static lk_status output_find(lk_trainer *t, output *mine)
     lk_var x = LK_NO_VAR, at[LK_COMPONENT_VALUES];
     lk_list out = {.at = at, .room = LK_COMPONENT_VALUES};
     lk_comm *comm = chain_of(t)->comm;
-    lk_tape_reset(t->eval_tape);
+    lk_tape_reset(t->tape);
     LK_TRY(lk_agree(comm, zeros_enter(t, &x)));
-    LK_TRY(lk__agree_words(comm, lk__chain_run(chain_of(t), &(lk_pass){.tape = t->eval_tape}, &x,
-                                               t->chained->has_x, true, &out)));
+    (void)lk_tape_set_recording(t->tape, false);
+    lk_status st = lk__chain_run(chain_of(t), &(lk_pass){.tape = t->tape}, &x, t->chained->has_x,
+                                 true, &out);
+    (void)lk_tape_set_recording(t->tape, true);
+    LK_TRY(lk__agree_words(comm, st));
     LK_TRY(lk_agree(comm, output_check(&out)));
     *mine = (output){.there = out.n, .has_target = t->chained->has_y};
     if (out.n > 0) {
@@ -87,7 +90,7 @@ static lk_status output_find(lk_trainer *t, output *mine)
         mine->ndim = shape.ndim - 1;
         memcpy(mine->dim, shape.dim + 1, (size_t)mine->ndim * sizeof mine->dim[0]);
     }
-    lk_tape_reset(t->eval_tape);
+    lk_tape_reset(t->tape);
     return LK_OK;
 }
 

@@ -36,8 +36,10 @@ lk_status lk__chained_step(lk_trainer *t, lk_step_report *report) LK_NODISCARD;
  * LK_ESHAPE naming the field. */
 lk_status lk__chained_check_loader(const lk_trainer *t, const lk_loader *loader) LK_NODISCARD;
 
-/** Add up all batches of a loader in t->eval_counts and t->batch_loss. */
-lk_status lk__chained_evaluate(lk_trainer *t, lk_loader *loader) LK_NODISCARD;
+/** Add the loss and the metrics of some samples of batch `number` of a loader, which are taken for a batch, to
+ * t->eval_counts. */
+lk_status lk__chained_eval(lk_trainer *t, lk_loader *loader, int64_t number,
+                           lk_range samples) LK_NODISCARD;
 
 /** The name of this rank's first component that gives what is not finite for t->step's batch; "": none. */
 lk_status lk__chained_find_nonfinite(lk_trainer *t, const lk_batch *batch, char *name,

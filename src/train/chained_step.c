@@ -43,17 +43,18 @@ static lk_status zeros_make(lk_trainer *t, const lk_loader *loader, lk_batch *ba
     return LK_OK;
 }
 
-/* The whole batch; *unread: why its samples could not be read, and are zeros. */
+/* Samples of a batch that are taken for one; *unread: why they could not be read, and are zeros. */
 static lk_status batch_read(lk_trainer *t, lk_loader *loader, const lk_position *at,
-                            lk_batch *batch, lk_status *unread)
+                            lk_range samples, lk_batch *batch, lk_status *unread)
 {
     lk__failure why;
-    int64_t n = lk_loader_batch_size(loader, at->batch);
-    *unread = lk_loader_read_batch(loader, at->epoch, at->batch, 0, n, batch);
+    *unread = lk_loader_read_batch(loader, at->epoch, at->batch, samples.first, samples.n, batch);
+    batch->first = 0;
+    batch->size = samples.n;
     if (*unread == LK_OK)
         return LK_OK;
     lk__failure_get(&why);
-    *batch = (lk_batch){.epoch = at->epoch, .number = at->batch, .size = n, .n = n};
+    *batch = (lk_batch){.epoch = at->epoch, .number = at->batch, .size = samples.n, .n = samples.n};
     lk_status st = zeros_make(t, loader, batch);
     lk__failure_set(&why);
     LK_TRY(st);
@@ -261,7 +262,8 @@ lk_status lk__chained_step(lk_trainer *t, lk_step_report *report)
     lk_status unread;
     lk_position at = lk_trainer_position(t);
     int64_t clock = lk_clock_ns();
-    lk_status st = batch_read(t, t->spec.train, &at, &batch, &unread);
+    lk_range all = {0, lk_loader_batch_size(t->spec.train, at.batch)};
+    lk_status st = batch_read(t, t->spec.train, &at, all, &batch, &unread);
     if (st != LK_OK) {
         zeros_free(&batch, unread);
         LK_TRY(lk__pass_failed(t, st));
@@ -296,42 +298,37 @@ lk_status lk__chained_check_loader(const lk_trainer *t, const lk_loader *loader)
     return LK_OK;
 }
 
-static lk_status eval_batch(lk_trainer *t, const lk_batch *batch, double *out)
+/* Forward alone; *sum is the loss of this rank's output. */
+static lk_status eval_pass(lk_trainer *t, const lk_batch *batch, double *sum)
 {
     lk_var loss;
-    double sum = 0;
-    lk_tape_reset(t->eval_tape);
-    LK_TRY(forward(t, &(lk_pass){.tape = t->eval_tape, .first = batch->first}, batch,
-                   &t->eval_counts, &loss));
+    lk_pass pass = {.tape = t->tape, .first = batch->first};
+    *sum = 0;
+    lk_tape_reset(t->tape);
+    bool recorded = lk_tape_set_recording(t->tape, false);
+    lk_status st = forward(t, &pass, batch, &t->eval_counts, &loss);
+    (void)lk_tape_set_recording(t->tape, recorded);
+    LK_TRY(st);
     if (t->chained->has_output)
-        LK_TRY(lk_item(loss, &sum));
-    *out = sum / (double)t->parts;
+        LK_TRY(lk_item(loss, sum));
     return LK_OK;
 }
 
-lk_status lk__chained_evaluate(lk_trainer *t, lk_loader *loader)
+lk_status lk__chained_eval(lk_trainer *t, lk_loader *loader, int64_t number, lk_range samples)
 {
-    lk_status first = LK_OK;
-    lk__failure why;
-    for (int64_t i = 0; i < lk_loader_batches(loader); i++) {
-        lk_batch batch;
-        lk_status unread;
-        lk_status st = batch_read(t, loader, &(lk_position){.batch = i}, &batch, &unread);
-        if (st == LK_OK && unread != LK_OK && first == LK_OK) {
-            first = unread;
-            lk__failure_get(&why);
-        }
-        if (st == LK_OK)
-            st = eval_batch(t, &batch, &t->batch_loss[i]);
-        if (unread != LK_OK)
-            lk_tape_reset(t->eval_tape);
-        zeros_free(&batch, unread);
-        if (st != LK_OK)
-            LK_TRY(lk__pass_failed(t, st));
-    }
-    if (first != LK_OK)
-        lk__failure_set(&why);
-    return first;
+    lk_batch batch;
+    lk_status unread;
+    double own = 0, sum = 0;
+    lk_status st = batch_read(t, loader, &(lk_position){.batch = number}, samples, &batch, &unread);
+    if (st == LK_OK)
+        st = eval_pass(t, &batch, &own);
+    lk_tape_reset(t->tape); /* which has zeros, where they stand for samples */
+    zeros_free(&batch, unread);
+    if (st != LK_OK)
+        LK_TRY(lk__pass_failed(t, st));
+    LK_TRY(control_exchange(t, unread, own, &sum));
+    t->eval_counts.each[0] += sum;
+    return LK_OK;
 }
 
 /* ---- what is not finite ---- */

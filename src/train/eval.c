@@ -4,10 +4,14 @@
  *
  * A metric adds up whole numbers over samples, its sums; those of all ranks are joined before they become a
  * value.
+ *
+ * An evaluation is steps without backward: ranks share the shards of each batch, and the tiles of its samples,
+ * as in a step (step.c); passes are on the same tape, which does not record them; and votes and losses of
+ * all ranks are exchanged behind each batch, so that all stop in the same one.
  */
 #include "base/fpenv.h"
-#include "base/grow.h"
 #include "base/rehearsal.h"
+#include "train/batches.h"
 #include "train/pass.h"
 #include "train/same.h"
 
@@ -118,73 +122,89 @@ lk_status lk_trainer_train_metrics(lk_trainer *t, lk_eval *out)
     return LK_OK;
 }
 
-/* ---- evaluation: each replica has a range of batches; ranks of a chain go through all together ---- */
+/* ---- evaluation ---- */
 
-/* The parts of a pass over `n` samples. */
-static const lk_pass_parts *eval_parts(lk_trainer *t, int64_t n)
-{
-    int64_t shard_size = lk_loader_shard_size(t->spec.train);
-    if (!t->plan->tiling)
-        return NULL;
-    t->layer_parts = lk__groups_eval_parts(t->groups, n, shard_size, t->owners, t->dealt);
-    return &t->layer_parts;
-}
-
-/* How a loss of it is joined over the ranks along space. */
-static lk__deal eval_deal(const lk_trainer *t, int64_t n, bool tiled)
-{
-    int64_t shard_size = lk_loader_shard_size(t->spec.train);
-    if (tiled)
-        return (lk__deal){1, NULL, 1, 0, t->plan->tiling};
-    if (t->plan->tiling && t->layer_parts.samples)
-        return (lk__deal){.shards = (n + shard_size - 1) / shard_size, .first = t->dealt};
-    return (lk__deal){.shards = 1};
-}
-
-/* One batch of an evaluation: its losses, on the first of the ranks that share its samples; 0 elsewhere. */
-static lk_status eval_pass(lk_trainer *t, const lk_batch *batch, double *each)
+static lk_status microbatch_pass(lk_trainer *t, const lk_batch *batch, int64_t k)
 {
     lk_var x;
-    lk__pass_out came = {.counts = &t->eval_counts};
+    lk__pass_out came = {.counts = &t->eval_counts, .microbatch = k};
     int64_t losses;
-    lk_tape_reset(t->eval_tape);
-    const lk_pass_parts *parts = eval_parts(t, batch->n);
-    LK_TRY(lk__pass_enter(t, t->eval_tape, parts, batch, &x, &came.y));
+    const lk_pass_parts *parts = lk__pass_parts(t, batch);
+    t->layer_parts.batch = NULL; /* nothing is taken of the whole batch */
+    LK_TRY(lk__pass_enter(t, t->tape, parts, batch, &x, &came.y));
     lk_pass pass = {
-        .tape = t->eval_tape, .first = batch->first, .parts = parts, .terms = lk__pass_terms(t)};
+        .tape = t->tape, .first = batch->first, .parts = parts, .terms = lk__pass_terms(t)};
     LK_TRY(lk__trainer_forward(t, &pass, x, &came.out));
     LK_TRY(lk__pass_take(t, &came, &losses));
-    for (int64_t i = 0; i < t->n_summands; i++) {
-        const lk__summand *s = &t->summand[i];
-        t->joined[i] = (lk__loss_sum){.deal = eval_deal(t, batch->n, lk__pass_is_tiled(t, s)),
-                                      .own = s->own};
-    }
-    LK_TRY(lk__control_exchange(t->eval_control, t->joined, t->n_summands));
-    (void)lk__losses_sum(t, each);
-    if (t->mesh->at[LK_AXIS_SPACE] > 0)
-        memset(each, 0, (size_t)t->n_summands * sizeof *each);
     return LK_OK;
 }
 
-static lk_status eval_range(lk_trainer *t, lk_loader *loader, lk_range range)
+lk_status lk__eval_microbatch(lk_trainer *t, const lk_batch *batch, int k, bool last,
+                              lk_step_seconds *time)
 {
-    lk_batch batch;
-    lk_status st = LK_OK;
-    LK_TRY(lk__pass_set_boxes(t, loader, true));
-    lk__groups_weights_changed(t->groups);
-    for (int64_t i = range.first; st == LK_OK && i < range.first + range.n; i++) {
-        st = lk_loader_read_batch(loader, 0, i, 0, lk_loader_batch_size(loader, i), &batch);
-        if (lk__groups_space(t->groups) > 1) /* whose ranks wait for each other in the pass */
-            st = lk_agree(t->mesh->along[LK_AXIS_SPACE], st);
-        if (st == LK_OK)
-            st = eval_pass(t, &batch, &t->batch_loss[i * t->n_summands]);
-        else
-            break;
-        if (st != LK_OK && lk__groups_space(t->groups) > 1)
-            st = lk__pass_failed(t, st);
-    }
-    LK_TRY(lk__pass_set_boxes(t, loader, loader == t->spec.train));
+    (void)last;
+    (void)time;
+    lk_tape_reset(t->tape);
+    bool recorded = lk_tape_set_recording(t->tape, false);
+    lk_status st = microbatch_pass(t, batch, k);
+    (void)lk_tape_set_recording(t->tape, recorded);
     LK_TRY(st);
+    return LK_OK;
+}
+
+/* Some samples of batch `number` of the loader, as a batch: its losses go to eval_counts.  In passes nobody waits
+ * for other ranks but those that share samples. */
+static lk_status eval_batch(lk_trainer *t, lk_loader *loader, int64_t number, lk_range samples)
+{
+    int64_t shard_size = lk_loader_shard_size(t->spec.train);
+    int64_t shards = (samples.n - 1) / shard_size + 1;
+    lk_batch batch;
+    lk_status unread;
+    lk__batch_work work = {.loader = loader,
+                           .number = number,
+                           .from = samples.first,
+                           .size = samples.n,
+                           .shards = lk__groups_deal_batch(t->groups, shards, samples.n),
+                           .meets = lk__groups_space(t->groups) > 1,
+                           .pass = lk__eval_microbatch};
+    lk_status st = lk__batch_run(t, &work, &batch, &(lk_step_seconds){0}, &unread);
+    if (st != LK_OK && work.meets)
+        LK_TRY(lk__pass_failed(t, st));
+    if (st == LK_ENOMEM)
+        lk__tell_what_fits(t);
+    LK_TRY(lk__losses_exchange(t, st == LK_OK ? unread : st));
+    lk__losses_add(t, t->eval_counts.each);
+    return LK_OK;
+}
+
+/* All batches of a loader, larger ones than those of training in parts of that size: no pass is larger than
+ * one of a step. */
+static lk_status eval_batches(lk_trainer *t, lk_loader *loader)
+{
+    int64_t most = lk_loader_batch_size(t->spec.train, 0);
+    for (int64_t i = 0; i < lk_loader_batches(loader); i++) {
+        int64_t size = lk_loader_batch_size(loader, i);
+        for (int64_t from = 0; from < size; from += most) {
+            lk_range samples = {from, size - from < most ? size - from : most};
+            LK_TRY(t->chained ? lk__chained_eval(t, loader, i, samples)
+                              : eval_batch(t, loader, i, samples));
+        }
+        t->eval_counts.samples += size;
+    }
+    return LK_OK;
+}
+
+/* Passes over a loader that gives what this rank takes of samples. */
+static lk_status eval_loader(lk_trainer *t, lk_loader *loader)
+{
+    LK_TRY(lk_agree(lk__trainer_comm(t), lk__pass_set_boxes(t, loader, true)));
+    if (t->groups)
+        lk__groups_weights_changed(t->groups);
+    lk_status st = eval_batches(t, loader);
+    lk_tape_reset(t->tape); /* which has samples of the loader */
+    lk_status whole = lk__pass_set_boxes(t, loader, loader == t->spec.train);
+    LK_TRY(st);
+    LK_TRY(lk_agree(lk__trainer_comm(t), whole));
     return LK_OK;
 }
 
@@ -193,32 +213,15 @@ lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_eval *out)
     LK_FP_GUARD();
     LK_CHECK(loader, LK_EINVAL, "loader is NULL");
     lk_comm *comm = lk__trainer_comm(t);
-    int64_t batches = lk_loader_batches(loader), losses = batches * t->n_summands;
     LK_TRY(t->chained ? lk__loader_compare_length(comm, "the set to evaluate", loader)
                       : lk__loader_compare(comm, "the set to evaluate", loader));
-    if (!t->chained)
+    if (t->chained)
+        LK_TRY(lk_agree(comm, lk__chained_check_loader(t, loader)));
+    else
         LK_TRY(lk__pass_compare(t, "the set to evaluate", loader));
     lk__counts_clear(t, &t->eval_counts);
-    lk_status st = lk__grow(&t->batch_loss, &t->max_batch_loss, losses, sizeof *t->batch_loss);
-    if (t->chained) /* whose ranks wait for each other in the passes */
-        LK_TRY(lk_agree(comm, st == LK_OK ? lk__chained_check_loader(t, loader) : st));
-    if (st == LK_OK) {
-        memset(t->batch_loss, 0, (size_t)losses * sizeof *t->batch_loss);
-        st = t->chained ? lk__chained_evaluate(t, loader)
-                        : eval_range(t, loader,
-                                     lk_range_split(batches, t->mesh->at[LK_AXIS_DATA],
-                                                    t->mesh->n[LK_AXIS_DATA]));
-    }
-    LK_TRY(lk_agree(comm, st));
-    /* Each batch is one rank's, so the sum over ranks is its loss (of a chain, of all outputs); the order
-     * below is that of batches. */
-    if (comm)
-        LK_TRY(lk_allreduce(comm, NULL, t->batch_loss, losses, LK_F64, LK_REDUCE_SUM, "losses"));
+    LK_TRY(eval_loader(t, loader));
     LK_TRY(lk__counts_join_metrics(t, &t->eval_counts));
-    for (int64_t i = 0; i < batches; i++)
-        t->eval_counts.samples += lk_loader_batch_size(loader, i);
-    for (int64_t i = 0; i < losses; i++)
-        t->eval_counts.each[i % t->n_summands] += t->batch_loss[i];
     for (int64_t i = 0; i < t->n_summands; i++)
         t->eval_counts.loss += t->eval_counts.each[i];
     LK_TRY(lk_agree(comm, lk__counts_eval(t, &t->eval_counts, out)));

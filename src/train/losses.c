@@ -184,15 +184,44 @@ void lk__losses_free(lk_trainer *t)
 
 /* ---- of a batch ---- */
 
+lk_status lk__losses_exchange(lk_trainer *t, lk_status st)
+{
+    lk_range range[LK_MAX_SUBTREES];
+    bool none = lk__groups_microbatches(t->groups, range) == 0;
+    for (int64_t i = 0; i < t->n_summands; i++) {
+        const lk__summand *s = &t->summand[i];
+        t->joined[i] = (lk__loss_sum){.deal = lk__groups_deal(t->groups, lk__pass_is_tiled(t, s)),
+                                      .own = s->own};
+        if (none) /* in fast mode each rank gives one */
+            memset(s->own, 0, (size_t)lk__pass_leaves(t, s) * sizeof *s->own);
+    }
+    lk__control_vote(t->control, LK__VOTE_FAILED, st != LK_OK);
+    LK_TRY(lk__control_exchange(t->control, t->joined, t->n_summands));
+    if (lk__control_votes(t->control, LK__VOTE_FAILED) > 0)
+        LK_TRY(lk_agree(lk__trainer_comm(t), st));
+    return st;
+}
+
+static double joined_loss(const lk_trainer *t, int64_t i)
+{
+    const lk__summand *s = &t->summand[i];
+    return s->weight * t->joined[i].total / (double)s->parts;
+}
+
 double lk__losses_sum(const lk_trainer *t, double *each)
 {
     double sum = 0;
     for (int64_t i = 0; i < t->n_summands; i++) {
-        const lk__summand *s = &t->summand[i];
-        each[i] = s->weight * t->joined[i].total / (double)s->parts;
+        each[i] = joined_loss(t, i);
         sum = i == 0 ? each[i] : sum + each[i];
     }
     return sum;
+}
+
+void lk__losses_add(const lk_trainer *t, double *each)
+{
+    for (int64_t i = 0; i < t->n_summands; i++)
+        each[i] += joined_loss(t, i);
 }
 
 /* Rounded after each operation. */

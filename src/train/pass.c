@@ -53,6 +53,15 @@ lk_status lk__pass_enter(const lk_trainer *t, lk_tape *tape, const lk_pass_parts
     return LK_OK;
 }
 
+const lk_pass_parts *lk__pass_parts(lk_trainer *t, const lk_batch *batch)
+{
+    lk_range samples = {batch->first, batch->n};
+    if (!t->plan->tiling)
+        return NULL;
+    t->layer_parts = lk__groups_parts(t->groups, samples, t->plan->spec.shard_size, t->owners);
+    return &t->layer_parts;
+}
+
 /* The box of a field whose first axes are cut like a value; the others are whole. */
 static lk_box field_box(const lk_loader *loader, int field, const lk_box *cut)
 {
@@ -122,8 +131,7 @@ bool lk__pass_is_tiled(const lk_trainer *t, const lk__summand *summand)
     return p->part && p->part[t->spec.model->net->term[summand->term].instance].term;
 }
 
-/* How many a pass has of it. */
-static int64_t leaves_of(const lk_trainer *t, const lk__summand *summand)
+int64_t lk__pass_leaves(const lk_trainer *t, const lk__summand *summand)
 {
     return lk__pass_is_tiled(t, summand) ? lk_tiling_leaves(t->plan->tiling) : 1;
 }
@@ -149,7 +157,8 @@ lk_status lk__pass_take(const lk_trainer *t, const lk__pass_out *pass, int64_t *
     *n = 0;
     for (int64_t i = 0; i < t->n_summands; i++) {
         const lk__summand *s = &t->summand[i];
-        for (int64_t k = 0; k < leaves_of(t, s); k++) {
+        int64_t leaves = lk__pass_leaves(t, s);
+        for (int64_t k = 0; k < leaves; k++) {
             lk_var loss = LK_NO_VAR;
             if (s->term < 0)
                 LK_TRY(out_loss(t, pass, k, &loss));
@@ -158,7 +167,7 @@ lk_status lk__pass_take(const lk_trainer *t, const lk__pass_out *pass, int64_t *
             if (pass->accumulator)
                 LK_TRY(lk__accumulator_add_term(pass->accumulator, s->term, k, loss));
             else
-                LK_TRY(lk_item(loss, &s->own[k]));
+                LK_TRY(lk_item(loss, &s->own[pass->microbatch * leaves + k]));
             if (lk_needs_grad(loss)) /* not one of the data, or of what stays, alone */
                 t->seeds[(*n)++] = (lk_seed){loss, s->seed};
         }

@@ -9,14 +9,18 @@
 lk_status lk__pass_enter(const lk_trainer *t, lk_tape *tape, const lk_pass_parts *parts,
                          const lk_batch *batch, lk_var *x, lk_var *y) LK_NODISCARD;
 
+/** The parts of a pass over samples of the batch that is dealt, in t->layer_parts; NULL: nothing is cut. */
+const lk_pass_parts *lk__pass_parts(lk_trainer *t, const lk_batch *batch);
+
 /** Let a loader give the boxes of x and y that passes take, or whole samples again. */
 lk_status lk__pass_set_boxes(const lk_trainer *t, lk_loader *loader, bool on) LK_NODISCARD;
 
 /** lk__loader_compare_samples() among the ranks of a trainer, each with the cache of its tile.  Collective. */
 lk_status lk__pass_compare(const lk_trainer *t, const char *what, lk_loader *loader) LK_NODISCARD;
 
-/** Whether a loss that counts is one of tiles. */
+/** Whether a loss that counts is one of tiles, and how many a pass has of it. */
 bool lk__pass_is_tiled(const lk_trainer *t, const lk__summand *summand);
+int64_t lk__pass_leaves(const lk_trainer *t, const lk__summand *summand);
 
 /** The terms of a pass; NULL: none counts. */
 static inline const lk_pass_terms *lk__pass_terms(const lk_trainer *t)
@@ -28,14 +32,15 @@ static inline const lk_pass_terms *lk__pass_terms(const lk_trainer *t)
 typedef struct lk__pass_out {
     lk_var out, y;
     lk__counts *counts;
-    lk_accumulator *accumulator; /* NULL: of an evaluation */
+    lk_accumulator *accumulator; /* NULL: of an evaluation, */
+    int64_t microbatch;          /* whose number this is */
 } lk__pass_out;
 
 /**
  * Take all losses of a pass that has run forward, those of t->summand in their order, of each one or one for
  * each tile that this rank has.  Metrics of what comes out go to `counts`.  The losses are added to the
  * accumulator and get seeds, as many as is returned in *n; without an accumulator they are put into
- * summand->own.
+ * summand->own, as those of the micro-batch.
  */
 lk_status lk__pass_take(const lk_trainer *t, const lk__pass_out *pass, int64_t *n) LK_NODISCARD;
 

@@ -13,6 +13,7 @@
 #include "base/rehearsal.h"
 #include "data/loader.h"
 #include "nn/model.h"
+#include "train/batches.h"
 #include "train/pass.h"
 
 #include <lockstep/extra/trainer_plan.h>
@@ -71,16 +72,16 @@ static lk_mesh mesh_of(const lk_plan *p)
 
 /* Two passes: the second finds what the first has left.  *bytes: that they have taken.  Afterwards the tape has
  * no memory left, for this was of addresses alone. */
-static lk_status passes_run(lk_trainer *t, int64_t shards, int64_t of_batch, lk_batch batch,
+static lk_status passes_run(lk_trainer *t, int64_t shards, int64_t of_batch, lk_range samples,
                             int64_t *bytes)
 {
     int64_t before = lk_alloc_stats_now().live_bytes;
     bool outer = lk__rehearsal_set(true);
     lk_status st = LK_OK;
-    for (int i = 0; i < 2 && batch.n > 0 && st == LK_OK; i++) {
-        lk_step_seconds time = {0};
+    lk__batch_work work = {.loader = t->spec.train, .size = samples.n, .pass = lk__step_microbatch};
+    for (int i = 0; i < 2 && samples.n > 0 && st == LK_OK; i++) {
         (void)lk__groups_begin(t->groups, shards, of_batch);
-        st = lk__zeros_pass(t, batch, &time);
+        st = lk__batch_run_zeros(t, &work, samples, &(lk_step_seconds){0});
     }
     (void)lk__rehearsal_set(outer);
     int64_t after = lk_alloc_stats_now().live_bytes;
@@ -94,11 +95,10 @@ static lk_status passes_run(lk_trainer *t, int64_t shards, int64_t of_batch, lk_
 static lk_status tiles_run(lk_trainer *t)
 {
     lk_plan *p = t->plan;
-    lk_batch batch = {.size = p->samples.n, .first = p->samples.first, .n = p->samples.n};
     LK_TRY(lk__pass_set_boxes(t, t->spec.train, true));
     LK_TRY(lk__samples_plan(t->spec.train, p));
     p->tiling->rehearses = true;
-    lk_status st = passes_run(t, p->spec.shards, p->spec.batch, batch, &p->memory.values);
+    lk_status st = passes_run(t, p->spec.shards, p->spec.batch, p->samples, &p->memory.values);
     p->tiling->rehearses = false;
     LK_TRY(st);
     return LK_OK;
@@ -146,7 +146,7 @@ lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
     if (plan->tiling && plan->tiling->size > 1)
         LK_TRY(tiles_rehearse(t, plan));
     else if (samples > 0)
-        LK_TRY(passes_run(t, (samples - 1) / shard_size + 1, samples,
-                          (lk_batch){.size = samples, .n = samples}, &plan->memory.values));
+        LK_TRY(passes_run(t, (samples - 1) / shard_size + 1, samples, (lk_range){0, samples},
+                          &plan->memory.values));
     return LK_OK;
 }

@@ -15,6 +15,7 @@
 #include "base/fpenv.h"
 #include "comm/user.h"
 #include "nn/model.h"
+#include "train/batches.h"
 #include "train/pass.h"
 
 #include <lockstep/extra/clock.h>
@@ -31,23 +32,8 @@ double lk__seconds_since(int64_t *from)
     return passed;
 }
 
-lk_status lk__batch_part(const lk_batch *whole, int64_t first, int64_t n, lk_batch *out)
-{
-    *out = *whole;
-    out->first = whole->first + first;
-    out->n = n;
-    out->index = whole->index ? whole->index + first : NULL; /* zeros have none */
-    LK_TRY(lk_tensor_slice(whole->x, 0, first, first + n, 1, &out->x));
-    lk_status st = whole->y ? lk_tensor_slice(whole->y, 0, first, first + n, 1, &out->y) : LK_OK;
-    if (st != LK_OK)
-        lk_tensor_free(out->x);
-    LK_TRY(st);
-    return LK_OK;
-}
-
 lk_pass lk__pass_of(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator)
 {
-    lk_range samples = {batch->first, batch->n};
     lk_pass pass = {.tape = t->tape,
                     .accumulator = accumulator,
                     .training = true,
@@ -55,12 +41,9 @@ lk_pass lk__pass_of(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumu
                     .first = batch->first,
                     .part = batch->n < batch->size,
                     .recompute = t->spec.recompute,
+                    .parts = lk__pass_parts(t, batch),
                     .terms = lk__pass_terms(t),
                     .batch = lk__groups_batch(t->groups)};
-    if (t->plan->tiling) {
-        t->layer_parts = lk__groups_parts(t->groups, samples, t->plan->spec.shard_size, t->owners);
-        pass.parts = &t->layer_parts;
-    }
     return pass;
 }
 
@@ -82,11 +65,8 @@ lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulat
     return LK_OK;
 }
 
-/* ---- the micro-batches ---- */
-
-/* Micro-batch number `k` of this rank: `batch` has its samples. */
-static lk_status run_microbatch(lk_trainer *t, const lk_batch *batch, int k, bool last,
-                                lk_step_seconds *time)
+lk_status lk__step_microbatch(lk_trainer *t, const lk_batch *batch, int k, bool last,
+                              lk_step_seconds *time)
 {
     lk_accumulator *accumulator = lk__groups_accumulator(t->groups, k);
     if (lk_model_has_weight_reuse(t->spec.model) && !t->spec.parallel_model) {
@@ -96,35 +76,6 @@ static lk_status run_microbatch(lk_trainer *t, const lk_batch *batch, int k, boo
     if (last)
         lk__groups_overlap_backward(t->groups, t->tape);
     LK_TRY(lk__microbatch_pass(t, batch, accumulator, time));
-    return LK_OK;
-}
-
-/* Samples of the batch that shards first ... first + n - 1 have: where they begin and how many. */
-static int64_t samples_of(const lk_trainer *t, int64_t size, lk_range shards, int64_t *from)
-{
-    int64_t shard_size = lk_loader_shard_size(t->spec.train);
-    *from = shards.first * shard_size;
-    int64_t end = *from + shards.n * shard_size;
-    return (end < size ? end : size) - *from;
-}
-
-/* All micro-batches of this rank, from its part of the batch. */
-static lk_status run_microbatches(lk_trainer *t, const lk_batch *batch, lk_step_seconds *time)
-{
-    lk_range range[LK_MAX_SUBTREES];
-    int n = lk__groups_microbatches(t->groups, range);
-    if (n <= 1)
-        return run_microbatch(t, batch, 0, true, time);
-    for (int k = 0; k < n; k++) {
-        int64_t from;
-        int64_t samples = samples_of(t, batch->size, range[k], &from);
-        lk_batch part;
-        LK_TRY(lk__batch_part(batch, from - batch->first, samples, &part));
-        lk_status st = run_microbatch(t, &part, k, k == n - 1, time);
-        lk_tensor_free(part.x);
-        lk_tensor_free(part.y);
-        LK_TRY(st);
-    }
     return LK_OK;
 }
 
@@ -151,81 +102,18 @@ lk_status lk__pass_failed(lk_trainer *t, lk_status st)
     return st;
 }
 
-lk_status lk__zeros_of(const lk_loader *loader, int field, int64_t n, lk_tensor **out)
-{
-    lk_field f = lk_loader_field(loader, field);
-    lk_shape shape = {.ndim = f.shape.ndim + 1, .dim = {n}};
-    memcpy(&shape.dim[1], f.shape.dim, (size_t)f.shape.ndim * sizeof shape.dim[0]);
-    LK_TRY(lk_tensor_zeros(f.dtype, shape, out));
-    return LK_OK;
-}
-
-lk_status lk__zeros_pass(lk_trainer *t, lk_batch batch, lk_step_seconds *time)
-{
-    const lk_dataset *set = lk_loader_dataset(t->spec.train);
-    int y = lk_dataset_find(set, "y");
-    batch.x = batch.y = NULL;
-    lk_status st = lk__zeros_of(t->spec.train, lk_dataset_find(set, "x"), batch.n, &batch.x);
-    if (st == LK_OK && y >= 0)
-        st = lk__zeros_of(t->spec.train, y, batch.n, &batch.y);
-    if (st == LK_OK)
-        st = run_microbatches(t, &batch, time);
-    lk_tape_reset(t->tape);
-    lk_tensor_free(batch.x);
-    lk_tensor_free(batch.y);
-    LK_TRY(st);
-    return LK_OK;
-}
-
-/* The passes of this rank's part of the step, unless it has none; where layers reduce over the batch it is
- * made all the same.  *unread: why its samples could not be read, as this thread's last error. */
-static lk_status run_my_shards(lk_trainer *t, const lk_position *at, lk_range range,
-                               lk_batch *batch, lk_step_seconds *time, lk_status *unread)
-{
-    int64_t clock = lk_clock_ns(), from = 0, n = 0;
-    bool synced = lk__groups_batch(t->groups);
-    lk__failure why;
-    lk_status st = LK_OK;
-    *unread = LK_OK;
-    if (range.n > 0)
-        n = samples_of(t, batch->size, range, &from);
-    else if (!synced)
-        return LK_OK;
-    *unread = lk_loader_read_batch(t->spec.train, at->epoch, at->batch, from, n, batch);
-    time->data = lk__seconds_since(&clock);
-    if (*unread == LK_ENOMEM)
-        lk__tell_what_fits(t);
-    if (*unread == LK_OK) {
-        st = run_microbatches(t, batch, time);
-    } else if (synced) {
-        lk__failure_get(&why);
-        st = lk__zeros_pass(t, (lk_batch){.size = batch->size, .first = from, .n = n}, time);
-        if (st == LK_OK)
-            lk__failure_set(&why);
-    }
-    if (st != LK_OK)
-        LK_TRY(lk__pass_failed(t, st));
-    return LK_OK;
-}
-
 /* ---- with the others ---- */
 
-/* What this rank's micro-batches have of a loss, and how ranks share it. */
-static void loss_gather(lk_trainer *t, int microbatches, int64_t i)
+/* What this rank's micro-batches have of a loss. */
+static void loss_gather(const lk_trainer *t, int microbatches, const lk__summand *s)
 {
-    const lk__summand *s = &t->summand[i];
-    bool tiled = lk__pass_is_tiled(t, s);
-    int64_t leaves = tiled ? lk_tiling_leaves(t->plan->tiling) : 1;
+    int64_t leaves = lk__pass_leaves(t, s);
     for (int64_t k = 0; k < microbatches * leaves; k++)
         s->own[k] = lk__accumulator_term(lk__groups_accumulator(t->groups, (int)(k / leaves)),
                                          s->term, k % leaves);
-    if (microbatches == 0) /* in fast mode each rank gives one */
-        memset(s->own, 0, (size_t)leaves * sizeof *s->own);
-    t->joined[i] = (lk__loss_sum){.deal = lk__groups_deal(t->groups, tiled), .own = s->own};
 }
 
-/* Exchange how the parts of all ranks went: t->joined are then the losses of the whole batch.  The
- * failure of a rank is that of all. */
+/* Exchange how the parts of all ranks went. */
 static lk_status control_exchange(lk_trainer *t, lk_status st)
 {
     lk_range range[LK_MAX_SUBTREES];
@@ -233,13 +121,10 @@ static lk_status control_exchange(lk_trainer *t, lk_status st)
     for (int k = 0; st != LK_OK && k < n; k++)
         lk_accumulator_clear(lk__groups_accumulator(t->groups, k));
     for (int64_t i = 0; i < t->n_summands; i++)
-        loss_gather(t, n, i);
-    lk__control_vote(t->control, LK__VOTE_FAILED, st != LK_OK);
+        loss_gather(t, n, &t->summand[i]);
     LK_TRY(lk__groups_finish_overlap(t->groups));
-    LK_TRY(lk__control_exchange(t->control, t->joined, t->n_summands));
-    if (lk__control_votes(t->control, LK__VOTE_FAILED) > 0)
-        LK_TRY(lk_agree(lk__trainer_comm(t), st));
-    return st;
+    LK_TRY(lk__losses_exchange(t, st));
+    return LK_OK;
 }
 
 static lk_status update(lk_trainer *t, int64_t shards, lk_step_report *report)
@@ -292,10 +177,17 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     int64_t shards = (batch.size + shard_size - 1) / shard_size;
     *report = (lk_step_report){.step = t->step, .samples = batch.size};
     int64_t clock = lk_clock_ns();
-    lk_range range = lk__groups_begin(t->groups, shards, batch.size);
+    lk__batch_work work = {.loader = t->spec.train,
+                           .epoch = at.epoch,
+                           .number = at.batch,
+                           .size = batch.size,
+                           .shards = lk__groups_begin(t->groups, shards, batch.size),
+                           .meets = lk__groups_batch(t->groups),
+                           .pass = lk__step_microbatch};
     report->time.forward = lk__seconds_since(&clock);
-    lk_status unread;
-    LK_TRY(run_my_shards(t, &at, range, &batch, &report->time, &unread));
+    lk_status unread, st = lk__batch_run(t, &work, &batch, &report->time, &unread);
+    if (st != LK_OK)
+        LK_TRY(lk__pass_failed(t, st));
     clock = lk_clock_ns();
     LK_TRY(control_exchange(t, unread));
     report->time.wait = lk__seconds_since(&clock);
@@ -303,8 +195,8 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     report->loss = sum / (double)batch.size;
     report->losses = lk__counts_means(t, &t->step_counts, batch.size);
     if (!isfinite(report->loss))
-        LK_TRY(lk__nonfinite_report(t, range.n > 0 || lk__groups_batch(t->groups) ? &batch : NULL,
-                                    report->loss));
+        LK_TRY(
+            lk__nonfinite_report(t, work.shards.n > 0 || work.meets ? &batch : NULL, report->loss));
     lk__step_counts_take(t, batch.size, sum, t->step_counts.each);
     LK_TRY(update(t, shards, report));
     t->step++;

@@ -40,16 +40,13 @@ static lk_status passes_make(lk_trainer *t)
 {
     int space = t->mesh->n[LK_AXIS_SPACE];
     LK_TRY(lk__losses_make(t));
-    LK_TRY(lk_alloc_zero(&t->owners, (int64_t)2 * (space + 1), sizeof *t->owners));
-    t->dealt = t->owners + space + 1;
-    int64_t tiles = 1, shards = lk_loader_shards(t->spec.train);
+    LK_TRY(lk_alloc_zero(&t->owners, space + 1, sizeof *t->owners));
+    int64_t tiles = 1;
     for (int d = 0; t->plan->tiling && d < LK_TILE_AXES; d++)
         tiles *= t->plan->tiling->tiles[d];
     lk_dtype dtype = lk_tensor_dtype(t->seed);
     LK_TRY(lk__control_new(t->mesh->world, dtype, t->n_summands, t->plan->spec.shards * tiles,
                            &t->control));
-    LK_TRY(lk__control_new(t->mesh->along[LK_AXIS_SPACE], dtype, t->n_summands, shards * tiles,
-                           &t->eval_control));
     LK_TRY(lk__pass_set_boxes(t, t->spec.train, true));
     LK_TRY(lk__samples_plan(t->spec.train, t->plan));
     return LK_OK;
@@ -207,9 +204,6 @@ static lk_status own_begin(lk_trainer *t, const struct told *told)
     LK_TRY(lk__tiles_check(t));
     LK_TRY(lk_tape_new(&t->tape));
     LK_TRY(lk_tape_set_shard_size(t->tape, lk_loader_shard_size(t->spec.train)));
-    LK_TRY(lk_tape_new(&t->eval_tape));
-    LK_TRY(lk_tape_set_shard_size(t->eval_tape, lk_loader_shard_size(t->spec.train)));
-    (void)lk_tape_set_recording(t->eval_tape, false);
     if (t->spec.chain)
         return LK_OK;
     LK_CHECK(t->spec.model->net, LK_ESTATE, "the model is not built: call lk_model_build() first");
@@ -300,10 +294,8 @@ void lk_trainer_free(lk_trainer *t)
     if (!t)
         return;
     lk_tape_free(t->tape);
-    lk_tape_free(t->eval_tape);
     lk__shard_sums_free(&t->shards);
     lk_tensor_free(t->seed);
-    lk_free(t->batch_loss);
     lk__state_hash_free(t);
     lk_optimizer_free(t->optimizer);
     lk__chained_free(t);
@@ -314,7 +306,6 @@ void lk_trainer_free(lk_trainer *t)
     }
     lk_slab_free(t->shared_params);
     lk__control_free(t->control);
-    lk__control_free(t->eval_control);
     lk__losses_free(t);
     lk_free(t->owners);
     if (t->spec.train && t->plan)

@@ -57,25 +57,20 @@ struct lk_trainer {
     lk_plan *plan;
     lk__groups *groups;
     lk__control *control;      /* votes and loss of all ranks */
-    lk__control *eval_control; /* losses of the ranks that share samples, in an evaluation */
     bool trains;               /* the model knows of this trainer */
     bool spread;               /* of some parameters ranks along space hold their positions only */
     bool shares;               /* the node has one copy, of which this rank updates a share */
     lk_slab *shared_params;    /* its parameters */
-    lk_tape *tape;             /* of steps */
-    lk_tape *eval_tape;        /* of evaluation */
+    lk_tape *tape;             /* of steps, and of evaluation, which it does not record */
     lk_tensor *seed;           /* of backward: one over the samples of the batch */
     lk_seed *seeds;            /* of a pass: one for each of its losses */
     lk_pass_parts layer_parts; /* of the pass under way, where the run is cut into tiles */
     lk_optimizer_positions positions; /* how these are added up, where the run is cut into tiles */
-    int64_t *owners, *dealt; /* of the ranks along space: whose samples, and shards, are which */
-    lk__shard_sums shards;   /* of a model that uses a parameter more than once */
+    int64_t *owners;                  /* of the ranks along space: whose samples are which */
+    lk__shard_sums shards;            /* of a model that uses a parameter more than once */
     lk__counts step_counts;  /* of the step that is under way: what its passes have counted */
     lk__counts train_counts; /* of the steps since lk_trainer_train_metrics() */
     lk__counts eval_counts;  /* of an evaluation */
-    /* Of an evaluation, [batches][n_summands]: those of batches of other ranks are 0 until joined. */
-    double *batch_loss;
-    int64_t max_batch_loss;
     lk_state_tensors *held; /* parameters, the model's state, the optimizer's slabs: state_hash.c */
     int64_t n_params, n_state; /* of them */
     lk__sums counted[3];       /* what this rank hashes of them */
@@ -162,9 +157,14 @@ lk_status lk__losses_choose(lk_trainer *t) LK_NODISCARD;
 lk_status lk__losses_make(lk_trainer *t) LK_NODISCARD;
 void lk__losses_free(lk_trainer *t);
 
+/** Exchange the losses of this rank's micro-batches, summand->own, and how it went here: t->joined then has
+ * those of the whole batch.  The failure of a rank, `st`, is that of all.  Collective. */
+lk_status lk__losses_exchange(lk_trainer *t, lk_status st) LK_NODISCARD;
+
 /** The sum of the losses of a batch, from t->joined, which is exchanged; `each` [n_summands] gets its
- * summands. */
+ * summands.  Or they are added to `each`. */
 double lk__losses_sum(const lk_trainer *t, double *each);
+void lk__losses_add(const lk_trainer *t, double *each);
 
 /** Fill in the options of loss and metrics, and check them against t->out and the data.  Not collective. */
 lk_status lk__criteria_make(lk_trainer *t) LK_NODISCARD;
@@ -223,10 +223,6 @@ lk_status lk__counts_eval(const lk_trainer *t, lk__counts *counts, lk_eval *out)
  * parameter more than once. */
 lk_status lk__shards_accumulate(lk_trainer *t, const lk_batch *batch, lk_accumulator *to,
                                 lk_step_seconds *time) LK_NODISCARD;
-
-/** The micro-batches of a batch over zeros in place of its samples: to take part without those that could
- * not be read, so that nobody waits in vain, or to rehearse. */
-lk_status lk__zeros_pass(lk_trainer *t, lk_batch batch, lk_step_seconds *time) LK_NODISCARD;
 
 /** Bytes that a loader holds for each sample of a rank, in all its slots. */
 int64_t lk__sample_bytes(const lk_loader *loader);

@@ -104,6 +104,25 @@ static void a_rank_without_samples_is_heard(lk_comm *comm)
     lk__control_free(c);
 }
 
+/* An evaluation exchanges losses behind those of the step whose votes are yet to be read. */
+static void votes_wait_until_they_are_read(lk_comm *comm)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    lk__control *c = NULL;
+    double own[LK_MAX_SUBTREES] = {0}, total = 0;
+    ASSERT_OK(lk__control_new(comm, LK_F32, 1, MOST_PIECES, &c));
+    lk__control_vote(c, LK__VOTE_SAVED, rank == 0);
+    lk__control_vote(c, LK__VOTE_STOP, true);
+    for (int i = 0; i < 3; i++)
+        ASSERT_OK(exchange(c, &(lk__deal){.shards = MOST_PIECES}, own, &total));
+    lk__control_vote(c, LK__VOTE_SAVED, rank > 0);
+    ASSERT_OK(exchange(c, &(lk__deal){.shards = MOST_PIECES}, own, &total));
+    ASSERT_EQ(lk__control_votes(c, LK__VOTE_SAVED), size);
+    ASSERT_EQ(lk__control_votes(c, LK__VOTE_SAVED), 0);
+    ASSERT_EQ(lk__control_votes(c, LK__VOTE_STOP), size);
+    lk__control_free(c);
+}
+
 static void an_exchange_is_one_collective_call(lk_comm *comm)
 {
     lk__control *c = NULL;
@@ -132,4 +151,5 @@ static void this_rank_alone_hears_itself(lk_comm *comm)
 #        name, name   \
     }
 RANKS_MAIN(TEST_OF(the_loss_is_the_tree_over_the_pieces), TEST_OF(a_rank_without_samples_is_heard),
-           TEST_OF(an_exchange_is_one_collective_call), TEST_OF(this_rank_alone_hears_itself))
+           TEST_OF(votes_wait_until_they_are_read), TEST_OF(an_exchange_is_one_collective_call),
+           TEST_OF(this_rank_alone_hears_itself))

@@ -155,7 +155,7 @@ static lk_status broken_box(void *context, int64_t index, int field, const lk_bo
     return LK_OK;
 }
 
-/* The last rank cannot read its tile: all stop in that step, which can be tried again. */
+/* The last rank cannot read its tile: all stop in that step, or evaluation, which can be tried again. */
 static void a_tile_that_cannot_be_read_stops_all_in_that_step(lk_comm *comm)
 {
     bool fails = false;
@@ -170,6 +170,7 @@ static void a_tile_that_cannot_be_read_stops_all_in_that_step(lk_comm *comm)
     lk_loader *loader = NULL;
     lk_model *model = NULL;
     lk_trainer *t = NULL;
+    lk_eval score;
     ASSERT_OK(lk_dataset_new_boxes(&info, NULL, broken_box, NULL, &fails, &set));
     ASSERT_OK(lk_loader_new_options(set, &(lk_loader_options){.batch = 8, .shards = 2, .scale = 1},
                                     1, &loader));
@@ -193,12 +194,17 @@ static void a_tile_that_cannot_be_read_stops_all_in_that_step(lk_comm *comm)
     ASSERT_OK(lk_trainer_new(&spec, "loss=softmax_cross_entropy optimizer=sgd", &t));
     ASSERT_OK(lk_trainer_step(t, NULL));
     ASSERT_OK(lk_trainer_step(t, NULL));
+    ASSERT_OK(lk_trainer_evaluate(t, loader, &score));
+    double loss = score.loss;
     uint64_t before = state_of(t);
     fails = lk_comm_rank(comm) == lk_comm_size(comm) - 1;
     ASSERT_EQ(lk_trainer_step(t, NULL), LK_EIO);
     ASSERT_TRUE(strstr(lk_error_message(), "sample 17 is not there"));
+    ASSERT_FAILS(lk_trainer_evaluate(t, loader, &score), LK_EIO, "sample 17 is not there");
     ASSERT_TRUE(state_of(t) == before);
     fails = false;
+    ASSERT_OK(lk_trainer_evaluate(t, loader, &score));
+    ASSERT_TRUE(loss == score.loss);
     ASSERT_OK(lk_trainer_step(t, NULL));
     ASSERT_TRUE(state_of(t) != before);
     lk_trainer_free(t);
