@@ -18,16 +18,19 @@
 #include <string.h>
 #include <sys/resource.h>
 
-lk_status plan_make(lk_experiment *e, lk_dataset *set, const lk_mesh_shape *shape, int ranks,
+lk_status plan_make(lk_experiment *e, const lk_job *like, const lk_mesh_shape *shape, int ranks,
                     int rank, lk_job **job, lk_plan **out)
 {
-    lk_job_spec spec = {.experiment = e, .set = {[LK_TRAIN] = set}};
+    lk_job_spec spec = {.experiment = e};
+    for (int split = 0; split < LK_N_SPLITS; split++) {
+        const lk_loader *loader = like ? lk_job_loader(like, split) : NULL;
+        spec.set[split] = loader ? lk_loader_dataset(loader) : NULL;
+    }
     e->parallel.data = 0; /* this process is alone, whatever is planned */
     e->parallel.spatial.n = 0;
     e->parallel.features = e->parallel.stages = 1;
     LK_TRY(lk_job_new_spec(&spec, job));
-    LK_TRY(lk_trainer_plan_of(lk_job_trainer(*job), shape, ranks, rank, out));
-    LK_TRY(lk_trainer_rehearse(lk_job_trainer(*job), *out));
+    LK_TRY(lk_job_plan(*job, shape, ranks, rank, out));
     return LK_OK;
 }
 
@@ -106,7 +109,6 @@ static int middle_rank(const lk_mesh_shape *s)
 /* Bytes of a rank of a candidate, with the data of the first job; 0: it cannot be had. */
 static int64_t candidate_bytes(const plan_asked *a, const lk_job *first, const candidate *c)
 {
-    lk_dataset *set = lk_loader_dataset(lk_job_loader(first, LK_TRAIN));
     const char **given = NULL;
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -121,9 +123,9 @@ static int64_t candidate_bytes(const plan_asked *a, const lk_job *first, const c
         st = lk_experiment_read(a->operand[0], given, a->n - 1 + c->n, &e);
     }
     if (st == LK_OK)
-        st = plan_make(e, set, &c->shape, (int)ranks, middle_rank(&c->shape), &job, &plan);
+        st = plan_make(e, first, &c->shape, (int)ranks, middle_rank(&c->shape), &job, &plan);
     if (st == LK_OK)
-        bytes = plan_memory_sum(&plan->memory);
+        bytes = lk_plan_memory_sum(&plan->memory);
     lk_plan_free(plan);
     lk_job_free(job);
     lk_experiment_free(e);
@@ -226,7 +228,7 @@ int plan_fit_notes(const plan_asked *a, const lk_job *job, const lk_plan *plan,
     static next_fn *const kind[] = {next_grid, next_batch, next_recompute};
     const char *who = "of --memory";
     int64_t limit = a->memory > 0 ? a->memory : memory_here(plan_ranks(plan), &who);
-    int64_t bytes = plan_memory_sum(&plan->memory);
+    int64_t bytes = lk_plan_memory_sum(&plan->memory);
     int n = 1;
     if (bytes <= limit)
         return 0;

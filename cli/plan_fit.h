@@ -8,8 +8,9 @@
 #include <lockstep/train.h>
 
 /** Make the plan of a rank of a layout, rehearsed, and the job that it is of, which lives longer than it.
- * `set` is the data for it, NULL: as the experiment says.  After a failure both may be there, or NULL. */
-lk_status plan_make(lk_experiment *experiment, lk_dataset *set, const lk_mesh_shape *shape,
+ * Its data is that of the job `like`, NULL: as the experiment says.  After a failure both may be there, or
+ * NULL. */
+lk_status plan_make(lk_experiment *experiment, const lk_job *like, const lk_mesh_shape *shape,
                     int ranks, int rank, lk_job **job, lk_plan **out) LK_NODISCARD;
 
 /** Read a size: bytes, or with K, M, G or T behind it those times 1024.  False: it is none. */

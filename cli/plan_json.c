@@ -118,11 +118,11 @@ void plan_show_json(const lk_plan *p, const char *word, char (*more)[PLAN_NOTE],
     }
     printf("],\"calls\":%lld,\"bytes\":%lld,\"memory\":{\"parameters\":%lld,\"optimizer\":%lld,"
            "\"gradients\":%lld,\"statistics\":%lld,\"samples\":%lld,\"exchange\":%lld,"
-           "\"values\":%lld,\"filters\":%lld,\"sum\":%lld}",
+           "\"values\":%lld,\"filters\":%lld,\"saving\":%lld,\"sum\":%lld}",
            (long long)lk_plan_calls(p), (long long)lk_plan_bytes(p), (long long)m->parameters,
            (long long)m->optimizer, (long long)m->gradients, (long long)m->state,
            (long long)m->samples, (long long)m->exchange, (long long)m->values,
-           (long long)m->filters, (long long)plan_memory_sum(m));
+           (long long)m->filters, (long long)m->saving, (long long)lk_plan_memory_sum(m));
     char note[PLAN_NOTE];
     printf(",\"notes\":[");
     int64_t at = 0, told = 0;

@@ -10,12 +10,6 @@ const char *const plan_when_name[] = {"in forward", "in backward", "before the u
 const char *const plan_kind_name[] = {"joined", "fetched", "changed"};
 const char *const plan_fetch_name[] = {"x", "dy", "filters"};
 
-int64_t plan_memory_sum(const lk_plan_memory *m)
-{
-    return m->parameters + m->optimizer + m->gradients + m->state + m->samples + m->exchange +
-           m->values + m->filters;
-}
-
 bool plan_has_space(const lk_plan *p)
 {
     return p->tiling && p->tiling->size > 1;

@@ -35,6 +35,4 @@ extern const char *const plan_reach_name[],
     *const plan_domain_name[], *const plan_when_name[], *const plan_kind_name[],
                                                             *const plan_fetch_name[];
 
-int64_t plan_memory_sum(const lk_plan_memory *memory);
-
 #endif /* LK_CLI_PLAN_SHOW_H */

@@ -166,11 +166,13 @@ void plan_show_text(const lk_plan *p, const char *word, char (*more)[PLAN_NOTE],
            (long long)lk_plan_bytes(p));
     printf("memory: %lld bytes: parameters %lld, optimizer %lld, gradients %lld, statistics %lld, "
            "samples %lld, exchange %lld, values %lld",
-           (long long)plan_memory_sum(m), (long long)m->parameters, (long long)m->optimizer,
+           (long long)lk_plan_memory_sum(m), (long long)m->parameters, (long long)m->optimizer,
            (long long)m->gradients, (long long)m->state, (long long)m->samples,
            (long long)m->exchange, (long long)m->values);
     if (m->filters > 0)
         printf(", filters of others %lld", (long long)m->filters);
+    if (m->saving > 0)
+        printf(", saving %lld", (long long)m->saving);
     putchar('\n');
     char note[PLAN_NOTE];
     for (int64_t at = 0; plan_note_next(p, &at, note);)

@@ -12,7 +12,13 @@
 #include <lockstep/checkpoint.h>
 #include <lockstep/version.h>
 
-enum { LK__STEP_NAME = 32, LK__RUN_NAME = 17, LK__MESSAGE = 512, LK__BAND = 1 << 20 };
+enum {
+    LK__STEP_NAME = 32,
+    LK__RUN_NAME = 17,
+    LK__MESSAGE = 512,
+    LK__BAND = 1 << 20,
+    LK__PART_BYTES = 64 << 20 /* of a part, where nothing is said */
+};
 
 /* ---- names ---- */
 
@@ -120,6 +126,12 @@ typedef struct lk__writer {
  */
 lk_status lk__writer_fill(lk__writer *w, lk__exchange *x, const lk__disk *disk,
                           int64_t part_bytes) LK_NODISCARD;
+
+/** Bytes of memory that saving a state takes on one of `size` ranks, all of which write: *image, of its parts,
+ * which is kept, and *bands, that travel.  `whole`: all hold all of it.  Errors: those of
+ * lk__plan_make(). */
+lk_status lk__save_bytes(const lk_state *state, int64_t part_bytes, int size, int rank, bool whole,
+                         int64_t *image, int64_t *bands) LK_NODISCARD;
 
 /** Begin to write what is in memory: w->work. */
 void lk__writer_start(lk__writer *w);

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-static const int64_t part_bytes_default = 64 << 20;
-
 void lk__checkpoint_dir_note(lk_checkpoint_dir *c, const char *what)
 {
     lk__out_put(&c->messages, what);
@@ -196,7 +194,7 @@ static lk_status checkpoints_make(lk_comm *comm, const char *folder,
     c->band = LK__BAND;
     c->options = *o;
     c->options.keep = o->keep == 1 ? 2 : o->keep;
-    c->options.part_bytes = o->part_bytes ? o->part_bytes : part_bytes_default;
+    c->options.part_bytes = o->part_bytes ? o->part_bytes : LK__PART_BYTES;
     c->lock = -1;
     c->disk = (lk__disk){.tell = o->message, .arg = o->arg};
     lk__work_init(&c->writer.work);

@@ -49,6 +49,22 @@ static lk_status parts_deal(const lk__writer *w, const lk__exchange *x, int64_t 
     return LK_OK;
 }
 
+lk_status lk__save_bytes(const lk_state *state, int64_t part_bytes, int size, int rank, bool whole,
+                         int64_t *image, int64_t *bands)
+{
+    lk_checkpoint *plan = NULL;
+    parts p = {.some = false};
+    LK_TRY(lk__plan_make(state, 0, part_bytes, &plan));
+    lk__writer w = {.plan = plan, .place = rank, .writers = size};
+    lk_status st = parts_deal(&w, &(lk__exchange){.size = size, .whole = whole}, part_bytes, &p);
+    *image = p.bytes;
+    *bands = (p.some ? 4 : 2) *
+             (int64_t)LK__BAND; /* one that is sent, one that comes, two to disk */
+    lk_checkpoint_free(plan);
+    LK_TRY(st);
+    return LK_OK;
+}
+
 /* ---- into memory ---- */
 
 /* Memory for the image, and the headers in it. */

@@ -322,6 +322,12 @@ lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const lk_plan_
     return LK_OK;
 }
 
+int64_t lk_plan_memory_sum(const lk_plan_memory *m)
+{
+    return m->parameters + m->optimizer + m->gradients + m->state + m->filters + m->samples +
+           m->exchange + m->values + m->saving;
+}
+
 void lk_plan_free(lk_plan *p)
 {
     if (!p)

@@ -1,4 +1,5 @@
-/* lk_trainer_rehearse(): what the passes of a plan take, found by two of them that compute nothing.
+/* lk_trainer_rehearse(): what the passes of a plan take, found by some of them that compute nothing: of a step,
+ * and of an evaluation where there is one.
  *
  * The trainer of one rank makes them, on its thread, in the place of the plan's rank.  Where the plan has
  * ranks along space, it gets the plan with its tiles, accumulators and boxes of samples for that time: ops on
@@ -51,9 +52,11 @@ int64_t lk__sample_bytes(const lk_loader *l)
 
 lk_status lk__samples_plan(const lk_loader *l, lk_plan *plan)
 {
-    int64_t scratch;
+    int64_t scratch, samples = lk_loader_batch_size(l, 0);
     LK_TRY(lk__scratch_bytes(l, &scratch));
-    plan->memory.samples = plan->samples.n * lk__sample_bytes(l) + scratch;
+    if (samples > plan->samples.n)
+        samples = plan->samples.n;
+    plan->memory.samples += samples * lk__sample_bytes(l) + scratch;
     return LK_OK;
 }
 
@@ -70,19 +73,36 @@ static lk_mesh mesh_of(const lk_plan *p)
     return m;
 }
 
-/* Two passes: the second finds what the first has left.  *bytes: that they have taken.  Afterwards the tape has
- * no memory left, for this was of addresses alone. */
-static lk_status passes_run(lk_trainer *t, int64_t shards, int64_t of_batch, lk_range samples,
-                            int64_t *bytes)
+/* What is rehearsed in a role: passes over a batch of so many shards and samples, of which the rank has some. */
+typedef struct part {
+    lk_loader *eval; /* that is evaluated on; NULL: nothing is */
+    int64_t shards, of_batch;
+    lk_range samples;
+} part;
+
+/* Two passes of a kind: the second finds what the first has left. */
+static lk_status passes_run(lk_trainer *t, const part *p, lk__microbatch_fn *pass)
+{
+    lk__batch_work work = {.loader = t->spec.train, .size = p->samples.n, .pass = pass};
+    for (int i = 0; i < 2 && p->samples.n > 0; i++) {
+        if (pass == lk__step_microbatch)
+            (void)lk__groups_begin(t->groups, p->shards, p->of_batch);
+        else
+            (void)lk__groups_deal_batch(t->groups, p->shards, p->of_batch);
+        LK_TRY(lk__batch_run_zeros(t, &work, p->samples, &(lk_step_seconds){0}));
+    }
+    return LK_OK;
+}
+
+/* *bytes: that all of them have taken.  Afterwards the tape has no memory left, for this was of addresses
+ * alone. */
+static lk_status part_run(lk_trainer *t, const part *p, int64_t *bytes)
 {
     int64_t before = lk_alloc_stats_now().live_bytes;
     bool outer = lk__rehearsal_set(true);
-    lk_status st = LK_OK;
-    lk__batch_work work = {.loader = t->spec.train, .size = samples.n, .pass = lk__step_microbatch};
-    for (int i = 0; i < 2 && samples.n > 0 && st == LK_OK; i++) {
-        (void)lk__groups_begin(t->groups, shards, of_batch);
-        st = lk__batch_run_zeros(t, &work, samples, &(lk_step_seconds){0});
-    }
+    lk_status st = passes_run(t, p, lk__step_microbatch);
+    if (st == LK_OK && p->eval)
+        st = passes_run(t, p, lk__eval_microbatch);
     (void)lk__rehearsal_set(outer);
     int64_t after = lk_alloc_stats_now().live_bytes;
     lk__tape_give_back(t->tape);
@@ -91,20 +111,33 @@ static lk_status passes_run(lk_trainer *t, int64_t shards, int64_t of_batch, lk_
     return LK_OK;
 }
 
+/* Samples of both loaders, in the boxes of the plan's rank. */
+static lk_status boxes_plan(const lk_trainer *t, lk_loader *eval, lk_plan *plan)
+{
+    plan->memory.samples = 0;
+    LK_TRY(lk__pass_set_boxes(t, t->spec.train, true));
+    LK_TRY(lk__samples_plan(t->spec.train, plan));
+    if (!eval)
+        return LK_OK;
+    LK_TRY(lk__pass_set_boxes(t, eval, true));
+    LK_TRY(lk__samples_plan(eval, plan));
+    return LK_OK;
+}
+
 /* In the plan's role: all of its rank's samples are one pass, or passes of a shard each. */
-static lk_status tiles_run(lk_trainer *t)
+static lk_status tiles_run(lk_trainer *t, lk_loader *eval)
 {
     lk_plan *p = t->plan;
-    LK_TRY(lk__pass_set_boxes(t, t->spec.train, true));
-    LK_TRY(lk__samples_plan(t->spec.train, p));
+    part own = {eval, p->spec.shards, p->spec.batch, p->samples};
+    LK_TRY(boxes_plan(t, eval, p));
     p->tiling->rehearses = true;
-    lk_status st = passes_run(t, p->spec.shards, p->spec.batch, p->samples, &p->memory.values);
+    lk_status st = part_run(t, &own, &p->memory.values);
     p->tiling->rehearses = false;
     LK_TRY(st);
     return LK_OK;
 }
 
-static lk_status tiles_rehearse(lk_trainer *t, lk_plan *plan)
+static lk_status tiles_rehearse(lk_trainer *t, lk_loader *eval, lk_plan *plan)
 {
     lk_mesh mesh = mesh_of(plan);
     role other = {.plan = plan, .shards = {.model = t->shards.model}};
@@ -113,8 +146,10 @@ static lk_status tiles_rehearse(lk_trainer *t, lk_plan *plan)
     if (st == LK_OK) {
         other.shards.leaves = lk__groups_leaves(other.groups);
         role_swap(t, &other);
-        st = tiles_run(t);
+        st = tiles_run(t, eval);
         lk_status whole = lk__pass_set_boxes(t, t->spec.train, false);
+        st = st == LK_OK ? whole : st;
+        whole = eval ? lk__pass_set_boxes(t, eval, false) : LK_OK;
         st = st == LK_OK ? whole : st;
         role_swap(t, &other);
     }
@@ -125,28 +160,34 @@ static lk_status tiles_rehearse(lk_trainer *t, lk_plan *plan)
     return LK_OK;
 }
 
-/* Whether ranks of a grid hold different weights. */
-static bool has_positions(const lk_model *model)
+bool lk__plan_spreads(const lk_trainer *t, const lk_plan *plan)
 {
-    for (int64_t i = 0; i < model->net->n_params; i++)
-        if (lk__net_positions(model->net, i) > 0)
+    const lk__net *net = t->spec.model->net;
+    for (int64_t i = 0; plan->tiling && plan->tiling->size > 1 && i < net->n_params; i++)
+        if (lk__net_positions(net, i) > 0)
             return true;
     return false;
 }
 
-lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
+lk_status lk_trainer_rehearse(lk_trainer *t, lk_loader *eval, lk_plan *plan)
 {
     LK_FP_GUARD();
     int64_t shard_size = lk_loader_shard_size(t->spec.train), samples = plan->pass_samples;
     LK_CHECK(t->step == 0 && !lk__trainer_comm(t), LK_ESTATE,
              "only a trainer of this rank alone that has done no step can rehearse one");
+    bool space = plan->tiling && plan->tiling->size > 1;
+    if (space && !lk__plan_spreads(t, plan)) {
+        LK_TRY(tiles_rehearse(t, eval, plan));
+        return LK_OK;
+    }
+    plan->memory.samples = 0;
     LK_TRY(lk__samples_plan(t->spec.train, plan));
-    if (plan->tiling && plan->tiling->size > 1 && has_positions(t->spec.model))
-        return LK_OK; /* this rank has other weights than the plan's: the sum of values must do */
-    if (plan->tiling && plan->tiling->size > 1)
-        LK_TRY(tiles_rehearse(t, plan));
-    else if (samples > 0)
-        LK_TRY(passes_run(t, (samples - 1) / shard_size + 1, samples, (lk_range){0, samples},
-                          &plan->memory.values));
+    if (eval)
+        LK_TRY(lk__samples_plan(eval, plan));
+    if (space) /* this rank has other weights than the plan's: the sum of values must do */
+        return LK_OK;
+    part own = {eval, (samples - 1) / shard_size + 1, samples, {0, samples}};
+    if (samples > 0)
+        LK_TRY(part_run(t, &own, &plan->memory.values));
     return LK_OK;
 }

@@ -6,6 +6,7 @@
  * of the run.  A run with phases saves the optimizer of the one that runs, and which that is.
  * resume.c loads it.
  */
+#include "io/checkpoint.h"
 #include "io/disk.h"
 #include "train/saver.h"
 
@@ -36,6 +37,19 @@ lk_status lk__saver_describe(lk__saver *s)
                                 .data = t->train_counts.each};
         LK_TRY(lk_state_tensors_add(s->tensors, "seen.", &seen));
     }
+    if (t->plan)
+        LK_TRY(lk__saver_plan(s, t->plan));
+    return LK_OK;
+}
+
+lk_status lk__saver_plan(const lk__saver *s, lk_plan *plan)
+{
+    int space = plan->tiling ? plan->tiling->size : 1, at = plan->tiling ? plan->tiling->rank : 0;
+    lk_state state = {.tensor = s->tensors->tensor, .n_tensors = s->tensors->n};
+    int64_t image, bands;
+    LK_TRY(lk__save_bytes(&state, LK__PART_BYTES, plan->ranks * space, plan->rank * space + at,
+                          !lk__plan_spreads(s->trainer, plan), &image, &bands));
+    plan->memory.saving = image + bands;
     return LK_OK;
 }
 

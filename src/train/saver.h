@@ -25,8 +25,11 @@ struct lk__saver {
     int64_t saving, saved; /* steps */
 };
 
-/** Fill in s->tensors, of the job's trainer. */
+/** Fill in s->tensors, of the job's trainer, and what saving them takes in its plan. */
 lk_status lk__saver_describe(lk__saver *s) LK_NODISCARD;
+
+/** Fill in plan->memory.saving for the plan's rank of this state. */
+lk_status lk__saver_plan(const lk__saver *s, lk_plan *plan) LK_NODISCARD;
 
 /** Fill in s->number as they are now; returns how many. */
 int64_t lk__saver_numbers(lk__saver *s);

@@ -29,12 +29,6 @@ static bool grid_text(const lk_trainer *t, char out[64])
     return finer;
 }
 
-static int64_t planned(const lk_plan_memory *m)
-{
-    return m->parameters + m->optimizer + m->gradients + m->state + m->samples + m->exchange +
-           m->values;
-}
-
 void lk__tell_what_fits(const lk_trainer *t)
 {
     lk__failure f;
@@ -53,7 +47,7 @@ void lk__tell_what_fits(const lk_trainer *t)
     snprintf(f.message + n, sizeof f.message - n,
              "; rank %d of %d has planned %lld bytes or more: %s%sor train.recompute %lld may take "
              "less, `lockstep plan FILE --memory SIZE` says what fits",
-             p->rank * space + at, p->ranks * space, (long long)planned(&p->memory), spatial, batch,
-             (long long)segments);
+             p->rank * space + at, p->ranks * space, (long long)lk_plan_memory_sum(&p->memory),
+             spatial, batch, (long long)segments);
     lk__failure_set(&f);
 }

@@ -48,6 +48,7 @@ static lk_status passes_make(lk_trainer *t)
     LK_TRY(lk__control_new(t->mesh->world, dtype, t->n_summands, t->plan->spec.shards * tiles,
                            &t->control));
     LK_TRY(lk__pass_set_boxes(t, t->spec.train, true));
+    t->plan->memory.samples = 0; /* which were by arithmetic on whole samples */
     LK_TRY(lk__samples_plan(t->spec.train, t->plan));
     return LK_OK;
 }

@@ -227,9 +227,12 @@ lk_status lk__shards_accumulate(lk_trainer *t, const lk_batch *batch, lk_accumul
 /** Bytes that a loader holds for each sample of a rank, in all its slots. */
 int64_t lk__sample_bytes(const lk_loader *loader);
 
-/** Fill in plan->memory.samples, with the boxes that the loader gives now: all of these, and what it has for
- * one sample at a time before it is converted.  Errors: LK_EOVERFLOW. */
+/** Add what a loader has to plan->memory.samples, with the boxes that it gives now: all of these, and what it has
+ * for one sample at a time before it is converted.  Errors: LK_EOVERFLOW. */
 lk_status lk__samples_plan(const lk_loader *loader, lk_plan *plan) LK_NODISCARD;
+
+/** Whether ranks of a plan hold different parameters, each those of its positions. */
+bool lk__plan_spreads(const lk_trainer *t, const lk_plan *plan);
 
 /** One pass, forward and backward, into an accumulator that begins with zeros. */
 lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator,

@@ -27,6 +27,16 @@ out '"layout":"data2","rank":0,"ranks":2,"shards":8,"batch":128,"shards_held":[0
 out '{"layer":"relu1","type":"relu","reach":"element","domain":"samples","samples":[0,64],"box":[[0,24],[0,24],[0,16]],'
 out '{"when":"before the update","what":"gradients","how":"joined","ranks":2,"calls":1,"bytes":73536}'
 
+# saving copies what it writes, where there is a folder for it, and has two bands on their way
+out '"saving":0,"sum":'
+status 0 "$lockstep" train --quiet $file train.steps=1 "train.output=$work/run"
+bytes=$(($(cat "$work"/run/checkpoints/step-*/part-*.safetensors | wc -c) + 2 * 1048576))
+status 0 "$lockstep" plan $file --json "train.output=$work/none"
+out ",\"saving\":$bytes,\"sum\":"
+status 0 "$lockstep" plan $file "train.checkpoint.folder=$work/none"
+out ", saving $bytes"
+[ ! -e "$work/none" ] || fail 'planning has made a folder'
+
 # ranks that meet in a pass
 status 0 "$lockstep" plan $file --ranks 2 'model.1={type: batch_norm, statistics: batch}'
 grep -Eq '^in forward +batch_norm1 +joined +2 +2 +128$' "$work/out" || fail 'sums in forward'
@@ -152,7 +162,7 @@ status 0 "$lockstep" plan "$work/own.yaml" "$behind" --layout 2x2 --rank 3 --jso
 "$json" <"$work/out" || fail 'no JSON of filters'
 out '{"when":"in backward","what":"filters","rank":0,"box":[[3,1],[2,1]],"bytes":144},'
 out '"filters":2880,"parameters":1728,'
-out ',"filters":2880,"sum":'
+out ',"filters":2880,"saving":0,"sum":'
 
 # sums over tiles, some of which this process does not have, are the same in both runs of a segment
 cat >"$work/norm.yaml" <<'END'

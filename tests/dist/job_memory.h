@@ -2,6 +2,8 @@
 #ifndef LK_TEST_JOB_MEMORY_H
 #define LK_TEST_JOB_MEMORY_H
 
+#include "harness.h"
+
 #include <lockstep/extra/plan.h>
 #include <lockstep/train.h>
 
@@ -24,11 +26,14 @@ static inline int64_t sets_bytes(const lk_job *job)
     return bytes;
 }
 
-/* What a plan comes to. */
-static inline int64_t memory_sum(const lk_plan_memory *m)
+/* What some steps and an evaluation leave behind; all ranks. */
+static inline void job_use(lk_job *job, int steps)
 {
-    return m->parameters + m->optimizer + m->gradients + m->state + m->samples + m->exchange +
-           m->values + m->filters;
+    const char *name;
+    lk_eval score;
+    for (int i = 0; i < steps; i++)
+        ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
+    ASSERT_OK(lk_trainer_evaluate(lk_job_trainer(job), lk_job_evaluation(job, &name), &score));
 }
 
 #endif /* LK_TEST_JOB_MEMORY_H */

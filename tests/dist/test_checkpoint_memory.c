@@ -145,11 +145,58 @@ static void no_rank_needs_more_than_its_share(lk_comm *comm)
         ASSERT_EQ(system(command), 0);
 }
 
+/* What is left when a save has begun: the images of the ranks of this process. */
+static void a_save_takes_what_is_planned(lk_comm *comm)
+{
+    char path[PATH], command[PATH + 16];
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    bool threads = strcmp(lk_comm_transport(comm), "local") == 0;
+    if (rank == 0) {
+        snprintf(path, sizeof path, "%s/lockstep-test-XXXXXX",
+                 access("/dev/shm", W_OK) == 0 && state_mib() < 64 ? "/dev/shm" : "/tmp");
+        ASSERT_TRUE(mkdtemp(path));
+    }
+    ASSERT_OK(lk_bcast(comm, path, sizeof path, LK_U8, 0, "path"));
+    for (int parts = state_mib() < 64 ? 0 : 1; parts < 2;
+         parts++) { /* all hold all, or some each */
+        lk_checkpoint_dir *c = folder_open(comm, path);
+        lk_range all = {0, HELD_BLOCKS};
+        held_model h = held_make(size_of(), SEED, parts ? held_blocks(rank, size) : all, true);
+        lk_state state = {.step = 7 + parts,
+                          .hash = parts ? held_hash(comm, &h) : 1,
+                          .tensor = h.all->tensor,
+                          .n_tensors = h.all->n};
+        int64_t image, bands;
+        ASSERT_OK(
+            lk__save_bytes(&state, state_mib() * MIB / 8, size, rank, parts == 0, &image, &bands));
+        ASSERT_TRUE(bands == (int64_t)2 * MIB || (parts && bands == (int64_t)4 * MIB));
+        if (threads)
+            ASSERT_OK(lk_allreduce(comm, NULL, &image, 1, LK_I64, LK_REDUCE_SUM, "images"));
+        ASSERT_OK(lk_barrier(comm, "begin"));
+        int64_t before = lk_alloc_stats_now().live_bytes;
+        ASSERT_OK(lk_barrier(comm, "known"));
+        ASSERT_OK(lk_checkpoint_dir_begin(c, &state));
+        ASSERT_OK(lk_barrier(comm, "begun"));
+        int64_t more = lk_alloc_stats_now().live_bytes - before - image;
+        ASSERT_OK(lk_barrier(comm, "counted"));
+        if (more < 0 || more > (threads ? size : 1) * MIB / 4) /* names, and what threads need */
+            TEST_FAIL("%lld bytes besides the images of %lld", (long long)more, (long long)image);
+        ASSERT_OK(lk_checkpoint_dir_commit(c));
+        lk_checkpoint_dir_close(c);
+        held_free(&h);
+    }
+    snprintf(command, sizeof command, "rm -rf '%s'", path);
+    ASSERT_OK(lk_barrier(comm, "end"));
+    if (rank == 0)
+        ASSERT_EQ(system(command), 0);
+}
+
 int main(void)
 {
-    static const struct ranks_test tests[] = {TEST(no_rank_needs_more_than_its_share)};
+    static const struct ranks_test tests[] = {TEST(no_rank_needs_more_than_its_share),
+                                              TEST(a_save_takes_what_is_planned)};
     struct rlimit limit = {LIMIT, LIMIT};
     if (getenv("TEST_TRANSPORT") && LIMITED)
         ASSERT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
-    return ranks_main(tests, 1);
+    return ranks_main(tests, 2);
 }

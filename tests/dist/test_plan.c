@@ -166,10 +166,8 @@ static int64_t memory_planned(const lk_experiment *e, int ranks)
         lk_job *job = NULL;
         lk_plan *plan = NULL;
         ASSERT_OK(lk_job_new(e, NULL, &job));
-        ASSERT_OK(
-            lk_trainer_plan_of(lk_job_trainer(job), &(lk_mesh_shape){.data = 0}, ranks, r, &plan));
-        ASSERT_OK(lk_trainer_rehearse(lk_job_trainer(job), plan));
-        sum += memory_sum(&plan->memory);
+        ASSERT_OK(lk_job_plan(job, &(lk_mesh_shape){.data = 0}, ranks, r, &plan));
+        sum += lk_plan_memory_sum(&plan->memory);
         lk_plan_free(plan);
         lk_job_free(job);
     }
@@ -181,7 +179,8 @@ struct memory_case {
     int64_t counted;
 };
 
-/* What the ranks of this process hold after some steps, without their sets; and send in one. */
+/* What the ranks of this process hold after some steps and an evaluation, without their sets; and send in a
+ * step. */
 static lk_status memory_count(lk_comm *comm, void *arg)
 {
     struct memory_case *c = arg;
@@ -195,6 +194,7 @@ static lk_status memory_count(lk_comm *comm, void *arg)
     ASSERT_OK(lk_trainer_step(t, NULL));
     if (world)
         ASSERT_EQ(world->n_bytes - before, lk_plan_bytes(lk_trainer_plan(t)));
+    job_use(job, 0);
     int64_t sets = sets_bytes(job);
     ASSERT_OK(lk_allreduce(comm, NULL, &sets, 1, LK_I64, LK_REDUCE_SUM, "sets"));
     if (lk_comm_rank(comm) == 0)
@@ -210,11 +210,11 @@ static void presets_take_what_was_planned(lk_comm *comm)
     static const struct {
         const char *file, *data;
     } preset[] = {
-        {"experiments/mnist-mlp-1000.yaml",
-         "data={type: glyphs, count: 64, test_count: 0, shape: [28, 28, 1], batch: 64, shards: 4}"},
-        {"experiments/mnist-cnn.yaml",
-         "data={type: glyphs, count: 64, test_count: 0, shape: [28, 28, 1], batch: 64, shards: 4}"},
-        {"experiments/cifar10-cnn.yaml", "data={type: glyphs, count: 64, test_count: 0, shape: "
+        {"experiments/mnist-mlp-1000.yaml", "data={type: glyphs, count: 64, test_count: 64, shape: "
+                                            "[28, 28, 1], batch: 64, shards: 4}"},
+        {"experiments/mnist-cnn.yaml", "data={type: glyphs, count: 64, test_count: 64, shape: [28, "
+                                       "28, 1], batch: 64, shards: 4}"},
+        {"experiments/cifar10-cnn.yaml", "data={type: glyphs, count: 64, test_count: 64, shape: "
                                          "[32, 32, 3], batch: 64, shards: 4}"}};
     if (strcmp(lk_comm_transport(comm), "mpi") == 0 || lk_comm_size(comm) != 1)
         return;

@@ -189,7 +189,7 @@ static int64_t planned_of(const lk_mesh_shape *shape, int ranks, const char *con
         lk_plan *plan = NULL;
         ASSERT_OK(job_of(unet, NULL, settings, &e, &job));
         ASSERT_OK(lk_trainer_plan_of(lk_job_trainer(job), shape, ranks, rank, &plan));
-        ASSERT_OK(lk_trainer_rehearse(lk_job_trainer(job), plan));
+        ASSERT_OK(lk_trainer_rehearse(lk_job_trainer(job), NULL, plan));
         sum += plan->memory.values + plan->memory.samples + plan->memory.exchange;
         lk_plan_free(plan);
         lk_job_free(job);

@@ -162,9 +162,9 @@ static void backward_ends_above_what_does_not_move(lk_comm *comm)
 static const struct {
     const char *file, *data;
 } preset[] = {
-    {"experiments/mnist-lenet.yaml", "data={type: glyphs, count: 32, test_count: 0, batch: 32,"
+    {"experiments/mnist-lenet.yaml", "data={type: glyphs, count: 32, test_count: 32, batch: 32,"
                                      " shape: [28, 28, 1], shards: 8, one_hot: true}"},
-    {"experiments/cifar10-cnn.yaml", "data={type: glyphs, count: 32, test_count: 0, batch: 32,"
+    {"experiments/cifar10-cnn.yaml", "data={type: glyphs, count: 32, test_count: 32, batch: 32,"
                                      " shape: [32, 32, 3], shards: 8, one_hot: true}"}};
 
 /* Of a model whose tiles are all large enough, what is before the first layer that needs whole samples runs
@@ -216,17 +216,16 @@ static int64_t memory_planned(const lk_experiment *e, const lk_mesh_shape *shape
         if (rank >= 0 && r != rank)
             continue;
         ASSERT_OK(lk_job_new(e, NULL, &job));
-        ASSERT_OK(lk_trainer_plan_of(lk_job_trainer(job), shape, ranks, r, &plan));
-        ASSERT_OK(lk_trainer_rehearse(lk_job_trainer(job), plan));
-        sum += memory_sum(&plan->memory);
+        ASSERT_OK(lk_job_plan(job, shape, ranks, r, &plan));
+        sum += lk_plan_memory_sum(&plan->memory);
         lk_plan_free(plan);
         lk_job_free(job);
     }
     return sum;
 }
 
-/* What the ranks of this process hold after some steps, without their sets; of a rank that is alone in its
- * process, at most. */
+/* What the ranks of this process hold after some steps and an evaluation, without their sets; of a rank that is
+ * alone in its process, at most. */
 static int64_t memory_counted(lk_comm *comm, const lk_experiment *e, bool alone)
 {
     lk_job *job = NULL;
@@ -235,8 +234,7 @@ static int64_t memory_counted(lk_comm *comm, const lk_experiment *e, bool alone)
     int64_t before = lk_alloc_stats_now().live_bytes;
     ASSERT_OK(lk_barrier(comm, "known"));
     ASSERT_OK(lk_job_new(e, comm, &job));
-    for (int i = 0; i < 3; i++)
-        ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
+    job_use(job, 3);
     sets = sets_bytes(job);
     if (!alone)
         ASSERT_OK(lk_allreduce(comm, NULL, &sets, 1, LK_I64, LK_REDUCE_SUM, "sets"));
@@ -261,7 +259,7 @@ static void memory_compare(lk_comm *comm, const lk_experiment *e, const lk_mesh_
 }
 
 /* First all that is counted, the larger behind the smaller: a peak is that of the process. */
-static void a_step_of_tiles_takes_what_was_planned(lk_comm *comm)
+static void steps_and_evaluations_take_what_was_planned(lk_comm *comm)
 {
     enum { N = sizeof preset / sizeof preset[0] };
     int size = lk_comm_size(comm);
@@ -287,6 +285,49 @@ static void a_step_of_tiles_takes_what_was_planned(lk_comm *comm)
         }
 }
 
+/* Ten layers of values of the same size. */
+static const char deep[] =
+    "data: {type: glyphs, count: 32, test_count: 32, batch: 32, shards: 8, shape: [24, 24, 1]}\n"
+    "model: [{type: conv, filters: 8, kernel: 3, padding: 1}, tanh,"
+    " {type: residual, layers: [{type: conv, filters: 8, kernel: 3, padding: 1}, tanh,"
+    " {type: conv, filters: 8, kernel: 3, padding: 1}, tanh]},"
+    " {type: conv, filters: 8, kernel: 3, padding: 1}, tanh,"
+    " {type: conv, filters: 8, kernel: 3, padding: 1}, tanh, flatten, {type: linear, units: 10}]\n"
+    "loss: softmax_cross_entropy\n"
+    "metrics: [accuracy]\n"
+    "optimizer: sgd\n"
+    "train: {epochs: 1, evaluate: never}\n";
+
+/* Evaluation keeps nothing, so it takes a small part of what a step does; and its loader has samples of its
+ * own. */
+static void an_evaluation_takes_less_than_a_step(lk_comm *comm)
+{
+    static const lk_mesh_shape one = {.data = 1};
+    const char *name;
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_plan *plan = NULL, *both = NULL;
+    if (lk_comm_size(comm) != 1)
+        return;
+    ASSERT_OK(job_of(deep, NULL, (const char *[MAX_SETTINGS]){NULL}, &e, &job));
+    lk_trainer *t = lk_job_trainer(job);
+    ASSERT_OK(lk_job_plan(job, &one, 1, 0, &plan));
+    ASSERT_OK(lk_trainer_plan_of(t, &one, 1, 0, &both));
+    ASSERT_OK(lk_trainer_rehearse(t, lk_job_evaluation(job, &name), both));
+    ASSERT_TRUE(both->memory.values <= plan->memory.values);
+    ASSERT_EQ(both->memory.samples, 2 * plan->memory.samples);
+    int64_t before = lk_alloc_stats_now().live_bytes;
+    job_use(job, 0);
+    int64_t took = lk_alloc_stats_now().live_bytes - before - plan->memory.samples;
+    if (took > plan->memory.values / 3)
+        TEST_FAIL("an evaluation takes %lld bytes, a step %lld", (long long)took,
+                  (long long)plan->memory.values);
+    lk_plan_free(plan);
+    lk_plan_free(both);
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
 /* A step of one rank; before it, rehearse all ranks of a layout if there is one. */
 static uint64_t step_after(const char *network, const char *pieces, const lk_mesh_shape *shape,
                            int ranks)
@@ -298,8 +339,7 @@ static uint64_t step_after(const char *network, const char *pieces, const lk_mes
     lk_trainer *t = lk_job_trainer(job);
     for (int r = 0; r < ranks; r++) {
         lk_plan *plan = NULL;
-        ASSERT_OK(lk_trainer_plan_of(t, shape, ranks, r, &plan));
-        ASSERT_OK(lk_trainer_rehearse(t, plan));
+        ASSERT_OK(lk_job_plan(job, shape, ranks, r, &plan));
         ASSERT_TRUE(r > 0 || plan->memory.values > 0);
         lk_plan_free(plan);
     }
@@ -334,9 +374,10 @@ static void a_rehearsal_leaves_no_trace(lk_comm *comm)
     {                 \
 #        name, name   \
     }
-RANKS_MAIN(TEST_OF(a_step_of_tiles_takes_what_was_planned),
+RANKS_MAIN(TEST_OF(steps_and_evaluations_take_what_was_planned),
            TEST_OF(a_step_of_tiles_sends_what_was_planned),
            TEST_OF(passes_of_shards_send_what_was_planned),
            TEST_OF(filters_of_positions_are_in_the_plan),
            TEST_OF(backward_ends_above_what_does_not_move),
-           TEST_OF(layers_before_whole_samples_run_by_tiles), TEST_OF(a_rehearsal_leaves_no_trace))
+           TEST_OF(layers_before_whole_samples_run_by_tiles),
+           TEST_OF(an_evaluation_takes_less_than_a_step), TEST_OF(a_rehearsal_leaves_no_trace))

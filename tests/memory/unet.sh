@@ -35,7 +35,7 @@ train: {epochs: 1}
 END
 
 for rank in 0 1 2 3 4 5 6 7; do
-    "$lockstep" plan --json --rank $rank "$work/net.yaml" parallel.spatial=2x2x2 |
+    "$lockstep" plan --json --rank $rank "$work/net.yaml" parallel.spatial=2x2x2 "train.output=$work/run" |
         sed -n 's/.*"memory":{.*"sum":\([0-9]*\)}.*/\1/p' >"$work/planned.$rank"
 done
 (

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Volumes of which no process could hold a sample: eight train on 2x2x2 tiles under a limit of data memory,
-# write checkpoints and go on from them; none takes more than 1.15 of what was planned.  One process alone
+# evaluate, write checkpoints and go on from them; none takes more than 1.15 of what was planned.  One process alone
 # says under the same limit that there is no memory, and without it comes to the same state.
 #
 #   tests/memory/volumes.sh MPI PROGRAM LOCKSTEP       the program of volumes.c, and the command; 77: not here
@@ -9,9 +9,9 @@
 set -eu
 mpi=$1 program=$(readlink -f "$2") lockstep=$(readlink -f "$3")
 run=$(dirname "$(readlink -f "$0")")/../dist/run.sh
-shape='256 256 256' limit=112000 # KiB: a process needs some 50 MiB besides, and its tiles
+shape='256 256 256' limit=140000 # KiB: a process needs some 50 MiB besides, and its tiles
 if [ -n "${TEST_LONG-}" ]; then
-    shape='512 512 256' limit=260000
+    shape='512 512 256' limit=400000
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -29,7 +29,7 @@ fail()
 "$program" make "$work/x.raw" $shape 2
 printf '\001\003' >"$work/y.raw"
 cat >"$work/net.yaml" <<END
-data: {type: raw, path: "$work/x.raw", labels: "$work/y.raw", classes: 4, shape: [$(echo "$shape" | tr ' ' ,), 1], batch: 1, shards: 1}
+data: {type: raw, path: "$work/x.raw", labels: "$work/y.raw", test: "$work/x.raw", test_labels: "$work/y.raw", classes: 4, shape: [$(echo "$shape" | tr ' ' ,), 1], batch: 1, shards: 1}
 model:
   - {type: conv, filters: 2, kernel: 3, stride: 2, padding: 1}
   - relu
@@ -63,7 +63,7 @@ limited()
 }
 
 for rank in 0 1 2 3 4 5 6 7; do
-    "$lockstep" plan --json --rank $rank "$work/net.yaml" parallel.spatial=2x2x2 |
+    "$lockstep" plan --json --rank $rank "$work/net.yaml" parallel.spatial=2x2x2 "train.output=$work/run" |
         sed -n 's/.*"memory":{.*"sum":\([0-9]*\)}.*/\1/p' >"$work/planned.$rank"
 done
 limited -1 train.steps=2

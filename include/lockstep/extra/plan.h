@@ -72,9 +72,10 @@ typedef struct lk_plan_memory {
     int64_t gradients;  /* and what else passes add up */
     int64_t state;      /* running statistics */
     int64_t filters;    /* that positions have of their own, of others' that layers read */
-    int64_t samples;    /* of the loader, those that it prepares ahead and reads as well */
+    int64_t samples;    /* of loaders, those that they prepare ahead and read as well */
     int64_t exchange; /* that calls share with the other ranks of a node, a block a communicator */
-    int64_t values;   /* of all layers in the largest pass of a step; see lk_trainer_rehearse() */
+    int64_t values;   /* of all layers in the largest pass; see lk_trainer_rehearse() */
+    int64_t saving;   /* a copy of the state, to be written while steps go on; lk_job_plan() */
 } lk_plan_memory;
 
 typedef struct lk_plan_spec {
@@ -137,6 +138,9 @@ LK_API lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const l
 
 /** NULL is allowed. */
 LK_API void lk_plan_free(lk_plan *plan);
+
+/** The sum of all of it. */
+LK_API int64_t lk_plan_memory_sum(const lk_plan_memory *memory);
 
 /** The calls of a step, fetches among them, and the bytes that this rank gives to them. */
 LK_API int64_t lk_plan_calls(const lk_plan *plan);

@@ -20,16 +20,27 @@ LK_API lk_status lk_trainer_plan_of(const lk_trainer *trainer, const lk_mesh_sha
                                     int ranks, int rank, lk_plan **out) LK_NODISCARD;
 
 /**
- * Find what the passes of a plan take, plan->memory.values, by two that ask for their memory, which they do
+ * Find what the passes of a plan take, plan->memory.values, by some that ask for their memory, which they do
  * not touch, and compute nothing: with gradients of values, scratch and what kernels keep, which arithmetic
- * on layers does not tell.  Where samples are cut
- * into tiles over ranks, the trainer stands in for the plan's rank, and memory.samples becomes that of its
- * boxes.
+ * on layers does not tell.  They are passes of a step and, where `eval` is the loader of an evaluation and
+ * not NULL, of that, whose samples then count in memory.samples.  Where samples are cut into tiles over
+ * ranks, the trainer stands in for the plan's rank, and memory.samples becomes that of its boxes.
  *
  * Nothing is trained.  Errors: LK_ESTATE unless the trainer is of this rank alone, at step 0; those of
  * the model.
  */
-LK_API lk_status lk_trainer_rehearse(lk_trainer *trainer, lk_plan *plan) LK_NODISCARD;
+LK_API lk_status lk_trainer_rehearse(lk_trainer *trainer, lk_loader *eval,
+                                     lk_plan *plan) LK_NODISCARD;
+
+/**
+ * lk_trainer_plan_of() of a job's trainer, with all that the rank would take: lk_trainer_rehearse(), with
+ * evaluations where the experiment has them, and the copy of the state that saving makes where it has a
+ * folder for checkpoints.
+ *
+ * Errors: those of both; LK_ENOMEM.
+ */
+LK_API lk_status lk_job_plan(lk_job *job, const lk_mesh_shape *shape, int ranks, int rank,
+                             lk_plan **out) LK_NODISCARD;
 
 LK_END_DECLS
 
