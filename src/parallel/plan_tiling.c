@@ -4,6 +4,8 @@
 #include "nn/model.h"
 #include "parallel/domains.h"
 
+#include <lockstep/extra/checked.h>
+
 #include <stdio.h>
 
 /* "2x2". */
@@ -56,6 +58,24 @@ static lk_status axes_check(const lk_grid *grid, const int64_t *tiles, lk_shape 
     return LK_OK;
 }
 
+/* Tiles may have no position, but sums are kept of each: more of them than this take memory for nothing. */
+enum { EMPTY_TILES = 4096 };
+
+static lk_status tiles_check(const lk_grid *grid, const int64_t *tiles, lk_shape in)
+{
+    char is[72];
+    int64_t all = 1, elements;
+    LK_TRY(lk_shape_count(in, &elements));
+    for (int d = 0; d < grid->ndim; d++)
+        LK_TRY(lk_mul_i64(all, tiles[d], &all));
+    LK_CHECK(all <= elements || all <= EMPTY_TILES, LK_EINVAL,
+             "pieces.tiles is %s, %lld tiles, and a sample %s has %lld elements: take at most as "
+             "many along an axis as it has positions",
+             grid_text(grid->ndim, tiles, is), (long long)all, lk_shape_text(in).s,
+             (long long)elements);
+    return LK_OK;
+}
+
 lk_status lk__plan_tiling(lk_plan *p, const lk_mesh *mesh, const lk__net *net)
 {
     lk_grid grid = {.ndim = 1};
@@ -72,6 +92,7 @@ lk_status lk__plan_tiling(lk_plan *p, const lk_mesh *mesh, const lk__net *net)
     if (mesh->n[LK_AXIS_SPACE] > 1)
         LK_TRY(axes_check(&grid, cut->tile, net->spec.in.shape));
     LK_TRY(grid_check(&grid, cut->tile));
+    LK_TRY(tiles_check(&grid, cut->tile, net->spec.in.shape));
     LK_TRY(lk__tiling_new(mesh->along[LK_AXIS_SPACE], mesh->space_along, &grid, cut->tile,
                           lk__net_tile_step(net), &p->tiling));
     return LK_OK;

@@ -230,5 +230,7 @@ refused 6 'parallel.data is 2 and parallel.spatial 2x2, but there are 6 ranks: s
 refused 5 "5x1 is more than the tiles of pieces, 4x4; the line \`pieces: {tiles: 5x4}\` allows it" parallel.spatial=5x1
 refused 4 'layer conv1 of f32[13,11,2]: a window of 15 positions does not fit axis 0 of the input [13,11,2] with padding 0: one of at most 13 fits' \
     parallel.spatial=2x2 model.0.kernel=15 model.0.padding=0
+status 2 "$lockstep" train "$work/net.yaml" pieces.tiles=4x4096
+err 'net.yaml: pieces.tiles is 4x4096, 16384 tiles, and a sample [13,11,2] has 286 elements: take at most as many along an axis as it has positions'
 status 2 "$lockstep" train "$work/net.yaml" parallel.spatial=4x4 parallel.data=1000
 err 'parallel needs 16000 ranks: at most 4096 are threads of one process'

@@ -130,8 +130,8 @@ typedef struct lk_plan {
  * `*out`, and frees it before the model.
  *
  * Not collective: it is arithmetic, also on a mesh of lk_mesh_at().  Errors: LK_ENOTSUP for what is not
- * there yet, and for a model that cannot be cut so; LK_EINVAL when there are more ranks than shards;
- * LK_ENOMEM.
+ * there yet, and for a model that cannot be cut so; LK_EINVAL when there are more ranks than shards, or far
+ * more tiles than a sample has elements; LK_ENOMEM.
  */
 LK_API lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const lk_plan_spec *spec,
                              lk_plan **out) LK_NODISCARD;
