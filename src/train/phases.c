@@ -6,7 +6,10 @@
  */
 #include "base/failure.h"
 #include "base/fpenv.h"
+#include "coll/agree.h"
 #include "train/job.h"
+
+#include <string.h>
 
 /* How the job's phase is trained; without phases, as the experiment says. */
 static lk_trainer_options options_of(const lk_job *job)
@@ -24,7 +27,8 @@ static lk_trainer_options options_of(const lk_job *job)
     return options;
 }
 
-lk_status lk__job_enter_phase(lk_job *job, int64_t phase, int64_t first)
+/* The trainer of a phase; its failure does not say whose. */
+static lk_status trainer_make(lk_job *job, int64_t phase, int64_t first)
 {
     const lk_experiment *e = job->experiment;
     lk_trainer_free(job->trainer);
@@ -32,27 +36,58 @@ lk_status lk__job_enter_phase(lk_job *job, int64_t phase, int64_t first)
     job->phase = phase;
     const lk_phase *of = lk_job_phase(job);
     lk_trainer_options options = options_of(job);
-    lk_status st = lk_trainer_new_options(
-        &(lk_trainer_spec){.model = job->model,
-                           .chain = job->spec.chain,
-                           .parallel_model = job->parallel,
-                           .train = job->loader[LK_TRAIN],
-                           .epochs = of ? of->epochs : e->train.epochs,
-                           .first = first,
-                           .comm = job->comm,
-                           .pieces = e->pieces.cut,
-                           .recompute = e->train.recompute,
-                           .parallel = e->parallel},
-        &options, &job->trainer);
+    LK_TRY(lk_trainer_new_options(&(lk_trainer_spec){.model = job->model,
+                                                     .chain = job->spec.chain,
+                                                     .parallel_model = job->parallel,
+                                                     .train = job->loader[LK_TRAIN],
+                                                     .epochs = of ? of->epochs : e->train.epochs,
+                                                     .first = first,
+                                                     .comm = job->comm,
+                                                     .pieces = e->pieces.cut,
+                                                     .recompute = e->train.recompute,
+                                                     .parallel = e->parallel},
+                                  &options, &job->trainer));
+    return LK_OK;
+}
+
+lk_status lk__job_enter_phase(lk_job *job, int64_t phase, int64_t first)
+{
+    lk_status st = trainer_make(job, phase, first);
+    const lk_phase *of = lk_job_phase(job);
     if (st != LK_OK && of)
         lk__error_prefix("phase %s: ", of->name);
     LK_TRY(st);
     return LK_OK;
 }
 
+/* The last phase, which is entered first, has failed.  Say that it is this one, unless all fail so: then it is
+ * no phase's fault. */
+static void last_failed(lk_job *job)
+{
+    lk__failure first, other;
+    bool all = true;
+    int64_t last = job->experiment->n_phases - 1;
+    lk__failure_get(&first);
+    for (int64_t i = 0; i < last; i++) {
+        lk_status st = trainer_make(job, i, 0);
+        lk__failure_get(&other);
+        all = all && st == first.st && strcmp(other.message, first.message) == 0;
+    }
+    lk__failure_set(&first);
+    if (!all)
+        lk__error_prefix("phase %s: ", job->experiment->phase[last].name);
+}
+
 lk_status lk__job_begin_phases(lk_job *job)
 {
-    for (int64_t i = job->experiment->n_phases - 1; i > 0; i--)
+    int64_t last = job->experiment->n_phases - 1;
+    if (last > 0) {
+        lk_status st = trainer_make(job, last, 0);
+        if (st != LK_OK && !lk__is_end(st))
+            last_failed(job);
+        LK_TRY(st);
+    }
+    for (int64_t i = last - 1; i > 0; i--)
         LK_TRY(lk__job_enter_phase(job, i, 0));
     LK_TRY(lk__job_enter_phase(job, 0, 0));
     return LK_OK;

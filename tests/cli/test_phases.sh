@@ -109,6 +109,10 @@ wrong()
     err "$text"
 }
 wrong 'epochs of train: the phases say how long' train.epochs=3
+# What is wrong in all of them is no phase's fault.
+wrong 'net.yaml: pieces.tiles is 4096x4096, 16777216 tiles, and a sample' pieces.tiles=4096x4096
+wrong 'net.yaml: phase all: losses: "coed" is none of this model' 'phases.2.losses=[coed]'
+wrong 'net.yaml: phase top: losses: "coed" is none of this model' 'phases.1.losses=[coed]'
 wrong 'phases must be a list of maps' phases=3
 wrong 'phases must be a list of maps, each with a name and epochs, not an empty one' 'phases=[]'
 wrong 'metric accuracy is given twice' 'metrics=[accuracy, accuracy]'
