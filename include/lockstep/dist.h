@@ -118,7 +118,7 @@ typedef struct lk_dist_batch {
  * All ranks give the same `gamma` and `beta`.  Their gradients, over the whole batch, are on the rank
  * that has its first shard (without shards: rank 0), and 0 elsewhere.  out[0] is the result, out[1] and
  * out[2] are mean and variance, [1][channels], the same everywhere and without a gradient.  A part may
- * be empty.  `batch` must live until the tape is reset, `attr` may be NULL.
+ * be empty.  `batch->first` must live until the tape is reset, `attr` may be NULL.
  *
  * Errors: LK_ESHAPE unless x is what this rank has of the batch; LK_EINVAL when that is not one subtree.
  */

@@ -11,6 +11,7 @@
 
 #include <lockstep/act.h>
 #include <lockstep/autograd.h>
+#include <lockstep/batch_norm.h>
 #include <lockstep/chain.h>
 #include <lockstep/checkpoint.h>
 #include <lockstep/coll.h>

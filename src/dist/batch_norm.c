@@ -23,7 +23,7 @@ enum { X = LK__NORM_X, GAMMA = LK__NORM_GAMMA, BETA = LK__NORM_BETA };
 typedef struct norm_attr {
     lk_batch_norm_attr norm; /* what the loops look at */
     lk__dist d;
-    const lk_dist_batch *batch;
+    lk_dist_batch batch;
 } norm_attr;
 
 /* ---- sums over the batch ---- */
@@ -31,14 +31,14 @@ typedef struct norm_attr {
 static lk_status join(void *arg, lk_dtype dtype, int64_t n, void *sums)
 {
     const norm_attr *a = arg;
-    LK_TRY(lk__batch_join(a->batch, dtype, n, sums, a->d.name));
+    LK_TRY(lk__batch_join(&a->batch, dtype, n, sums, a->d.name));
     return LK_OK;
 }
 
 /* This rank's rows as one piece of the whole batch. */
 static lk__pieces pieces_of(const lk_call *c, const lk__joiner *joiner)
 {
-    const lk_dist_batch *b = ((const norm_attr *)c->attr)->batch;
+    const lk_dist_batch *b = &((const norm_attr *)c->attr)->batch;
     lk_shape shape = c->x[X]->shape;
     lk__pieces s = lk__pieces_of(c->tape, c->x[X]->dtype, shape, true);
     s.n = 1;
@@ -76,7 +76,7 @@ static lk_status grad_forward(lk_call *c)
     lk__joiner joiner = {.join = join, .arg = &a};
     lk__pieces s = pieces_of(c, &joiner);
     LK_TRY(lk__batch_norm_gradients(c, &s));
-    for (int j = 1; j < 3 && !lk__batch_is_first(a.batch); j++)
+    for (int j = 1; j < 3 && !lk__batch_is_first(&a.batch); j++)
         memset(lk__tensor_start(c->y[j]), 0, (size_t)c->y[j]->count * lk_dtype_size(s.dtype));
     return LK_OK;
 }
@@ -115,7 +115,7 @@ static lk_status parts_make(lk_call *c, lk_var dy, parts *t)
     lk_shape shape = lk_shape_of(c->in[X]);
     lk_var mean, variance;
     int64_t channels = shape.dim[shape.ndim - 1], rows = 1;
-    double m = (double)a->batch->samples;
+    double m = (double)a->batch.samples;
     for (int i = 0; i < shape.ndim - 1; i++)
         rows *= shape.dim[i];
     for (int i = 1; i < shape.ndim - 1; i++)
@@ -154,7 +154,7 @@ static lk_status compose(lk_call *c, const lk__dist *d, lk_var dy, lk_var *din)
     LK_TRY(lk_affine(term, t.over_m, 0, &term));
     LK_TRY(lk_sub(din[X], term, &din[X]));
     LK_TRY(lk_reshape(din[X], lk_shape_of(c->in[X]), &din[X]));
-    for (int i = GAMMA; i <= BETA && !lk__batch_is_first(((const norm_attr *)c->attr)->batch); i++)
+    for (int i = GAMMA; i <= BETA && !lk__batch_is_first(&((const norm_attr *)c->attr)->batch); i++)
         LK_TRY(lk_zeros_like(c->in[i], &din[i]));
     return LK_OK;
 }
@@ -198,7 +198,7 @@ lk_status lk_dist_batch_norm(const lk_dist_batch *batch, lk_var x, lk_var gamma,
     if (attr)
         a.norm.eps = attr->eps;
     a.d = lk__dist_of(batch->comm, LK_REDUCE_SUM, 0, name);
-    a.batch = batch;
+    a.batch = *batch;
     lk_comm *comm = batch->comm;
     LK_TRY_DIST(comm, lk__dist_check(&a.d, "batch_norm", x));
     LK_TRY(lk__batch_check(batch, x));

@@ -4,6 +4,7 @@
  */
 #include "base/fpenv.h"
 #include "nn/model.h"
+#include "ops/common/batch_norm.h"
 
 #include <lockstep/extra/map.h>
 #include <lockstep/extra/reduce.h>
@@ -31,25 +32,6 @@ lk_status lk_pass_batch_stat(const lk_pass *pass, const lk_layer_instance *insta
     return LK_OK;
 }
 
-/* state = state + rate * (batch_stats / pieces - state), each step rounded. */
-static lk_status state_move(lk_tensor *state, const lk_tensor *batch_stats, double rate,
-                            double pieces)
-{
-    void *data = NULL;
-    LK_TRY(lk_tensor_writable_data(state, &data));
-    const void *stats = lk_tensor_data(batch_stats);
-    for (int64_t i = 0; i < lk_tensor_count(state); i++) {
-        if (lk_tensor_dtype(state) == LK_F32) {
-            float *s = (float *)data + i, r = (float)rate;
-            *s += r * (((const float *)stats)[i] / (float)pieces - *s);
-        } else {
-            double *s = (double *)data + i;
-            *s += rate * (((const double *)stats)[i] / pieces - *s);
-        }
-    }
-    return LK_OK;
-}
-
 lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *accumulator,
                                         int64_t pieces)
 {
@@ -60,8 +42,8 @@ lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *a
     for (int64_t i = 0; i < model->net->n_state; i++) {
         const lk__moving *moving = &model->net->moving[i];
         if (!model->net->instance[moving->instance].frozen)
-            LK_TRY(state_move(model->net->state_of[i], accumulator->batch_stats[i], moving->rate,
-                              moving->once ? 1 : (double)pieces));
+            LK_TRY(lk__running_stat_move(model->net->state_of[i], accumulator->batch_stats[i],
+                                         moving->rate, moving->once ? 1 : (double)pieces));
     }
     return LK_OK;
 }

@@ -1,4 +1,4 @@
-/* Channels of batch norm. */
+/* Channels of batch norm, and what is kept of its statistics. */
 #include "ops/common/batch_norm.h"
 
 #include "ops/common/ops.h"
@@ -41,5 +41,22 @@ lk_status lk__batch_norm_inverse(const lk_call *c, lk_var variance, lk_var *out)
     LK_TRY(lk_sqrt(*out, out));
     LK_TRY(lk_full(c->tape, lk_dtype_of(variance), LK_SCALAR, 1, &one));
     LK_TRY(lk_div(one, *out, out));
+    return LK_OK;
+}
+
+lk_status lk__running_stat_move(lk_tensor *state, const lk_tensor *sum, double rate, double pieces)
+{
+    void *data = NULL;
+    LK_TRY(lk_tensor_writable_data(state, &data));
+    const void *sums = lk_tensor_data(sum);
+    for (int64_t i = 0; i < lk_tensor_count(state); i++) {
+        if (lk_tensor_dtype(state) == LK_F32) {
+            float *s = (float *)data + i, r = (float)rate;
+            *s += r * (((const float *)sums)[i] / (float)pieces - *s);
+        } else {
+            double *s = (double *)data + i;
+            *s += rate * (((const double *)sums)[i] / pieces - *s);
+        }
+    }
     return LK_OK;
 }

@@ -39,4 +39,11 @@ lk_status lk__batch_norm_grad_in(const lk_call *c, const lk_var *dout,
 lk_status lk__batch_norm_grad_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 lk_status lk__batch_norm_gradients(lk_call *c, const lk__pieces *s) LK_NODISCARD;
 
+/* ---- running statistics ---- */
+
+/** state = state + rate * (sum / pieces - state), each step rounded: `sum` is of the statistics of `pieces`
+ * pieces.  Errors: LK_EINVAL for a state that is read-only. */
+lk_status lk__running_stat_move(lk_tensor *state, const lk_tensor *sum, double rate,
+                                double pieces) LK_NODISCARD;
+
 #endif /* LK_OPS_COMMON_BATCH_NORM_H */

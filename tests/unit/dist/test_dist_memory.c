@@ -10,6 +10,7 @@ struct side {
     lk_tape *tape;
     lk_tensor *t;
     lk_var x;
+    lk_multi_node_batch_norm *norm;
 };
 
 static lk_status side_begin(lk_comm *comm, void *side)
@@ -21,6 +22,7 @@ static lk_status side_begin(lk_comm *comm, void *side)
     LK_TRY(lk_tensor_new(LK_F64, LK_SHAPE(4, 6), &s->t));
     LK_TRY(lk_tensor_fill_f64(s->t, 1));
     LK_TRY(lk_leaf(s->tape, s->t, NULL, &s->x));
+    LK_TRY(lk_multi_node_batch_norm_new(comm, 6, "dtype=f64", &s->norm));
     return LK_OK;
 }
 
@@ -29,6 +31,7 @@ static void side_end(void *side)
     struct side *s = side;
     lk_tape_free(s->tape);
     lk_tensor_free(s->t);
+    lk_multi_node_batch_norm_free(s->norm);
 }
 
 #define BACKWARD(s) LK_TRY(lk_backward((s)->tape, NULL, 0, 0))
@@ -290,6 +293,15 @@ static lk_status batch_norm(void *side)
     return LK_OK;
 }
 
+static lk_status multi_node_batch_norm(void *side)
+{
+    struct side *s = side;
+    lk_var y;
+    LK_TRY(lk_multi_node_batch_norm_forward(s->norm, s->x, NULL, true, &y));
+    BACKWARD(s);
+    return LK_OK;
+}
+
 static lk_status sums(lk_tape *tape, void *arg, lk_var *out)
 {
     struct side *s = arg;
@@ -336,6 +348,7 @@ static void the_others_are_told_at_once(void)
                                              {"message_list", message_list},
                                              {"ring", ring},
                                              {"batch_norm", batch_norm},
+                                             {"multi_node_batch_norm", multi_node_batch_norm},
                                              {"segment", segment}};
     memory_runs_out_on_few(all, (int)(sizeof all / sizeof *all), &sides);
 }
