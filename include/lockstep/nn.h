@@ -119,6 +119,23 @@ typedef struct lk_holding {
  */
 LK_API lk_status lk_model_hold(lk_model *model, const lk_holding *holding) LK_NODISCARD;
 
+/**
+ * Make a model of another in which every batch_norm, at any depth, has `statistics: batch`: mean and variance
+ * over the batch of all ranks (lk_pass.batch), where they were those of a shard.  ChainerMN's
+ * create_mnbn_model.
+ *
+ * Names, spec, parameters, state and what is frozen are those of `model`, which stays as it is and may be freed
+ * before: all is copied, but for what structs of a program's own layers point to besides the options that
+ * their tables describe.  Such layers are kept, and lists of layers among their options are looked
+ * through.  A model that is not built, or holds nothing, gives one that is not, or does not.  The caller
+ * owns `*out`.
+ *
+ * Errors: LK_ENOTSUP for a batch_norm that a layer of a program makes without an option that lists it, naming
+ * it; those of lk_model_build(); LK_ENOMEM.
+ */
+LK_API lk_status lk_model_new_multi_node_batch_norm(const lk_model *model,
+                                                    lk_model **out) LK_NODISCARD;
+
 /** Whole numbers that the model takes, from 0 on below this; 0: it takes real numbers.  Its first layer
  * says so, behind those that only reshape; it need not be built. */
 LK_API int64_t lk_model_index_limit(const lk_model *model);

@@ -1,4 +1,4 @@
-/* What option.c, option_show.c and config.c share. */
+/* What option.c, option_show.c and config*.c share. */
 #ifndef LK_BASE_OPTION_H
 #define LK_BASE_OPTION_H
 
@@ -26,5 +26,8 @@ lk_status lk__config_read(const lk_registry *kind, const char *text, lk_arena *a
                           lk__option_reader *r, lk_config *out) LK_NODISCARD;
 lk_status lk__configs_read(const lk_registry *kind, const char *text, lk_arena *arena,
                            lk__option_reader *r, lk_configs *out) LK_NODISCARD;
+
+/** A copy of a config in `arena`, whatever becomes of the original; `out` may be it.  Errors: LK_ENOMEM. */
+lk_status lk__config_copy(const lk_config *config, lk_arena *arena, lk_config *out) LK_NODISCARD;
 
 #endif /* LK_BASE_OPTION_H */
