@@ -182,6 +182,10 @@ typedef struct lk_checkpoint_dir_options {
     int64_t part_bytes;  /* 0: 64 MiB; a larger tensor has a part of its own */
     bool anew;           /* the run begins at step 0: checkpoints that are there are renamed to
                            before-N, and those that had that name are removed */
+    /* Which ranks are replicas of each other, of whom the lowest writes and reads for all; the others only give
+     * and get by messages: "0,1;2,3" are two sets, ranges are "0-3".  Ranks that are not named are one more
+     * set.  NULL: each rank writes a share.  Who writes leaves no trace: ChainerMN's multi_node_snapshot. */
+    const char *replica_sets;
     /* Called on rank 0 with a line about progress: it waits for another run or for the disk of a rank, or
      * renames checkpoints.  May run on another thread than the caller's, but during a call; NULL: not
      * called. */
@@ -204,13 +208,13 @@ typedef struct lk_checkpoint_dir lk_checkpoint_dir;
  * Collective over `comm`, which must not be freed before; NULL: this process alone.  A disk may take
  * longer than the communicator's deadline: ranks wait for the disk of another as long as it takes, of
  * which `message` is called, but for a rank that was stopped only until the deadline.  What an earlier
- * run left half written is removed.  Ranks that do not see the folder of rank 0 write nothing there. The
- * caller owns `*out`.
+ * run left half written is removed.  Ranks that do not see the folder of rank 0 write nothing there, and
+ * with options->replica_sets only the lowest of each set does.  The caller owns `*out`.
  *
- * Errors: LK_ESTATE when another run that lives has the folder, naming host and process; LK_EIDENTITY
- * when it holds checkpoints of another identity, naming both; LK_EIO, LK_EINVAL, LK_ENOMEM, and those of
- * communication; on all ranks the same.  Where the file system has no locks, another run is not
- * noticed, and nothing is removed.
+ * Errors: LK_ESTATE when another run that lives has the folder, naming host and process; LK_EIDENTITY when
+ * it holds checkpoints of another identity, naming both; LK_EINVAL, also for replica sets that name a rank
+ * twice or one that there is not; LK_EIO, LK_ENOMEM, and those of communication; on all ranks the same.
+ * Where the file system has no locks, another run is not noticed, and nothing is removed.
  */
 LK_API lk_status lk_checkpoint_dir_open(lk_comm *comm, const char *folder,
                                         const lk_checkpoint_dir_options *options,
@@ -259,7 +263,7 @@ LK_API lk_status lk_checkpoint_dir_save(lk_checkpoint_dir *c, const lk_state *st
 /**
  * Load the newest checkpoint that verifies fully: tensors, numbers, step and hash.
  *
- * Collective.  Each rank that sees the folder reads some of the parts, a MiB at a time, and sends all
+ * Collective.  Each rank that writes the folder reads some of the parts, a MiB at a time, and sends all
  * others what their boxes have of it.  `*found` is false, and nothing has changed, when there is no
  * checkpoint at all.  When newer ones had to be left out,
  * lk_checkpoint_dir_messages() says which, why, and which one is used instead.

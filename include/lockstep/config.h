@@ -46,10 +46,11 @@ typedef enum lk_on_error { LK_ON_ERROR_WARN, LK_ON_ERROR_STOP } lk_on_error;
 typedef struct lk_checkpoint_options {
     const char *every_text; /* as written: "1 epoch", "500 steps" */
     lk_period every;
-    int64_t keep;       /* the newest ones; 0: all */
-    const char *folder; /* NULL: "checkpoints" in the output folder */
-    int on_error;       /* lk_on_error */
-    bool wait;          /* training waits until a checkpoint is on disk */
+    int64_t keep;             /* the newest ones; 0: all */
+    const char *folder;       /* NULL: "checkpoints" in the output folder */
+    int on_error;             /* lk_on_error */
+    bool wait;                /* training waits until a checkpoint is on disk */
+    const char *replica_sets; /* who writes, as in lk_checkpoint_dir_options; NULL: all ranks */
 } lk_checkpoint_options;
 
 typedef struct lk_early_stop_options {

@@ -75,6 +75,12 @@ static const lk_option checkpoint_options[] = {
          "try again, with status 1 if it is missing at the end; or stop"},
     {"wait", LK_OPTION_FLAG, offsetof(lk_checkpoint_options, wait), .def = "false",
      .help = "let training wait until a checkpoint is on disk, instead of writing it meanwhile"},
+    {"replica_sets", LK_OPTION_TEXT, offsetof(lk_checkpoint_options, replica_sets),
+     .value = "RANKS",
+     .help =
+         "sets of ranks, such as \"0-3;4-7\", of which the lowest rank writes and reads for all; "
+         "ranks that are not named are one more set.  If it is not given, each rank that sees "
+         "the folder writes a share"},
     {0}};
 
 const lk_descriptor lk__section_checkpoint = {"train.checkpoint", "saving what is needed to go on",

@@ -136,13 +136,23 @@ lk_status lk__save_bytes(const lk_state *state, int64_t part_bytes, int size, in
 /** Begin to write what is in memory: w->work. */
 void lk__writer_start(lk__writer *w);
 
+/* ---- who writes ---- */
+
+/** Read lk_checkpoint_dir_options.replica_sets: set [size] is a number for each rank, equal for those of one
+ * set.  Errors: LK_EINVAL naming text and rank. */
+lk_status lk__replica_sets_read(const char *text, int size, int *set) LK_NODISCARD;
+
+/** Whether a rank is the lowest of its set. */
+bool lk__replica_is_master(const int *set, int rank);
+
 /* ---- the folder ---- */
 
 struct lk_checkpoint_dir {
     lk__disk disk; /* its communicator is its own */
     lk_comm *comm; /* the same; NULL: one rank */
     int rank, size;
-    int32_t *place; /* [size] of each rank among those that write; -1: it does not */
+    bool is_master; /* of its replica set */
+    int32_t *place; /* [size] of each rank among those that write and read; -1: it does not */
     int64_t band;   /* bytes that travel at a time */
     lk_checkpoint_dir_options options;
     char folder[LK_PATH_SIZE], temporary[LK_PATH_SIZE];

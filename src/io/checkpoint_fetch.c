@@ -1,7 +1,7 @@
 /* The tensors of a checkpoint, from the files to the boxes of all ranks.
  *
- * Each rank that sees the folder reads its parts band by band, on a thread; while one is read, the one
- * before goes to those who hold something of it.  Where all hold all, bands of large tensors are read to
+ * Each rank that writes there reads its parts band by band, on a thread; while one is read, the one before
+ * goes to those who hold something of it.  Where all hold all, bands of large tensors are read to
  * where they belong, and go on to the others from there.
  */
 #include "io/checkpoint.h"

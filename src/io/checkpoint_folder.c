@@ -150,12 +150,14 @@ static lk_status look(void *arg)
     return LK_OK;
 }
 
-/* Who writes: the ranks that see the folder of rank 0, in their order. */
+/* Who writes: the ranks that see the folder of rank 0, or of these the lowest of each replica set, in their
+ * order.  Rank 0 is always one. */
 static lk_status writers_find(lk_checkpoint_dir *c)
 {
     sight mine = {.c = c};
     LK_TRY(lk__disk_do(&c->disk, look, &mine));
     LK_TRY(lk_agree(c->comm, lk_alloc(&c->place, c->size, sizeof *c->place)));
+    mine.sees = mine.sees && c->is_master;
     if (c->comm)
         LK_TRY(lk_allgather(c->comm, &mine.sees, c->place, 1, LK_I32, "checkpoints"));
     else
@@ -176,6 +178,21 @@ static lk_status open_all(lk_comm *comm, lk_checkpoint_dir *c)
     if (c->comm)
         LK_TRY(lk_bcast(c->comm, c->run, sizeof c->run, LK_U8, 0, "checkpoints"));
     LK_TRY(writers_find(c));
+    return LK_OK;
+}
+
+/* Whether this rank is to write, if it can: of its replica set it is the lowest. */
+static lk_status master_find(lk_checkpoint_dir *c, const char *replica_sets)
+{
+    int *set = NULL;
+    c->is_master = true;
+    if (!replica_sets)
+        return LK_OK;
+    LK_TRY(lk_alloc(&set, c->size, sizeof *set));
+    lk_status st = lk__replica_sets_read(replica_sets, c->size, set);
+    c->is_master = st == LK_OK && lk__replica_is_master(set, c->rank);
+    lk_free(set);
+    LK_TRY(st);
     return LK_OK;
 }
 
@@ -200,6 +217,8 @@ static lk_status checkpoints_make(lk_comm *comm, const char *folder,
     lk__work_init(&c->writer.work);
     snprintf(c->folder, sizeof c->folder, "%s", folder);
     *out = c;
+    LK_TRY(master_find(c, o->replica_sets));
+    c->options.replica_sets = NULL; /* the caller's */
     return LK_OK;
 }
 

@@ -1,7 +1,7 @@
 /* Loading: all ranks take the newest checkpoint that verifies fully.
  *
  *     rank 0 looks for it, and tells the others its MANIFEST
- *     -> each rank that sees the folder verifies its parts; all agree, or go on to an older one
+ *     -> each rank that writes there verifies its parts; all agree, or go on to an older one
  *     -> each reads its parts again, and sends all ranks what their boxes have of them
  *
  * A checkpoint is read twice: once to see that all of it is right, and once into the state, which is

@@ -176,8 +176,10 @@ static lk_status folder_open(lk__saver *s)
 {
     const lk_train_options *o = &s->job->experiment->train;
     char path[LK_PATH_SIZE];
-    lk_checkpoint_dir_options options = {
-        .keep = o->checkpoint.keep, .wait_seconds = 10, .anew = !o->resume};
+    lk_checkpoint_dir_options options = {.keep = o->checkpoint.keep,
+                                         .wait_seconds = 10,
+                                         .anew = !o->resume,
+                                         .replica_sets = o->checkpoint.replica_sets};
     if (s->callbacks && s->callbacks->message && lk__trainer_rank(s->trainer) == 0) {
         options.message = s->callbacks->message;
         options.arg = s->callbacks->arg;

@@ -97,3 +97,14 @@ done
 status 0 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$run" train.epochs=4 parallel.data=2
 err 'resumed from the checkpoint of step 8'
 out "$state"
+
+# Who writes is no part of the run: saved by the lowest ranks of replica sets, gone on with by all.
+rm -rf "$run"
+status 0 "$lockstep" train --quiet "$work/net.yaml" "train.output=$run" parallel.data=3 \
+    'train.checkpoint.replica_sets="0,1"'
+status 2 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$run" parallel.data=3 \
+    'train.checkpoint.replica_sets="0-1;1-2"'
+err 'replica_sets "0-1;1-2": rank 1 is named twice'
+status 0 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$run" train.epochs=4 parallel.data=2
+err 'resumed from the checkpoint of step 8'
+out "$state"

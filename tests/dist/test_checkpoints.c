@@ -29,13 +29,19 @@ static void folder_end(lk_comm *comm, const char *path)
         ASSERT_EQ(system(command), 0);
 }
 
-static lk_checkpoint_dir *folder_open(lk_comm *comm, const char *path)
+static lk_checkpoint_dir *folder_open_by(lk_comm *comm, const char *path, const char *replica_sets)
 {
     lk_checkpoint_dir *c;
     lk_checkpoint_dir_options o = test_options(3);
     o.wait_seconds = 5;
+    o.replica_sets = replica_sets;
     ASSERT_OK(lk_checkpoint_dir_open(comm, path, &o, &c));
     return c;
+}
+
+static lk_checkpoint_dir *folder_open(lk_comm *comm, const char *path)
+{
+    return folder_open_by(comm, path, NULL);
 }
 
 static void expect_newest(lk_checkpoint_dir *c, int64_t step)
@@ -78,12 +84,13 @@ static void saved_on_some_loaded_on_others(lk_comm *comm)
     folder_end(comm, path);
 }
 
-static void the_parts_do_not_depend_on_the_ranks(lk_comm *comm)
+/* The checkpoint of these writers has the parts, to the byte, of one rank alone. */
+static void expect_the_parts_of_one_rank(lk_comm *comm, const char *replica_sets)
 {
     char path[PATH], command[3 * PATH + 64];
     test_state s;
     folder_new(comm, path);
-    lk_checkpoint_dir *c = folder_open(comm, path);
+    lk_checkpoint_dir *c = folder_open_by(comm, path, replica_sets);
     ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 8)));
     lk_checkpoint_dir_close(c);
     if (lk_comm_rank(comm) == 0) {
@@ -104,6 +111,19 @@ static void the_parts_do_not_depend_on_the_ranks(lk_comm *comm)
         ASSERT_EQ(system(command), 0);
     }
     folder_end(comm, path);
+}
+
+static void the_parts_do_not_depend_on_the_ranks(lk_comm *comm)
+{
+    expect_the_parts_of_one_rank(comm, NULL);
+}
+
+static void the_parts_do_not_depend_on_replica_sets(lk_comm *comm)
+{
+    expect_the_parts_of_one_rank(comm, "");
+    expect_the_parts_of_one_rank(comm, "0");
+    if (lk_comm_size(comm) >= 3)
+        expect_the_parts_of_one_rank(comm, "1,2");
 }
 
 static void a_save_goes_on_while_ranks_compute(lk_comm *comm)
@@ -241,7 +261,56 @@ static void ranks_that_do_not_see_the_folder_take_part(lk_comm *comm)
     folder_end(comm, path);
 }
 
+/* Of each set the lowest rank writes: {0, 1} and the rest; then all ranks load it, by other sets, and by
+ * none. */
+static void the_lowest_rank_of_each_replica_set_writes(lk_comm *comm)
+{
+    char path[PATH];
+    test_state s;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    folder_new(comm, path);
+    lk_checkpoint_dir *c = folder_open_by(comm, path, size > 1 ? "0,1" : "0");
+    ASSERT_EQ(c->writer.writers, size > 2 ? 2 : 1);
+    ASSERT_EQ(c->writer.place, rank == 0 ? 0 : rank == 2 ? 1 : -1);
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 3)));
+    expect_newest(c, 3);
+    lk_checkpoint_dir_close(c);
+    const char *const others[] = {"", "0", NULL};
+    for (int i = 0; i < 3; i++) {
+        c = folder_open_by(comm, path, others[i]);
+        ASSERT_EQ(c->writer.writers, i == 0 || size == 1 ? 1 : i == 1 ? 2 : size);
+        expect_newest(c, 3);
+        lk_checkpoint_dir_close(c);
+    }
+    folder_end(comm, path);
+}
+
+/* Nothing has changed then, also where the run was to begin anew. */
+static void wrong_replica_sets_are_refused_on_all_ranks(lk_comm *comm)
+{
+    char path[PATH];
+    test_state s;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    lk_checkpoint_dir_options o = test_options(3);
+    folder_new(comm, path);
+    lk_checkpoint_dir *c = folder_open(comm, path);
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 5)));
+    lk_checkpoint_dir_close(c);
+    o.anew = true;
+    o.replica_sets = "0;0";
+    ASSERT_FAILS(lk_checkpoint_dir_open(comm, path, &o, &c), LK_EINVAL, "rank 0 is named twice");
+    o.replica_sets = rank == size - 1 ? "99" : NULL; /* wrong on one rank only */
+    ASSERT_FAILS(lk_checkpoint_dir_open(comm, path, &o, &c), LK_EINVAL, "there is no rank 99");
+    c = folder_open(comm, path);
+    expect_newest(c, 5);
+    lk_checkpoint_dir_close(c);
+    folder_end(comm, path);
+}
+
 RANKS_MAIN(TEST(saved_on_some_loaded_on_others), TEST(the_parts_do_not_depend_on_the_ranks),
            TEST(a_save_goes_on_while_ranks_compute), TEST(a_failure_of_one_rank_is_that_of_all),
            TEST(a_failure_to_publish_is_that_of_all), TEST(ranks_with_other_states_are_named),
-           TEST(ranks_that_do_not_see_the_folder_take_part))
+           TEST(ranks_that_do_not_see_the_folder_take_part),
+           TEST(the_parts_do_not_depend_on_replica_sets),
+           TEST(the_lowest_rank_of_each_replica_set_writes),
+           TEST(wrong_replica_sets_are_refused_on_all_ranks))
