@@ -155,11 +155,26 @@ enum { LK_MAX_LOCAL = 4096 };
  *         return lk_run_main(4, program, NULL, stderr);
  *     }
  *
- * Returns the status of the process: 0, or 1 after a failure, whose trace is printed to `errors` (NULL:
- * not at all) before MPI ends.  Collective over all processes of the job, and at most once where MPI is
- * used: see lk_comm_open().
+ * Returns the status of the process: 0, or 1 after a failure, as lk_comm_fail() prints it to `errors` (NULL:
+ * not at all) and tells it to all ranks before MPI ends.  Collective over all processes of the job, and at
+ * most once where MPI is used: see lk_comm_open().
  */
 LK_API int lk_run_main(int n, lk_rank_fn *fn, void *arg, FILE *errors);
+
+/**
+ * End the job with this thread's last failure, one that the program does not handle: print the rank, its host,
+ * message and trace to `errors` (NULL: not at all), and tell all ranks of the job, which get LK_ECOMM with
+ * rank and message from the call that they are in or from their next one.  Returns 1, for main() to return:
+ *
+ *     if (train(comm) != LK_OK)
+ *         status = lk_comm_fail(comm, stderr);
+ *     lk_comm_close(comm);
+ *     return status;
+ *
+ * The first such report stands, and ranks that pass it on change nothing.  Not collective.  `comm` may be NULL:
+ * nobody is told.
+ */
+LK_API int lk_comm_fail(lk_comm *comm, FILE *errors);
 
 /** Release a communicator; its requests must be complete.  Not collective.  NULL is allowed.  With the
  * last one of a process MPI may be ended, which waits for the other ranks and whose launcher may end

@@ -196,7 +196,7 @@ bool lk__comm_related(const lk_comm *a, const lk_comm *b)
 
 void lk__comm_end_job(lk_comm *c, lk_status status, const char *report)
 {
-    if (lk__fault_set(c->w->fault, status, c->w->rank, report))
+    if (lk__fault_set(c->w->fault, status, c->w->rank, report, true))
         c->w->transport->spread(c->w);
 }
 
@@ -220,7 +220,7 @@ void lk_comm_close(lk_comm *c)
     if (c->coll_free)
         c->coll_free(c->coll);
     /* A last look for ranks that made other calls. */
-    if (w->refs == 1 && lk__fault_check(w) == LK_OK)
+    if (w->refs == 1 && !lk__fault_forward(w))
         (void)!lk__progress(w);
     lk_comm **at = &w->comms;
     while (*at != c)

@@ -14,8 +14,8 @@ int lk_run_main(int n, lk_rank_fn *fn, void *arg, FILE *errors)
     else
         LK_TRY_TO(done, lk_run_local(n, fn, arg));
 done:
-    if (st != LK_OK && errors)
-        lk_error_print(errors); /* before MPI ends, which may end this process */
+    if (st != LK_OK)
+        (void)lk_comm_fail(comm, errors); /* before MPI ends, which may end this process */
     lk_comm_close(comm);
     return st == LK_OK ? 0 : 1;
 }

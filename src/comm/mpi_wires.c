@@ -201,7 +201,7 @@ lk_status lk__mpi_inquire(lk__world *w, int rank)
 /* Another rank's report. */
 static lk_status fault_heard(lk__world *w, const lk__header *h, const char *text)
 {
-    (void)!lk__fault_set(w->fault, (lk_status)h->count, h->source, text);
+    (void)!lk__fault_set(w->fault, (lk_status)h->count, h->source, text, true);
     return lk__fault_check(w);
 }
 

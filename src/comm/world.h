@@ -23,6 +23,7 @@ typedef struct lk__fault {
     lk_status status;
     int32_t rank; /* world rank that found it */
     char text[LK_FAULT_TEXT];
+    _Atomic bool untold; /* ranks of other nodes do not know it yet */
 } lk__fault;
 
 typedef struct lk__helper lk__helper;
@@ -130,11 +131,15 @@ void lk__world_clear(lk__world *w);
 
 /* ---- faults ---- */
 
-/** The fault as this thread's error, if there is one; every public call begins with it. */
+/** The fault as this thread's error, if there is one, after lk__fault_forward(); every public call begins with
+ * it. */
 lk_status lk__fault_check(lk__world *w) LK_NODISCARD;
 
 /** Whether there is one; this thread's last error stays as it is. */
 bool lk__fault_is_there(const lk__world *w);
+
+/** The same, and other nodes are told of it, if whoever found it could not. */
+bool lk__fault_forward(lk__world *w);
 
 /**
  * End the job with this thread's last error, tell all ranks, and return it.
@@ -143,8 +148,12 @@ bool lk__fault_is_there(const lk__world *w);
  */
 lk_status lk__fault_raise(lk__world *w) LK_NODISCARD;
 
-/** Keep a report if it is the first one: whether it is. */
-bool lk__fault_set(lk__fault *fault, lk_status status, int rank, const char *text);
+/** Keep a report if it is the first one: whether it is.  `told`: whoever keeps it tells other nodes, which a
+ * signal handler cannot; then another rank of its node does. */
+bool lk__fault_set(lk__fault *fault, lk_status status, int rank, const char *text, bool told);
+
+/** The name of this rank's host. */
+void lk__world_host(const lk__world *w, lk__host *out);
 
 /** As LK_TRY(), for what goes wrong inside communication: the job ends. */
 #define LK_TRY_COMM(w, expr)                                  \

@@ -215,11 +215,42 @@ static void nobody_is_left(lk_comm *comm)
     ASSERT_TRUE((double)(lk_clock_ns() - start) / 1e9 < (deadline + 3) * TEST_SLOWNESS);
 }
 
+/* Rank 1 fails at what concerns nobody else, and the program does not handle it. */
+static void failure_is_told(lk_comm *comm)
+{
+    char *printed = NULL, want[64];
+    size_t bytes;
+    float x[4] = {0};
+    ASSERT_OK(lk_comm_set_deadline(comm, 60));
+    lk_status st = lk_allreduce(comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM, "warmup"); /* or here */
+    int64_t start = lk_clock_ns();
+    if (lk_comm_rank(comm) == 1) {
+        FILE *errors = open_memstream(&printed, &bytes);
+        ASSERT_EQ(LK_RAISE(LK_EIO, "there is no sample 7"), LK_EIO);
+        ASSERT_EQ(lk_comm_fail(comm, errors), 1);
+        ASSERT_EQ(lk_error_status(), LK_OK);
+        ASSERT_EQ(fclose(errors), 0);
+        snprintf(want, sizeof want, "rank 1 of %d on host \"", lk_comm_size(comm));
+        ASSERT_TRUE(strncmp(printed, want, strlen(want)) == 0);
+        ASSERT_TRUE(
+            strstr(printed, "\" failed\nerror: input/output error: there is no sample 7\n"));
+        ASSERT_TRUE(strstr(printed, "  #0 failure_is_told ("));
+        free(printed);
+    }
+    if (st == LK_OK)
+        st = lk_allreduce(comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM, "aux");
+    ASSERT_FAILS(st, LK_ECOMM, "rank 1 failed: input/output error: there is no sample 7");
+    ASSERT_TRUE((double)(lk_clock_ns() - start) / 1e9 < 3 * TEST_SLOWNESS);
+    /* Who passes it on, or gives up after it, changes nothing. */
+    ASSERT_EQ(lk_comm_fail(comm, NULL), 1);
+    ASSERT_FAILS(lk_barrier(comm, "after"), LK_ECOMM, "rank 1 failed: input/output error");
+}
+
 /* One case, on a world of its own: what goes wrong is the end of it. */
 struct fault_case {
     const struct mistake *mistake; /* NULL: absence */
     int count;
-    bool leaves, tests, alone;
+    bool leaves, tests, alone, gives_up;
     char message; /* 'd': another dtype, 'c': count */
 };
 
@@ -232,6 +263,8 @@ static lk_status run_case(lk_comm *comm, void *arg)
         message_is_named(comm, f->count, f->message == 'd');
     else if (f->alone)
         nobody_is_left(comm);
+    else if (f->gives_up)
+        failure_is_told(comm);
     else if (f->tests)
         testing_has_a_deadline(comm);
     else if (f->mistake)
@@ -302,6 +335,7 @@ int main(int argc, char **argv)
     run((struct fault_case){.leaves = false}, transport);
     run((struct fault_case){.tests = true}, transport);
     run((struct fault_case){.alone = true}, transport);
+    run((struct fault_case){.gives_up = true}, transport);
     if (!base || lk_comm_rank(base) == 0)
         printf("ok mistakes_and_absence_are_named\n");
     lk_comm_close(base);
