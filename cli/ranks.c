@@ -52,6 +52,15 @@ bool ranks_are_threads(void)
     return here.lent != NULL;
 }
 
+/* A rank that crashes says which it was, and ends the others with that; unless LK_ABORT_HOOK says no. */
+static lk_status crashes_report(lk_comm *comm)
+{
+    const char *env = secure_getenv("LK_ABORT_HOOK");
+    if (!env || strcmp(env, "0") != 0)
+        LK_TRY(lk_abort_hook_install(comm, stderr));
+    return LK_OK;
+}
+
 /* ---- ranks as threads ---- */
 
 struct threads {
@@ -70,6 +79,7 @@ static lk_status rank_main(lk_comm *comm, void *arg)
     here.spoken = &t->spoken;
     here.rank = lk_comm_rank(comm);
     here.size = lk_comm_size(comm);
+    LK_TRY(crashes_report(comm));
     int status = t->fn(t->arg), none = LK_EXIT_DONE;
     if (status == LK_EXIT_REQUEUE)
         atomic_store(&t->stopped, 1);
@@ -106,6 +116,7 @@ static lk_status processes_join(lk_comm *comm)
     here.rank = lk_comm_rank(comm);
     here.size = lk_comm_size(comm);
     LK_TRY(lk_log_set_rank(here.size > 1 ? here.rank : 0, here.size > 1 ? here.size : 0));
+    LK_TRY(crashes_report(comm));
     if (here.size == 1)
         return LK_OK;
     lk_status st = lk_shm_open(comm, (int64_t)sizeof(atomic_int), "reports", &here.shared);

@@ -176,6 +176,30 @@ LK_API int lk_run_main(int n, lk_rank_fn *fn, void *arg, FILE *errors);
  */
 LK_API int lk_comm_fail(lk_comm *comm, FILE *errors);
 
+/**
+ * The abort hook: from now on SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT in this process end all ranks of the
+ * job, where without it the others would be told that this one has died, or nothing.
+ *
+ * The handler writes to the file of `errors` (NULL: nothing) which rank it was, on which host, the signal,
+ * what the rank was doing in communication, and the stack, by module and offset; then all ranks get
+ * LK_ECOMM with that and the place, from the call that they are in or from their next one; then the process
+ * ends as it would have without it: handlers of the host are kept, and called behind this one.  A signal
+ * that such a handler goes on from is the end of the job all the same.  Signals that the host ignores stay
+ * so.
+ *
+ * Ranks of other nodes are told by a rank of this one that is in a call, or makes one; where there is none,
+ * the launcher ends them, or the deadline does.  Ranks that are threads end with their process, after the report
+ * has named the one; each of them installs it on its thread.
+ *
+ * Not collective.  Of the family of `comm`, until lk_abort_hook_remove() or the end of its last communicator;
+ * again: another `errors`, which must stay open.  Installed for all that are opened, with stderr, where
+ * LK_ABORT_HOOK is 1 in the environment: CHAINERMN_FORCE_ABORT_ON_EXCEPTION.  Errors: LK_EINVAL, LK_ENOMEM.
+ */
+LK_API lk_status lk_abort_hook_install(lk_comm *comm, FILE *errors) LK_NODISCARD;
+
+/** Give the signals back.  On the thread that installed it.  NULL, and without it, is allowed. */
+LK_API void lk_abort_hook_remove(lk_comm *comm);
+
 /** Release a communicator; its requests must be complete.  Not collective.  NULL is allowed.  With the
  * last one of a process MPI may be ended, which waits for the other ranks and whose launcher may end
  * the job: print the error of a failure before. */

@@ -234,6 +234,7 @@ void lk_comm_close(lk_comm *c)
     if (!c->users)
         lk_free(c);
     if (--w->refs == 0) {
+        lk__abort_hook_remove(w);
         lk__rest_leave(w);
         w->doing.state = LK_STATE_LEFT;
         w->doing.peer = -1;

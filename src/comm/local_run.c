@@ -193,6 +193,8 @@ lk_status lk__self_open(lk_comm **out)
     LK_TRY_TO(fail, lk__comm_world(&job->end[0].w, 0, out));
     st = lk__helper_default(&job->end[0].w);
     if (st == LK_OK)
+        st = lk__abort_hook_default(&job->end[0].w);
+    if (st == LK_OK)
         return LK_OK;
     lk_comm_close(*out); /* and the job */
     *out = NULL;
@@ -233,6 +235,8 @@ static void *rank_main(void *arg)
         st = lk__comm_world(&e->w, 0, &comm);
     if (st == LK_OK)
         st = lk__helper_default(&e->w);
+    if (st == LK_OK)
+        st = lk__abort_hook_default(&e->w);
     if (st == LK_OK)
         st = e->fn(comm, e->arg);
     if (st != LK_OK)

@@ -207,6 +207,7 @@ static lk_status mpi_open(const lk__mpi *m, bool world, int handle, bool finaliz
     lk_comm_close(setup);
     LK_TRY_TO(fail_comm, st);
     LK_TRY_TO(fail_comm, lk__helper_default(&e->w));
+    LK_TRY_TO(fail_comm, lk__abort_hook_default(&e->w));
     return LK_OK;
 fail_comm:
     lk_comm_close(*out);

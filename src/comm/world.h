@@ -72,6 +72,7 @@ struct lk__world {
     lk_request *active;               /* collectives under way */
     lk__helper *helper;               /* makes progress while the rank computes; NULL: nobody */
     lk__resting rest;
+    struct lk__abort_hook *hook; /* tells of fatal signals; NULL: nobody asked for it */
 };
 
 /* How long a wait has not come any further, in ns that this rank ran; last 0: not yet looked at. */
@@ -154,6 +155,11 @@ bool lk__fault_set(lk__fault *fault, lk_status status, int rank, const char *tex
 
 /** The name of this rank's host. */
 void lk__world_host(const lk__world *w, lk__host *out);
+
+/** lk_abort_hook_install() and its end; `fd` -1: nothing is written.  And the same if LK_ABORT_HOOK says so. */
+lk_status lk__abort_hook_install(lk__world *w, int fd) LK_NODISCARD;
+void lk__abort_hook_remove(lk__world *w);
+lk_status lk__abort_hook_default(lk__world *w) LK_NODISCARD;
 
 /** As LK_TRY(), for what goes wrong inside communication: the job ends. */
 #define LK_TRY_COMM(w, expr)                                  \
