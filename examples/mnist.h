@@ -1,5 +1,5 @@
-/* What mnist_messages.c and mnist_chain.c have in common, which has nothing to do with how the network is
- * cut: the options of ChainerMN's example, its data, and the scores that it prints.
+/* What mnist_messages.c, mnist_chain.c and dual_parallel.c have in common, which has nothing to do with how the
+ * network is cut: the options of ChainerMN's examples, their data, and the scores that they print.
  *
  *     [--unit 1000] [--epoch 20] [--batchsize 100] [--communicator hierarchical]
  *     [--data FOLDER] [--out FOLDER]
@@ -24,8 +24,8 @@ enum { UNIT, EPOCH, BATCHSIZE, COMMUNICATOR, DATA, OUT, OPTIONS };
 /* The options as they were given; set before there are ranks. */
 static const char *given[OPTIONS] = {"1000", "20", "100", "hierarchical"};
 
-/* Read the options, and be one of two ranks: that of mpirun, or one on a thread. */
-static inline int mnist_main(int argc, char **argv, lk_rank_fn *train)
+/* Read the options, and be a rank: that of mpirun, or one of so many on threads. */
+static inline int mnist_main(int argc, char **argv, int ranks, lk_rank_fn *train)
 {
     static const struct option all[] = {
         {"unit", 1, NULL, UNIT}, {"epoch", 1, NULL, EPOCH}, {"batchsize", 1, NULL, BATCHSIZE},
@@ -38,10 +38,10 @@ static inline int mnist_main(int argc, char **argv, lk_rank_fn *train)
         perror(given[OUT]);
         return 2;
     }
-    return lk_run_main(2, train, NULL, stderr);
+    return lk_run_main(ranks, train, NULL, stderr);
 }
 
-/* Batches of a set: rank 0 has its samples, rank 1 knows how many there are. */
+/* Batches of a set: rank 0 has its samples, another knows how many there are. */
 static inline lk_status mnist_loader(lk_comm *comm, lk_split split, lk_loader **out)
 {
     const char *options = "count=4000 test_count=500 noise=0";
@@ -62,7 +62,30 @@ done:
     return st;
 }
 
-/* Add up numbers of both ranks, the way that --communicator names. */
+/* A hidden layer of --unit units, which the models begin with. */
+static inline lk_status mnist_hidden(const char *name, lk_model **out)
+{
+    char hidden[64];
+    snprintf(hidden, sizeof hidden, "name=%s units=%s", name, given[UNIT]);
+    LK_TRY(lk_model_new(out));
+    LK_TRY(lk_model_add(*out, "flatten", NULL));
+    LK_TRY(lk_model_add(*out, "linear", hidden));
+    LK_TRY(lk_model_add(*out, "relu", NULL));
+    return LK_OK;
+}
+
+/* MLP0SubB: what it gets. */
+static inline lk_status mnist_sub_b(const lk_pass *pass, void *arg, const lk_list *in, int n,
+                                    lk_list *out)
+{
+    (void)pass;
+    (void)arg;
+    (void)n;
+    out->at[out->n++] = in[0].at[0];
+    return LK_OK;
+}
+
+/* Add up numbers of all ranks, the way that --communicator names. */
 static inline lk_status mnist_join(lk_comm *comm, double *x, int64_t n)
 {
     const char *how = given[COMMUNICATOR];
@@ -89,21 +112,22 @@ static inline lk_status mnist_loaders(lk_comm *comm, lk_loader **train, lk_loade
     return LK_OK;
 }
 
-/* Add a batch to the scores: its losses, which samples are right, and how many there are. */
+/* Add a batch to the scores: its losses, or their mean, which samples are right, and how many there are. */
 static inline lk_status mnist_add(double *score, const lk_batch *batch, lk_var y, lk_var loss)
 {
     const lk_descriptor *accuracy;
-    const lk_tensor *value;
-    double mean;
-    LK_TRY(lk_item(loss, &mean));
+    const lk_tensor *value, *losses;
+    LK_TRY(lk_value(loss, &losses));
     LK_TRY(lk_value(y, &value));
     LK_TRY(lk_descriptor_find(&lk_registry_metric, "accuracy", &accuracy));
     LK_TRY(((const lk_metric *)(const void *)accuracy)->add(NULL, value, batch->y, &score[1]));
-    score[0] += mean * (double)batch->n;
+    int64_t n = lk_tensor_count(losses);
+    for (int64_t i = 0; i < n; i++)
+        score[0] += (double)((const float *)lk_tensor_data(losses))[i] * (double)(batch->n / n);
     return LK_OK;
 }
 
-/* The scores of training and test of both ranks, of which rank 1 has none: rank 0 prints them. */
+/* The scores of training and test of all ranks, of which some have none: rank 0 prints them. */
 static inline lk_status mnist_report(lk_comm *comm, long epoch, double *score)
 {
     LK_TRY(mnist_join(comm, score, 6));

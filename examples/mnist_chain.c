@@ -20,18 +20,9 @@ struct part {
     lk_job *job;
 };
 
-static lk_status mlp0_sub_b(const lk_pass *pass, void *arg, const lk_list *in, int n, lk_list *out)
-{
-    (void)pass;
-    (void)arg;
-    (void)n;
-    out->at[out->n++] = in[0].at[0];
-    return LK_OK;
-}
-
 static lk_status mlp0(struct part *p, const lk_component *sub_a)
 {
-    const lk_component sub_b = {.name = "MLP0SubB", .fn = mlp0_sub_b};
+    const lk_component sub_b = {.name = "MLP0SubB", .fn = mnist_sub_b};
     LK_TRY(lk_chain_add(p->chain, sub_a, NULL, 0, (int[]){1}, 1));
     LK_TRY(lk_chain_add(p->chain, &sub_b, (int[]){1}, 1, NULL, 0));
     return LK_OK;
@@ -49,13 +40,8 @@ static lk_status part_make(struct part *p)
 {
     const bool first = lk_comm_rank(p->comm) == 0;
     const lk_tensor_type x = {LK_F32, LK_SHAPE(1, 28, 28, 1)};
-    char hidden[64];
     LK_TRY(mnist_loaders(p->comm, &p->train, &p->test));
-    snprintf(hidden, sizeof hidden, "name=%s units=%s", first ? "l1" : "l2", given[UNIT]);
-    LK_TRY(lk_model_new(&p->model));
-    LK_TRY(lk_model_add(p->model, "flatten", NULL));
-    LK_TRY(lk_model_add(p->model, "linear", hidden));
-    LK_TRY(lk_model_add(p->model, "relu", NULL));
+    LK_TRY(mnist_hidden(first ? "l1" : "l2", &p->model));
     lk_component sub = {first ? "MLP0SubA" : "MLP1Sub", p->model, .spec.seed = 1};
     LK_TRY(lk_chain_new(p->comm, &p->chain));
     LK_TRY(first ? mlp0(p, &sub) : mlp1(p, &sub));
@@ -114,5 +100,5 @@ done:
 
 int main(int argc, char **argv)
 {
-    return mnist_main(argc, argv, train);
+    return mnist_main(argc, argv, 2, train);
 }

@@ -24,14 +24,9 @@ struct part {
 static lk_status part_make(struct part *p)
 {
     const bool first = lk_comm_rank(p->comm) == 0;
-    char hidden[64];
     LK_TRY(mnist_loaders(p->comm, &p->train, &p->test));
     lk_shape in = first ? lk_loader_field(p->train, 0).shape : LK_SHAPE(atol(given[UNIT]));
-    snprintf(hidden, sizeof hidden, "name=%s units=%s", first ? "l1" : "l2", given[UNIT]);
-    LK_TRY(lk_model_new(&p->model));
-    LK_TRY(lk_model_add(p->model, "flatten", NULL));
-    LK_TRY(lk_model_add(p->model, "linear", hidden));
-    LK_TRY(lk_model_add(p->model, "relu", NULL));
+    LK_TRY(mnist_hidden(first ? "l1" : "l2", &p->model));
     if (!first)
         LK_TRY(lk_model_add(p->model, "linear", "name=l3 units=10"));
     LK_TRY(lk_model_build(p->model, &(lk_model_spec){.in = {LK_F32, in}, .seed = 1}));
@@ -112,5 +107,5 @@ done:
 
 int main(int argc, char **argv)
 {
-    return mnist_main(argc, argv, train);
+    return mnist_main(argc, argv, 2, train);
 }
