@@ -4,9 +4,8 @@
  * tape and is recorded.  A round times a batch of calls of each, in turns who comes first; the tape is
  * reset once a batch, inside the time.
  */
-#include "bench_allreduce_tape.h"
-
-#include "bench_stats.h"
+#include "bench_allreduce.h"
+#include "bench_rounds.h"
 #include "plural.h"
 #include "report.h"
 
@@ -21,18 +20,13 @@ enum { TAPE, BARE, N_SIDES };
 
 struct bench {
     lk_comm *comm;
-    const bench_tape_setting *s;
+    const bench_allreduce_setting *s;
     lk_tape *tape;
     lk_tensor *x;
     void *out;
+    int64_t bytes;      /* of this size */
+    int64_t tape_bytes; /* elements on the tape for each call */
     report report;
-};
-
-struct result {
-    bench_figure seconds[N_SIDES]; /* of one call, on the slowest rank */
-    bench_figure overhead;         /* tape / bare */
-    int64_t tape_bytes;            /* elements on the tape for each call */
-    int rounds;
 };
 
 /* Small outputs of a batch together stay in the cache; of large ones there is one at a time. */
@@ -46,13 +40,13 @@ static int batches_of(int64_t bytes)
     return bytes <= 1024 ? 4 : bytes <= 65536 ? 64 : bytes <= 1 << 20 ? 8 : 1;
 }
 
-static lk_status batch(struct bench *b, int side, int64_t bytes, int64_t *tape_bytes)
+static lk_status batch(struct bench *b, int side)
 {
-    int calls = calls_of(bytes);
+    int calls = calls_of(b->bytes);
     lk_var x, y;
     if (side == BARE) {
         for (int k = 0; k < calls; k++)
-            LK_TRY(lk_allreduce(b->comm, lk_tensor_data(b->x), b->out, bytes / 4, LK_F32,
+            LK_TRY(lk_allreduce(b->comm, lk_tensor_data(b->x), b->out, b->bytes / 4, LK_F32,
                                 LK_REDUCE_SUM, "bench"));
         return LK_OK;
     }
@@ -60,66 +54,52 @@ static lk_status batch(struct bench *b, int side, int64_t bytes, int64_t *tape_b
     LK_TRY(lk_leaf(b->tape, b->x, NULL, &x));
     for (int k = 0; k < calls; k++)
         LK_TRY(lk_dist_allreduce(b->comm, x, LK_REDUCE_SUM, "bench", &y));
-    *tape_bytes = lk_tape_stats_of(b->tape).peak_bytes / calls;
+    b->tape_bytes = lk_tape_stats_of(b->tape).peak_bytes / calls;
     return LK_OK;
 }
 
-static lk_status cycle(struct bench *b, int side, int64_t bytes, double *seconds, int64_t *held)
+static lk_status turn(void *arg, int side, double *seconds)
 {
-    int n = batches_of(bytes);
-    LK_TRY(batch(b, side, bytes, held)); /* for the caches */
+    struct bench *b = arg;
+    int n = batches_of(b->bytes);
+    LK_TRY(batch(b, side)); /* for the caches */
     LK_TRY(lk_barrier(b->comm, "round"));
     int64_t start = lk_clock_ns();
     for (int k = 0; k < n; k++)
-        LK_TRY(batch(b, side, bytes, held));
-    *seconds = 1e-9 * (double)(lk_clock_ns() - start) / n / calls_of(bytes);
+        LK_TRY(batch(b, side));
+    *seconds = 1e-9 * (double)(lk_clock_ns() - start) / n / calls_of(b->bytes);
     LK_TRY(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
     return LK_OK;
 }
 
-/* Both once a round; all ranks do as many, which rank 0 decides. */
-static lk_status measure(struct bench *b, int64_t bytes, struct result *r)
+static void row(struct bench *b, const bench_rounds *r)
 {
-    double t[N_SIDES][BENCH_MAX_ROUNDS];
-    int64_t start = lk_clock_ns();
-    int32_t go = 1;
-    r->rounds = 0;
-    for (int warm = 0; go && r->rounds < BENCH_MAX_ROUNDS; warm++) {
-        for (int k = 0; k < N_SIDES; k++) {
-            int side = (k + warm) % N_SIDES;
-            LK_TRY(cycle(b, side, bytes, &t[side][r->rounds], &r->tape_bytes));
-        }
-        r->rounds += warm > 0;
-        go = r->rounds < BENCH_MIN_ROUNDS || 1e-9 * (double)(lk_clock_ns() - start) < b->s->seconds;
-        LK_TRY(lk_bcast(b->comm, &go, 1, LK_I32, 0, "go on"));
-    }
-    r->overhead = bench_ratio(t[TAPE], t[BARE], r->rounds);
+    bench_figure overhead = bench_ratio(r->seconds[TAPE], r->seconds[BARE], r->n);
+    bench_figure us[N_SIDES];
+    char name[64];
     for (int side = 0; side < N_SIDES; side++)
-        r->seconds[side] = bench_median(t[side], r->rounds);
-    return LK_OK;
+        us[side] = bench_scaled(1e6, bench_median(r->seconds[side], r->n));
+    snprintf(name, sizeof name, "allreduce %lld B, tape", (long long)b->bytes);
+    report_row(&b->report,
+               (report_cell[]){cell_text(name), cell_int(b->bytes), cell_figure(us[TAPE], 2),
+                               cell_text("bare"), cell_figure(us[BARE], 2),
+                               cell_figure(bench_rate(1, overhead), 3), cell_figure(overhead, 3),
+                               cell_int(b->tape_bytes), cell_int(r->n)});
+    report_flush();
 }
 
 static lk_status size_run(struct bench *b, int64_t bytes)
 {
     lk_status st;
-    struct result r;
+    bench_rounds rounds;
+    b->bytes = bytes;
     LK_TRY_TO(done, lk_tensor_new(LK_F32, LK_SHAPE(bytes / 4), &b->x));
     LK_TRY_TO(done, lk_tensor_fill_f64(b->x, 0));
     LK_TRY_TO(done, lk_alloc(&b->out, bytes, 1));
     memset(b->out, 0, (size_t)bytes);
-    LK_TRY_TO(done, measure(b, bytes, &r));
-    if (lk_comm_rank(b->comm) == 0) {
-        char name[64];
-        snprintf(name, sizeof name, "allreduce %lld B, tape", (long long)bytes);
-        report_row(&b->report, (report_cell[]){cell_text(name), cell_int(bytes),
-                                               cell_figure(bench_scaled(1e6, r.seconds[TAPE]), 2),
-                                               cell_text("bare"),
-                                               cell_figure(bench_scaled(1e6, r.seconds[BARE]), 2),
-                                               cell_figure(bench_rate(1, r.overhead), 3),
-                                               cell_figure(r.overhead, 3), cell_int(r.tape_bytes),
-                                               cell_int(r.rounds)});
-        report_flush();
-    }
+    LK_TRY_TO(done, bench_rounds_run(b->comm, N_SIDES, b->s->seconds, turn, b, &rounds));
+    if (lk_comm_rank(b->comm) == 0)
+        row(b, &rounds);
 done:
     lk_tape_reset(b->tape);
     lk_tensor_free(b->x);
@@ -129,7 +109,7 @@ done:
     return st;
 }
 
-lk_status bench_allreduce_tape(lk_comm *comm, const bench_tape_setting *s)
+lk_status bench_allreduce_tape(lk_comm *comm, const bench_allreduce_setting *s)
 {
     static const report_column columns[] = {{"case", NULL, 0},
                                             {"bytes", "bytes", 9},

@@ -1,7 +1,7 @@
 /* lockstep bench allreduce: ours next to MPI_Allreduce, by size. */
-#include "bench_allreduce_tape.h"
+#include "bench_allreduce.h"
 #include "bench_path.h"
-#include "bench_stats.h"
+#include "bench_rounds.h"
 #include "plural.h"
 #include "ranks.h"
 #include "report.h"
@@ -19,7 +19,7 @@ struct allreduce_options {
     bool json, is_private, tape;
     const char *against, *transport, *algorithm, *checks;
     lk_option_names sizes;
-    int64_t ranks;
+    int64_t ranks, tensors;
     double seconds;
 };
 
@@ -53,6 +53,13 @@ static const lk_option options[] = {
      .type = LK_OPTION_FLAG,
      .offset = FIELD(tape),
      .help = "measure the node of the tape, recorded, next to the bare collective"},
+    {.name = "tensors",
+     .type = LK_OPTION_INT,
+     .offset = FIELD(tensors),
+     .def = "0",
+     .max = 100000,
+     .help = "cut the vector into N tensors, and measure DDL's call for all of them next to a call "
+             "for each; 0: do not"},
     {.name = "checks",
      .type = LK_OPTION_TEXT,
      .offset = FIELD(checks),
@@ -103,6 +110,7 @@ struct bench {
     bool checks;
     lk_shm *shared;
     float *memory, *ours, *theirs; /* vectors of the largest size */
+    int64_t now, calls;            /* bytes of this row, and calls of a turn */
     report out;
 };
 
@@ -155,15 +163,17 @@ static lk_status call(struct bench *b, int side, float *x, int64_t n)
 
 static volatile uint64_t sink;
 
-/* Fill the vector, reduce it, read it: seconds for one, on the slowest rank. */
-static lk_status cycle(struct bench *b, int side, int64_t bytes, int calls, double *seconds)
+/* Fill the vector, reduce it, read it: seconds for one. */
+static lk_status turn(void *arg, int side, double *seconds)
 {
+    struct bench *b = arg;
+    int64_t bytes = b->now;
     float *x = b->mpi && (side == PEER || side == WAY) ? b->theirs : b->ours;
     LK_TRY(lk_barrier(b->comm, "round"));
     LK_TRY(lk_coll_set_checks(b->comm, b->checks && !(b->unchecked && side == PEER)));
     LK_TRY(call(b, side == NOBODY ? OURS : side, x, 1));
     int64_t start = 0;
-    for (int k = -1; k < calls; k++) { /* once before, for the caches */
+    for (int64_t k = -1; k < b->calls; k++) { /* once before, for the caches */
         if (k == 0)
             start = lk_clock_ns();
         memset(x, 0, (size_t)bytes);
@@ -173,7 +183,7 @@ static lk_status cycle(struct bench *b, int side, int64_t bytes, int calls, doub
             sum += x[i] != 0.0F;
         sink = sum;
     }
-    *seconds = 1e-9 * (double)(lk_clock_ns() - start) / calls;
+    *seconds = 1e-9 * (double)(lk_clock_ns() - start) / (double)b->calls;
     LK_TRY(lk_coll_set_checks(b->comm, true));
     LK_TRY(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
     return LK_OK;
@@ -187,9 +197,11 @@ struct result {
     int rounds;
 };
 
-static void evaluate(const struct bench *b, double (*t)[BENCH_MAX_ROUNDS], struct result *r)
+static void evaluate(const struct bench *b, const bench_rounds *rounds, struct result *r)
 {
-    int n = r->rounds;
+    const double(*t)[BENCH_MAX_ROUNDS] = rounds->seconds;
+    int n = rounds->n;
+    *r = (struct result){.rounds = n};
     r->fill = bench_median(t[NOBODY], n);
     r->whole[OURS] = bench_median(t[OURS], n);
     r->alone[OURS] = bench_difference(t[OURS], t[NOBODY], n);
@@ -201,28 +213,6 @@ static void evaluate(const struct bench *b, double (*t)[BENCH_MAX_ROUNDS], struc
     r->ratio = bench_quotient(r->alone[PEER], r->alone[OURS]);
 }
 
-/* Everybody once a round, another one first each time; all ranks do as many, which rank 0 decides. */
-static lk_status measure(struct bench *b, int64_t bytes, struct result *r)
-{
-    double t[N_SIDES][BENCH_MAX_ROUNDS];
-    int sides = b->mpi ? WAY + 1 : b->against ? PEER + 1 : OURS + 1;
-    int calls = bytes <= 65536 ? 64 : bytes <= 1 << 20 ? 8 : 1;
-    int64_t start = lk_clock_ns();
-    int32_t go = 1;
-    *r = (struct result){0};
-    for (int warm = 0; go && r->rounds < BENCH_MAX_ROUNDS; warm++) {
-        for (int k = 0; k < sides; k++) {
-            int side = (k + warm) % sides;
-            LK_TRY(cycle(b, side, bytes, calls, &t[side][r->rounds]));
-        }
-        r->rounds += warm > 0;
-        go = r->rounds < BENCH_MIN_ROUNDS || 1e-9 * (double)(lk_clock_ns() - start) < b->o->seconds;
-        LK_TRY(lk_bcast(b->comm, &go, 1, LK_I32, 0, "go on"));
-    }
-    evaluate(b, t, r);
-    return LK_OK;
-}
-
 static report_cell cell_us(bench_figure seconds)
 {
     return cell_figure(bench_scaled(1e6, seconds), 2);
@@ -231,21 +221,26 @@ static report_cell cell_us(bench_figure seconds)
 static lk_status row(struct bench *b, int i)
 {
     struct result r;
+    bench_rounds rounds;
     const char *algorithm = NULL;
+    int sides = b->mpi ? WAY + 1 : b->against ? PEER + 1 : OURS + 1;
+    b->now = b->bytes[i];
+    b->calls = b->now <= 65536 ? 64 : b->now <= 1 << 20 ? 8 : 1;
     lk_collective c = {.call = LK_CALL_ALLREDUCE,
                        .algorithm = b->o->algorithm,
                        .out = b->ours,
-                       .count = b->bytes[i] / 4,
+                       .count = b->now / 4,
                        .dtype = LK_F32};
-    LK_TRY(measure(b, b->bytes[i], &r));
+    LK_TRY(bench_rounds_run(b->comm, sides, b->o->seconds, turn, b, &rounds));
+    evaluate(b, &rounds, &r);
     LK_TRY(lk_coll_selected(b->comm, &c, &algorithm));
     if (lk_comm_rank(b->comm) > 0)
         return LK_OK;
     char name[64];
-    snprintf(name, sizeof name, "allreduce %lld B", (long long)b->bytes[i]);
+    snprintf(name, sizeof name, "allreduce %lld B", (long long)b->now);
     report_row(&b->out, (report_cell[]){
                             cell_text(name),
-                            cell_int(b->bytes[i]),
+                            cell_int(b->now),
                             cell_text(algorithm),
                             b->against ? cell_text(b->against) : cell_none(),
                             cell_us(r.whole[OURS]),
@@ -253,7 +248,7 @@ static lk_status row(struct bench *b, int i)
                             cell_figure(r.whole_ratio, 2),
                             cell_us(r.fill),
                             cell_us(r.alone[OURS]),
-                            cell_figure(bench_rate(1e-9 * (double)b->bytes[i], r.alone[OURS]), 2),
+                            cell_figure(bench_rate(1e-9 * (double)b->now, r.alone[OURS]), 2),
                             cell_us(r.alone[PEER]),
                             cell_figure(r.ratio, 2),
                             cell_path(&b->path),
@@ -334,9 +329,10 @@ static lk_status rank_run(lk_comm *comm, void *arg)
     b.mpi = b.against && strcmp(b.against, "mpi") == 0;
     if (b.mpi)
         bench_path_mpi(&b.path);
-    bench_tape_setting tape = {
-        .bytes = b.bytes, .n_sizes = b.n_sizes, .seconds = b.o->seconds, .json = b.o->json};
-    lk_status st = b.o->tape ? bench_allreduce_tape(comm, &tape) : rows(&b);
+    bench_allreduce_setting setting = {b.bytes, b.n_sizes, b.o->tensors, b.o->seconds, b.o->json};
+    lk_status st = b.o->tape          ? bench_allreduce_tape(comm, &setting)
+                   : b.o->tensors > 0 ? bench_allreduce_tensors(comm, &setting)
+                                      : rows(&b);
     if (st == LK_OK)
         st = lk_barrier(comm, "end");
     lk_shm_close(b.shared);
@@ -353,6 +349,8 @@ static int allreduce_run(const void *given, int n_operands, char **operand)
         return refuse("sizes", "a size is a multiple of 4 bytes, such as 8, 64K or 16M");
     if (strcmp(b.o->checks, "on") != 0 && strcmp(b.o->checks, "off") != 0)
         return refuse("checks", "give on or off");
+    if (b.o->tape && b.o->tensors > 0)
+        return refuse("tensors", "it does not go with --tape");
     lk_comm *comm = NULL;
     int status = ranks_open_on(b.o->transport, &comm);
     if (status == LK_EXIT_DONE) {
@@ -389,7 +387,11 @@ const lk__verb lk__bench_kind_allreduce = {
         "With --tape it measures lk_dist_allreduce(), recorded on a tape, next to lk_allreduce() "
         "(\"bare\"), both from and to private memory; no other option but those for ranks, sizes, "
         "seconds and JSON matters then. JSON: case, bytes, microseconds, peer, peer_microseconds, "
-        "ratio, overhead (its inverse), tape_bytes (elements on the tape for each call), rounds.",
+        "ratio, overhead (its inverse), tape_bytes (elements on the tape for each call), rounds.\n"
+        "With --tensors N it cuts the vector into N tensors and measures one lk_ddl_allreduce_n() "
+        "of all next to an lk_ddl_allreduce() of each (\"calls\"), in place, in private memory, in "
+        "the mode of DDL_OPTIONS or else b; the same other options matter. JSON: case, bytes, "
+        "tensors, mode, microseconds, gbytes_per_s, peer, peer_microseconds, ratio, rounds.",
     .options = options,
     .options_size = sizeof(struct allreduce_options),
     .run = allreduce_run,

@@ -21,6 +21,31 @@ out '{"case": "allreduce 8 B, tape", "bytes": 8, "microseconds": '
 out '"peer": "bare", "peer_microseconds": '
 # On the tape is the result and no copy of the vector.
 out '"tape_bytes": 1048576, '
+# DDL's call for several tensors, next to a call for each; more tensors than elements are some without any.
+status 0 "$lockstep" bench allreduce --tensors 10 --transport local --ranks 4 --seconds 0 --sizes 8,64K
+out '4 ranks on 1 node, transport local, private memory, mode b:4; medians'
+status 0 env DDL_OPTIONS='-mode n:2x2' "$lockstep" bench allreduce --tensors 12 --json --transport local \
+    --ranks 4 --seconds 0 --sizes 8,256K
+"$json" <"$work/out" || fail 'JSON'
+figures
+out '{"case": "allreduce 8 B, 12 tensors", "bytes": 8, "tensors": 12, "mode": "n:2x2", "microseconds": '
+out '{"case": "allreduce 262144 B, 12 tensors", "bytes": 262144, "tensors": 12, '
+for key in microseconds gbytes_per_s peer_microseconds ratio; do
+    grep -Eq "\"$key\": ([0-9.e+-]+|null), \"${key}_noise\": ([0-9.e+-]+|null), " "$work/out" || fail "no $key with its noise"
+done
+# Twenty calls take longer than one of the same bytes; on a busy machine it may take more rounds to know.
+for seconds in 0 1 5; do
+    status 0 "$lockstep" bench allreduce --tensors 20 --json --transport local --ranks 2 \
+        --seconds $seconds --sizes 4K
+    grep -Eq '"peer": "calls".*"ratio": ([2-9]|[1-9][0-9])' "$work/out" && break
+done
+grep -Eq '"ratio": ([2-9]|[1-9][0-9])' "$work/out" || fail 'one call is not twice as fast as twenty'
+status 2 env DDL_OPTIONS='-mode n:3' "$lockstep" bench allreduce --tensors 2 --transport local --sizes 8
+err 'the dimensions 3 hold 3 ranks, but there are 2'
+status 2 env DDL_GROUP_SIZE=x "$lockstep" bench allreduce --tensors 2 --transport local --sizes 8
+err 'DDL_GROUP_SIZE is "x": it must be a number of elements'
+status 2 "$lockstep" bench allreduce --tensors 2 --tape
+err 'option --tensors: it does not go with --tape'
 for other in unchecked chain; do
     status 0 "$lockstep" bench allreduce --json --transport local --ranks 4 --seconds 0 --sizes 8,64K \
         --against $other
@@ -47,4 +72,8 @@ for mpi in openmpi mpich; do
     figures
     out '{"case": "allreduce 65536 B", "bytes": 65536, "algorithm": "shared", "peer": "mpi", "whole_microseconds": '
     case $mpi in openmpi) out '"peer_path": "Open MPI v' ;; mpich) out '"peer_path": "MPICH Version: ' ;; esac
+    status 0 "mpirun.$mpi" -n 2 "$lockstep" bench allreduce --tensors 20 --json --seconds 0 --sizes 64K
+    "$json" <"$work/out" || fail 'JSON'
+    figures
+    out '{"case": "allreduce 65536 B, 20 tensors", "bytes": 65536, "tensors": 20, "mode": "b:2", '
 done
