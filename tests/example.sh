@@ -5,23 +5,24 @@
 #   tests/example.sh PROGRAM EXPECTED [openmpi|mpich "RANKS..."]        77: cannot run here
 #
 # EMULATOR, if set, is the command that runs a program for another processor, ARGUMENTS the words that
-# it is given.
+# it is given, as a shell reads them.
 set -eu
 printed=$(mktemp)
 trap 'rm -f "$printed"' EXIT
-if [ $# -eq 2 ]; then
+program=$1 expected=$2 mpi=${3-} ranks=${4-}
+eval "set -- ${ARGUMENTS-}"
+if [ -z "$mpi" ]; then
     # shellcheck disable=SC2086 # a command with arguments
-    ${EMULATOR-} "$1" ${ARGUMENTS-} >"$printed" || { echo "$1 failed"; exit 1; }
-    diff -u "$2" "$printed"
+    ${EMULATOR-} "$program" "$@" >"$printed" || { echo "$program failed"; exit 1; }
+    diff -u "$expected" "$printed"
     exit
 fi
-for n in $4; do
-    # shellcheck disable=SC2086 # several words
-    "$(dirname "$0")/dist/run.sh" "$3" "$n" "$1" ${ARGUMENTS-} >"$printed" || {
+for n in $ranks; do
+    "$(dirname "$0")/dist/run.sh" "$mpi" "$n" "$program" "$@" >"$printed" || {
         status=$?
         cat "$printed"
-        echo "$1 failed on $n ranks"
+        echo "$program failed on $n ranks"
         exit $status
     }
-    diff -u "$2" "$printed" || { echo "$1 prints something else on $n ranks"; exit 1; }
+    diff -u "$expected" "$printed" || { echo "$program prints something else on $n ranks"; exit 1; }
 done

@@ -19,6 +19,7 @@ at_most 30 ring.c
 at_most 80 regression.c
 at_most 95 mnist_messages.c
 at_most 90 mnist_chain.c
+at_most 150 ddl_mnist.c
 at_most 150 dual_parallel.c
 at_most 120 mnist.h
 exit $bad
