@@ -6,10 +6,16 @@
 
 enum { WIDTH = 80, HELP_COLUMN = 26, NAME_SIZE = 64 };
 
-/* The name as it is written on the command line, in `buf` of NAME_SIZE bytes. */
-static const char *dashed(const char *name, char *buf)
+/* How many dashes are before the name. */
+static int dashes_of(const lk_option *o)
 {
-    snprintf(buf, NAME_SIZE, "%s%s", name[1] ? "--" : "-", name);
+    return o->name[1] && !(o->flags & OPTION_SHORT) ? 2 : 1;
+}
+
+/* The name as it is written on the command line, in `buf` of NAME_SIZE bytes. */
+static const char *dashed(const lk_option *o, char *buf)
+{
+    snprintf(buf, NAME_SIZE, "%s%s", dashes_of(o) == 2 ? "--" : "-", o->name);
     for (char *c = buf; *c; c++)
         if (*c == '_')
             *c = '-';
@@ -41,12 +47,30 @@ static lk_status reject(const option_reader *r, const lk_option *o, const char *
     fprintf(stderr,
             "error: %s: option %s: %s\n"
             "  run \"%s --help\" for the options and their ranges\n",
-            r->command, dashed(o->name, name), why, r->command);
+            r->command, dashed(o, name), why, r->command);
     return LK_EINVAL;
+}
+
+/* Of a text that may be given several times: `*text` becomes what was there, and a line with it. */
+static lk_status line_join(const option_reader *r, const lk_option *o, const char **text)
+{
+    const char *before = *(const char *const *)((const char *)r->fields + o->offset);
+    char *both;
+    if (strchr(*text, '\n'))
+        return reject(r, o, "the value has several lines");
+    if (!before)
+        return LK_OK;
+    size_t size = strlen(before) + strlen(*text) + 2;
+    LK_TRY(lk_arena_alloc(r->arena, &both, (int64_t)size, 1));
+    snprintf(both, size, "%s\n%s", before, *text);
+    *text = both;
+    return LK_OK;
 }
 
 static lk_status read_value(const option_reader *r, const lk_option *o, const char *text)
 {
+    if (o->flags & OPTION_LINES)
+        LK_TRY(line_join(r, o, &text));
     lk_status st = lk_option_set(o, r->fields, text, r->arena);
     return st == LK_EINVAL ? reject(r, o, lk_error_message()) : st;
 }
@@ -59,7 +83,7 @@ static lk_status unknown_option(const option_reader *r, const char *arg)
     const lk_option *o = lk_option_suggest(r->table, name + strspn(name, "-"));
     fprintf(stderr, "error: %s: unknown option \"%s\"", r->command, name);
     if (o)
-        fprintf(stderr, "; did you mean \"%s\"?", dashed(o->name, near));
+        fprintf(stderr, "; did you mean \"%s\"?", dashed(o, near));
     fprintf(stderr, "\n  run \"%s --help\" for the options\n", r->command);
     return LK_EINVAL;
 }
@@ -75,8 +99,10 @@ static lk_status read_option(const option_reader *r, int argc, char **argv, int 
         return unknown_option(r, arg);
     snprintf(name, sizeof name, "%.*s", (int)len - dashes, arg + dashes);
     const lk_option *o = lk_option_find(r->table, name);
-    if (!o || (name[1] == '\0') != (dashes == 1))
+    if (!o || dashes_of(o) != dashes)
         return unknown_option(r, arg);
+    if (o->flags & OPTION_SHORT)
+        o--;
     if (o->type == LK_OPTION_FLAG && equals) {
         char why[128];
         snprintf(why, sizeof why, "\"%s\" is a value, but the option takes none", equals + 1);
@@ -87,7 +113,7 @@ static lk_status read_option(const option_reader *r, int argc, char **argv, int 
     if (equals)
         return read_value(r, o, equals + 1);
     if (*i + 1 == argc) {
-        dashed(o->name, name);
+        dashed(o, name);
         fprintf(stderr, "error: %s: option %s needs a value: %s %s\n", r->command, name, name,
                 option_value_name(o));
         return LK_EINVAL;
@@ -157,22 +183,25 @@ const char *option_about(const lk_option *o, char *buf, size_t size)
     return buf;
 }
 
-/* "  --name VALUE", or "  name VALUE". */
+/* "  --name VALUE", "  -n, --name VALUE", or "  name VALUE". */
 static void help_left(const lk_option *o, option_style style, char *buf, size_t size)
 {
-    char name[NAME_SIZE];
+    char name[NAME_SIZE], short_name[NAME_SIZE] = "";
     bool in_file = style == OPTION_IN_FILE;
     const char *value = option_value_name(o);
     if (in_file && o->type == LK_OPTION_FLAG)
         value = "true|false";
-    snprintf(buf, size, "  %s%s%s", in_file ? o->name : dashed(o->name, name), *value ? " " : "",
-             value);
+    bool has_short = o[1].name && (o[1].flags & OPTION_SHORT);
+    snprintf(buf, size, "  %s%s%s%s%s", has_short ? dashed(o + 1, short_name) : "",
+             has_short ? ", " : "", in_file ? o->name : dashed(o, name), *value ? " " : "", value);
 }
 
 void option_help(const lk_option *table, option_style style, FILE *to)
 {
     for (const lk_option *o = table; o->name; o++) {
-        char left[2 * NAME_SIZE], right[OPTION_ABOUT + 256];
+        char left[3 * NAME_SIZE], right[OPTION_ABOUT + 256];
+        if (o->flags & OPTION_SHORT)
+            continue;
         help_left(o, style, left, sizeof left);
         option_about(o, right, OPTION_ABOUT);
         size_t n = strlen(right);

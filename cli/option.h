@@ -12,6 +12,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/** Flags of a row for the command line, beside those of the library. */
+enum {
+    OPTION_SHORT = 1 << 16, /* the row before, written with one dash and this name: -H for --host */
+    OPTION_LINES = 1 << 17  /* a text that may be given several times: a line for each */
+};
+
 /** Who reads options, from which table, into which struct, which holds the defaults. */
 typedef struct option_reader {
     const lk_option *table;
@@ -24,7 +30,7 @@ typedef struct option_reader {
 /**
  * Read argv[0 ... argc-1].
  *
- * An option of one letter is written with one dash.  Operands (what is no option) are moved to the
+ * An option of one letter, or marked as a short form, is written with one dash.  Operands (what is no option) are moved to the
  * front of argv and counted in `n_operands`; "--" ends the options.  Wrong usage is LK_EINVAL, after
  * a message on stderr.
  */

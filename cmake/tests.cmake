@@ -99,12 +99,14 @@ lk_test_programs(unit unit tests/unit/*.c)
 lk_test_programs(long long tests/long/*.c)
 set_tests_properties(test_math_whole_range PROPERTIES TIMEOUT 7200)
 
-# Tests of the command's own parts: test_X has cli/X.c.
+# Tests of the command's own parts: test_X has cli/X.c, and so has test_cli_X, where the library has an X
+# as well.
 file(GLOB files CONFIGURE_DEPENDS tests/unit/cli/test_*.c)
 foreach(file IN LISTS files)
-  string(REGEX REPLACE ".*/test_(.*)\\.c$" "\\1" part ${file})
-  target_sources(test_${part} PRIVATE cli/${part}.c)
-  target_include_directories(test_${part} PRIVATE cli)
+  get_filename_component(name ${file} NAME_WE)
+  string(REGEX REPLACE "^test_(cli_)?" "" part ${name})
+  target_sources(${name} PRIVATE cli/${part}.c)
+  target_include_directories(${name} PRIVATE cli)
 endforeach()
 
 # A host program with its own OpenMP; without a compiler that has it, the test skips itself.
