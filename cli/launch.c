@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,17 +34,28 @@ static const struct {
     {"mpich", "mpich", "HYDRA", {"mpirun.mpich", "mpiexec.hydra", "mpirun", "mpiexec"}, {":"}},
 };
 
-/* Find a program in PATH. */
-static bool in_path(const char *name, char out[PATH_MAX])
+static bool is_program(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return false;
+    errno = EACCES;
+    return S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+bool program_find(const char *name, char out[PATH_MAX])
 {
     const char *path = secure_getenv("PATH");
+    if (strchr(name, '/'))
+        return snprintf(out, PATH_MAX, "%s", name) < PATH_MAX && is_program(out);
     for (const char *at = path; at && *at; at += strspn(at, ":")) {
         int length = (int)strcspn(at, ":");
         int n = snprintf(out, PATH_MAX, "%.*s/%s", length, at, name);
-        if (n < PATH_MAX && access(out, X_OK) == 0)
+        if (n < PATH_MAX && is_program(out))
             return true;
         at += length;
     }
+    errno = ENOENT;
     return false;
 }
 
@@ -81,7 +93,7 @@ static bool find_one(int i, launcher *out)
 {
     for (int k = 0; k < N_NAMES && mpis[i].launcher[k]; k++) {
         const char *name = mpis[i].launcher[k];
-        if (in_path(name, out->path) && (strchr(name, '.') || says(out->path, mpis[i].word))) {
+        if (program_find(name, out->path) && (strchr(name, '.') || says(out->path, mpis[i].word))) {
             out->mpi = mpis[i].name;
             return true;
         }

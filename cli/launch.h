@@ -11,6 +11,10 @@ typedef struct launcher {
     char path[PATH_MAX]; /* of its mpirun */
 } launcher;
 
+/** Find a program: in PATH, or where it is said to be if there is a slash in its name.  False, with
+ * errno, if there is none that this user may run. */
+bool program_find(const char *name, char out[PATH_MAX]);
+
 /**
  * Find an MPI (`mpi` is "openmpi", "mpich", or "auto": what LK_MPI says, else either) that the library
  * has a module for, and its launcher in PATH.  False with the reason in `why`.

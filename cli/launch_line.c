@@ -98,23 +98,15 @@ static void mpich_set(launch_line *line, const launch_home *home)
     set(line, "FI_SOCKETS_IFACE", "lo");
 }
 
-bool launch_line_make(const launcher *l, int n, char **argv, const launch_home *home,
-                      launch_line *out)
+/* The launcher and its options, from argv[0] on; returns how many. */
+static int launcher_words(const job_spec *spec, const launch_home *home, launch_line *out)
 {
-    int count = 0, k = 0;
-    *out = (launch_line){.here = launch_is_here()};
-    while (argv[count])
-        count++;
-    ssize_t length = readlink("/proc/self/exe", out->self, sizeof out->self - 1);
-    if (length < 0 || lk_alloc(&out->argv, count + EXTRA, sizeof *out->argv) != LK_OK)
-        return false;
-    out->self[length] = '\0';
-    snprintf(out->number, sizeof out->number, "%d", n);
-    out->argv[k++] = l->path;
-    if (strcmp(l->mpi, "openmpi") == 0) {
+    int k = 0;
+    out->argv[k++] = spec->launcher->path;
+    if (strcmp(spec->launcher->mpi, "openmpi") == 0) {
         openmpi_set(out, home);
         out->argv[k++] = "-q";
-        if (out->here && is_crowded(n)) {
+        if (out->here && is_crowded(spec->n)) {
             out->argv[k++] = "--oversubscribe";
             out->argv[k++] = "--bind-to";
             out->argv[k++] = "none";
@@ -124,12 +116,27 @@ bool launch_line_make(const launcher *l, int n, char **argv, const launch_home *
         mpich_set(out, home);
     }
     out->setting[out->n_settings].name = "LK_MPI";
-    out->setting[out->n_settings++].value = l->mpi;
+    out->setting[out->n_settings++].value = spec->launcher->mpi;
+    snprintf(out->number, sizeof out->number, "%d", spec->n);
     out->argv[k++] = "-n";
     out->argv[k++] = out->number;
-    out->argv[k++] = out->self;
+    return k;
+}
+
+bool launch_line_make(const job_spec *spec, const launch_home *home, launch_line *out)
+{
+    int count = 0;
+    *out = (launch_line){.here = launch_is_here()};
+    while (spec->argv[count])
+        count++;
+    ssize_t length = readlink("/proc/self/exe", out->self, sizeof out->self - 1);
+    if (length < 0 || lk_alloc(&out->argv, count + EXTRA, sizeof *out->argv) != LK_OK)
+        return false;
+    out->self[length] = '\0';
+    int k = launcher_words(spec, home, out);
+    out->argv[k++] = spec->program ? spec->program : out->self;
     for (int i = 0; i < count; i++)
-        out->argv[k++] = argv[i];
+        out->argv[k++] = spec->argv[i];
     out->argv[k] = NULL;
     return true;
 }

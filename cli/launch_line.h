@@ -2,8 +2,8 @@
 #ifndef LK_CLI_LAUNCH_LINE_H
 #define LK_CLI_LAUNCH_LINE_H
 
-#include "launch.h"
 #include "launch_home.h"
+#include "launch_spec.h"
 
 enum { LAUNCH_SETTINGS = 16 };
 
@@ -21,11 +21,10 @@ typedef struct launch_line {
 bool launch_is_here(void);
 
 /**
- * The line that starts `n` times this command with `argv` (NULL-terminated, from the verb's name on),
- * which keeps its files in the folders of `home`; both must stay as long as the line.  False if it cannot be made.  launch_line_free() in any case.
+ * The line that starts a job, which keeps its files in the folders of `home`; both must stay as long as
+ * the line.  False if it cannot be made.  launch_line_free() in any case.
  */
-bool launch_line_make(const launcher *l, int n, char **argv, const launch_home *home,
-                      launch_line *out);
+bool launch_line_make(const job_spec *spec, const launch_home *home, launch_line *out);
 void launch_line_free(launch_line *line);
 
 /** Print the settings, one a line, and the command line, as a shell would read them. */

@@ -55,10 +55,7 @@ void launch_mailbox_name(int parent, int fd)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", parent, fd);
-    if (fd >= 0)
-        setenv(variable, path, 1);
-    else
-        unsetenv(variable);
+    setenv(variable, path, 1);
 }
 
 void launch_mailbox_request_stop(int fd)

@@ -24,7 +24,8 @@ typedef enum launch_stage {
 /** In the command: the file of a mailbox, -1: there is none. */
 int launch_mailbox_open(void);
 
-/** In the child, before it becomes the launcher: name the file `fd` of process `parent`. */
+/** In the child, before it becomes the launcher: name the file `fd` of process `parent`, by which ranks
+ * are known as well (launch_tree.h). */
 void launch_mailbox_name(int parent, int fd);
 
 /** In the command: ask the ranks to stop. */

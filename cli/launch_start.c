@@ -13,11 +13,9 @@
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/clock.h>
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Seconds in a variable; false if it holds anything else. */
 static bool seconds_read(const char *variable, double *out)
@@ -69,7 +67,7 @@ void launch_start_look(launch_start *s)
 
 static void ours_count(const process *p, void *arg)
 {
-    *(int *)arg += process_is_ours(p->pid);
+    *(int *)arg += process_rank(p->pid) >= 0;
 }
 
 bool launch_start_is_late(const launch_start *s, pid_t launcher)
@@ -106,30 +104,10 @@ struct roll {
     process *rank; /* by rank; pid 0: no process of it is seen */
 };
 
-/* The rank of a process that has not come so far as to say it: its launcher has, in its environment. */
-static int rank_of(pid_t pid)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK=", "PMI_RANK="};
-    char path[64], text[65536];
-    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t n = 0;
-    for (ssize_t k = 1; fd >= 0 && k > 0 && n<sizeof text - 1; n += k> 0 ? (size_t)k : 0)
-        k = read(fd, text + n, sizeof text - 1 - n);
-    if (fd >= 0)
-        close(fd);
-    text[n] = '\0';
-    for (const char *at = text; at < text + n; at += strlen(at) + 1)
-        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-            if (strncmp(at, names[i], strlen(names[i])) == 0)
-                return (int)strtol(at + strlen(names[i]), NULL, 10);
-    return -1;
-}
-
 static void roll_call(const process *p, void *arg)
 {
     struct roll *roll = arg;
-    int rank = process_is_ours(p->pid) ? rank_of(p->pid) : -1;
+    int rank = process_rank(p->pid);
     if (rank >= 0 && rank < roll->n)
         roll->rank[rank] = *p;
 }

@@ -4,8 +4,8 @@
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,13 +32,26 @@ bool process_look(pid_t pid, process *out)
     return at && sscanf(at, " %llu", &out->start) == 1;
 }
 
-bool process_is_ours(pid_t pid)
+int process_rank(pid_t pid)
 {
-    char path[64];
-    struct stat its, own;
-    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    return stat(path, &its) == 0 && stat("/proc/self/exe", &own) == 0 && its.st_dev == own.st_dev &&
-           its.st_ino == own.st_ino;
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK=", "PMI_RANK="};
+    char path[64], note[64], *text = NULL;
+    size_t room = 0;
+    int rank = -1;
+    bool ours = false;
+    snprintf(note, sizeof note, "LK_NOTE=/proc/%d/", (int)getpid());
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    FILE *file = fopen(path, "re");
+    while (file && getdelim(&text, &room, '\0', file) > 0) {
+        ours = ours || strncmp(text, note, strlen(note)) == 0;
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+            if (strncmp(text, names[i], strlen(names[i])) == 0)
+                rank = (int)strtol(text + strlen(names[i]), NULL, 10);
+    }
+    free(text);
+    if (file)
+        fclose(file);
+    return ours ? rank : -1;
 }
 
 struct visit {
@@ -121,7 +134,7 @@ static void rank_kill(const process *p, void *arg)
         return;
     if (p->state == 'Z') {
         (void)waitpid(p->pid, NULL, WNOHANG);
-    } else if (process_is_ours(p->pid)) {
+    } else if (process_rank(p->pid) >= 0) {
         kill(p->pid, SIGKILL);
         left->ranks++;
     }

@@ -14,8 +14,9 @@ typedef struct process {
 /** Look at a process; false if there is none. */
 bool process_look(pid_t pid, process *out);
 
-/** Whether it runs this program. */
-bool process_is_ours(pid_t pid);
+/** The rank that a process is of a job of this command, or a child of one; -1: it is none.  Its launcher
+ * has set that, and this command in LK_NOTE which job it is, in the environment it began with. */
+int process_rank(pid_t pid);
 
 /** Call `fn` with each process below `root`, those further down first. */
 void tree_visit(pid_t root, void (*fn)(const process *p, void *arg), void *arg);
@@ -26,8 +27,8 @@ void tree_visit(pid_t root, void (*fn)(const process *p, void *arg), void *arg);
  */
 bool tree_is_hung(pid_t launcher);
 
-/** Kill a launcher with all that is below it; stopped processes, too.  And those below this process
- * that run this program: ranks that outlived their launcher. */
+/** Kill a launcher with all that is below it; stopped processes, too.  And ranks that outlived their
+ * launcher. */
 void tree_kill(pid_t launcher);
 
 /** Kill the ranks below this process, whether or not they still have their launcher, and wait for their

@@ -9,6 +9,9 @@
  * not notice that its ranks have, and a job whose ranks do not meet.  What a launcher does not end in
  * seconds is killed, process by process, and with it ranks that are stopped.
  *
+ * A program of somebody else knows nothing of the mailbox: USR1 and USR2 are passed on to its launcher and
+ * mean what they mean to it, the others end it by TERM, and when its ranks have met is not known.
+ *
  * When this process dies, whatever the cause, the system ends the child.  A launcher then ends its
  * ranks, or they find that it is gone.
  */
@@ -27,6 +30,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -68,7 +72,7 @@ static void child_begin(const job_spec *spec, const launch_line *line, pid_t par
     if (getppid() != parent)
         _exit(LK_EXIT_FAILED);
     signal(SIGHUP, SIG_IGN); /* the parent passes it on as a request */
-    if (spec->saves && l)
+    if (l && (spec->saves || spec->program))
         signal(SIGUSR1, SIG_IGN); /* until the launcher is ready for it */
     else if (spec->saves)
         stop_listen(false);
@@ -83,6 +87,8 @@ static void child_begin(const job_spec *spec, const launch_line *line, pid_t par
     if (spec->output > 0)
         dup2(spec->output, STDOUT_FILENO);
     launch_mailbox_name(parent, mailbox);
+    unsetenv("OMPI_COMM_WORLD_RANK"); /* of another job, that this one is in */
+    unsetenv("PMI_RANK");
     launch_line_exec(line);
     fprintf(stderr, "error: cannot start %s: %s\n", l->path, strerror(errno));
     _exit(LK_EXIT_FAILED);
@@ -126,6 +132,15 @@ static void request(struct watch *w)
     w->asked = true;
 }
 
+/* USR1 or USR2 for somebody else's program.  The second would be the end of MPICH's launcher. */
+static void pass_on(const struct watch *w, const launcher *l, int sig)
+{
+    if (sig == SIGUSR1 || strcmp(l->mpi, "openmpi") == 0)
+        kill(w->job, sig);
+    else
+        fprintf(stderr, "lockstep: USR2 is not passed on: %s would end\n", l->path);
+}
+
 /* What the ranks themselves say, where the launcher says that all is done: the status of one, or that one
  * has gone without any. */
 static int status_said(const job_spec *spec, int mailbox, bool asked)
@@ -148,11 +163,13 @@ static int status_said(const job_spec *spec, int mailbox, bool asked)
 }
 
 /* MPICH's launcher joins the statuses of its ranks bit by bit, and says 9 of one that was killed, or
- * even 0; Open MPI's says 137. */
+ * even 0; Open MPI's says 137.  Those of somebody else's program are its own. */
 static int status_of(const job_spec *spec, int wait_status, int mailbox, bool asked)
 {
     const launcher *l = spec->launcher;
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
+    if (spec->program)
+        return code;
     if (code == LK_EXIT_DONE)
         code = status_said(spec, mailbox, asked);
     if (code == LK_EXIT_DONE || code == LK_EXIT_FAILED || code == LK_EXIT_USAGE ||
@@ -198,9 +215,10 @@ static void job_record(struct watch *w)
     enum { LOOKS = 3, TEXT = 8192 };
     char lines[TEXT];
     pid_t pid;
-    if (w->start.came > w->recorded) {
+    bool may_be_new = w->spec->program && w->recorded < LOOKS; /* its ranks do not say so */
+    if (w->start.came > w->recorded || may_be_new) {
         launch_home_add_tree(w->home, w->job);
-        w->recorded = w->start.came;
+        w->recorded = may_be_new ? w->recorded + 1 : w->start.came;
         w->looks = LOOKS;
     }
     if (w->looks == 0 || !w->home->files[0])
@@ -252,6 +270,8 @@ static int job_watch(struct watch *w, const sigset_t *wanted)
         if (sig == SIGINT && w->asked) {
             fprintf(stderr, "lockstep: ending the job at once\n");
             job_finish(w);
+        } else if (spec->launcher && spec->program && (sig == SIGUSR1 || sig == SIGUSR2)) {
+            pass_on(w, spec->launcher, sig);
         } else if (sig > 0 && sig != SIGCHLD && (!w->asked || !spec->saves)) {
             request(w);
         } else if (w->asked && spec->saves && spec->launcher &&
@@ -276,14 +296,15 @@ static bool line_make(const job_spec *spec, const launch_home *home, launch_line
     const launcher *l = spec->launcher;
     const char *word = launcher_own_word(l, spec->argv);
     if (word) {
-        fprintf(stderr,
-                "error: \"%s\" would be a word for %s, not for lockstep: leave it out; a file of "
-                "that name is ./%s\n",
-                word, l->path, word);
+        fprintf(
+            stderr,
+            "error: \"%s\" would be a word for %s, not for %s: leave it out; a file of that name "
+            "is ./%s\n",
+            word, l->path, spec->program ? spec->program : "lockstep", word);
         *status = LK_EXIT_USAGE;
         return false;
     }
-    if (launch_line_make(l, spec->n, spec->argv, home, line))
+    if (launch_line_make(spec, home, line))
         return true;
     fprintf(stderr, "error: cannot start %s: %s\n", l->path, strerror(errno));
     return false;
@@ -295,8 +316,9 @@ static bool job_fork(const job_spec *spec, const launch_home *home, const launch
 {
     sigset_t wanted;
     pid_t parent = getpid();
-    struct watch w = {
-        .spec = spec, .home = home, .start = {.mailbox = -1, .n = spec->n, .here = line->here}};
+    struct watch w = {.spec = spec, .home = home};
+    w.start = (launch_start){
+        .mailbox = -1, .n = spec->n, .here = line->here, .met = spec->program != NULL};
     if (spec->launcher) {
         if (!launch_start_seconds(&w.start.seconds)) {
             end->status = LK_EXIT_USAGE;

@@ -2,20 +2,10 @@
 #ifndef LK_CLI_LAUNCH_WAIT_H
 #define LK_CLI_LAUNCH_WAIT_H
 
-#include "launch.h"
-
-/** What to start. */
-typedef struct job_spec {
-    const launcher *launcher; /* NULL: no launcher, the child itself is the job */
-    int n;                    /* ranks */
-    char **argv;              /* from the verb's name on, NULL-terminated */
-    bool saves;               /* when asked to stop, the verb saves what it has */
-    int output;               /* a file for its standard output; 0: where this process's goes */
-    bool dry_run;             /* print how the launcher would be called, and start nothing */
-} job_spec;
+#include "launch_spec.h"
 
 typedef struct job_end {
-    int status; /* LK_EXIT_DONE ... LK_EXIT_REQUEUE */
+    int status; /* LK_EXIT_DONE ... LK_EXIT_REQUEUE; of a program what its launcher says */
     bool asked; /* to stop, by a signal */
 } job_end;
 

@@ -147,11 +147,11 @@ err 'no MPI is named "lam"'
 status 2 "$lockstep" run -n 0x topo
 err 'option -n: "0x"'
 status 2 "$lockstep" run -n 2
-err 'lockstep run: VERB is missing'
+err 'lockstep run: VERB|PROGRAM is missing'
 status 2 "$lockstep" run --n 2 topo
 err 'unknown option "--n"; did you mean "-n"?'
 status 2 "$lockstep" run -n 2 trian
-err 'unknown verb "trian"; did you mean "train"?'
+err 'unknown verb or program "trian"; did you mean "train"?'
 
 status 2 env LK_LOCAL_NODES=x "$lockstep" run -n 2 --transport local topo
 err 'LK_LOCAL_NODES is "x": it must be a number'

@@ -75,7 +75,7 @@ OUT ckpt export one
 FIRST ckpt diff
 SECOND ckpt diff one
 OUT data convert
-VERB run
+VERB|PROGRAM run
 END
 status 2 "$lockstep" info --jsno
 err 'unknown option "--jsno"; did you mean "--json"?'

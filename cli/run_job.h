@@ -1,0 +1,19 @@
+/* What `lockstep run` does: a verb or a program as ranks, from its options to its end. */
+#ifndef LK_CLI_RUN_JOB_H
+#define LK_CLI_RUN_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RUN_COMMAND "lockstep run"
+
+typedef struct run_options {
+    int64_t n, restarts;
+    const char *transport, *mpi, *start_deadline;
+    bool dry_run;
+} run_options;
+
+/** Run the words `argv`, a verb or a program with its arguments.  Returns the exit status. */
+int run_job(const run_options *o, int argc, char **argv);
+
+#endif /* LK_CLI_RUN_JOB_H */
