@@ -1,6 +1,7 @@
 /* lockstep info: what this build is, what it found here, and what it will use and why; and with a
  * file, what an experiment says. */
 #include "experiment.h"
+#include "host_facts.h"
 #include "launch.h"
 #include "peers.h"
 #include "report.h"
@@ -17,7 +18,8 @@
 #include <unistd.h>
 
 struct info_options {
-    bool json;
+    bool json, host;
+    const char *program;
 };
 
 static const lk_option options[] = {
@@ -25,6 +27,15 @@ static const lk_option options[] = {
      .type = LK_OPTION_FLAG,
      .offset = offsetof(struct info_options, json),
      .help = "print one JSON object for each fact"},
+    {.name = "host",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(struct info_options, host),
+     .help = "print one line of what the hosts of a job must have in common, as run compares it"},
+    {.name = "program",
+     .type = LK_OPTION_TEXT,
+     .offset = offsetof(struct info_options, program),
+     .value = "PATH",
+     .help = "with --host, whether this program is there as well"},
     {.name = NULL},
 };
 
@@ -178,9 +189,22 @@ static int info_experiment(bool json, int n, char **operand)
     return LK_EXIT_DONE;
 }
 
+static int info_host(const char *program)
+{
+    lk_arena *arena = NULL;
+    host_facts facts;
+    bool found = lk_arena_new(&arena) == LK_OK && host_facts_look(program, arena, &facts);
+    if (found)
+        host_facts_print(&facts, stdout);
+    lk_arena_free(arena);
+    return found ? LK_EXIT_DONE : verb_failed();
+}
+
 static int info_run(const void *given, int n, char **operand)
 {
     const struct info_options *o = given;
+    if (o->host)
+        return info_host(o->program);
     if (n > 0)
         return info_experiment(o->json, n, operand);
     struct info info = {.broken = false};

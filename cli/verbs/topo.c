@@ -4,6 +4,7 @@
  * the rank file are of a job that is still to be started.
  */
 #include "devices.h"
+#include "host_facts.h"
 #include "plural.h"
 #include "rankfile.h"
 #include "ranks.h"
@@ -12,12 +13,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define COMMAND "lockstep topo"
 
 struct topo_options {
-    const char *mode, *hosts;
+    const char *mode, *hosts, *hostfile;
     int64_t sockets, cores;
     bool rankfile, devices, json;
 };
@@ -33,6 +33,11 @@ static const lk_option options[] = {
      .offset = offsetof(struct topo_options, hosts),
      .value = "LIST",
      .help = "show a job on these hosts, not the one that runs"},
+    {.name = "hostfile",
+     .type = LK_OPTION_TEXT,
+     .offset = offsetof(struct topo_options, hostfile),
+     .value = "FILE",
+     .help = "the same, with the hosts of a file: a, a slots=4 or a:4 in each line"},
     {.name = "rankfile",
      .type = LK_OPTION_FLAG,
      .offset = offsetof(struct topo_options, rankfile),
@@ -256,31 +261,23 @@ static int topo_running(const struct topo_options *o)
 /* ---- a job to come ---- */
 
 /* As many sockets and cores as here, where the options do not say. */
-static int hosts_default(const struct topo_options *o, rankfile *f)
+static int hosts_default(const struct topo_options *o, lk_arena *arena, rankfile *f)
 {
-    lk_comm *comm;
-    lk_topology *t = NULL;
-    if (lk_comm_open("self", &comm) != LK_OK)
+    host_facts here;
+    if (!host_facts_look(NULL, arena, &here))
         return verb_failed();
-    int status = lk_topology_new(comm, NULL, &t) == LK_OK ? LK_EXIT_DONE : verb_failed();
-    if (status == LK_EXIT_DONE) {
-        int sockets = t->n_packages > 0 ? t->n_packages : 1;
-        int cores = t->n_cores > 0 ? t->n_cores : (int)sysconf(_SC_NPROCESSORS_ONLN);
-        f->sockets = o->sockets > 0 ? (int)o->sockets : sockets;
-        f->cores = o->cores > 0 ? (int)o->cores : cores / sockets;
-    }
-    lk_topology_free(t);
-    lk_comm_close(comm);
-    return status;
+    f->sockets = o->sockets > 0 ? (int)o->sockets : here.sockets;
+    f->cores = o->cores > 0 ? (int)o->cores : here.cores / here.sockets;
+    return LK_EXIT_DONE;
 }
 
 /* What lk_topology_new() would find, were each rank bound as the rank file says. */
 static int topo_planned(const rankfile *f, bool json)
 {
     static const char *const names[LK_MAX_TIERS] = {"X", "Y", "Z", "W"};
-    int on_host = f->mode.size[0], size = on_host * f->n_hosts;
+    int on_host = f->mode.size[0], size = on_host * f->hosts.n;
     lk_topology t = {
-        .size = size, .n_nodes = f->n_hosts, .declared = true, .algorithm = f->mode.algorithm};
+        .size = size, .n_nodes = f->hosts.n, .declared = true, .algorithm = f->mode.algorithm};
     t.n_tiers = f->mode.n_tiers;
     for (int i = 0; i < t.n_tiers; i++)
         t.tier[i] = (lk_tier){names[i], f->mode.size[i]};
@@ -295,7 +292,7 @@ static int topo_planned(const rankfile *f, bool json)
         *p = (lk_location){.node = r / on_host, .cache = -1};
         rankfile_slot(f, r % on_host, &p->package, &first, &last);
         p->n_cores = last - first + 1;
-        snprintf(p->host, sizeof p->host, "%s", f->host[r / on_host]);
+        snprintf(p->host, sizeof p->host, "%s", f->hosts.item[r / on_host].name);
         int n = snprintf(p->cores, sizeof p->cores, "%d", first);
         if (last > first)
             snprintf(p->cores + n, sizeof p->cores - (size_t)n, "-%d", last);
@@ -305,9 +302,9 @@ static int topo_planned(const rankfile *f, bool json)
     return status;
 }
 
-static int topo_hosts(const struct topo_options *o, char *list)
+static int topo_hosts(const struct topo_options *o, lk_arena *arena)
 {
-    static rankfile f;
+    rankfile f = {.sets = 0};
     if (lk_tier_spec_parse(o->mode, &f.mode) != LK_OK) {
         fprintf(stderr, "error: " COMMAND ": %s\n", lk_error_message());
         return LK_EXIT_USAGE;
@@ -317,14 +314,17 @@ static int topo_hosts(const struct topo_options *o, char *list)
                 "error: " COMMAND ": --hosts needs a --mode with dimensions, such as 4x3\n");
         return LK_EXIT_USAGE;
     }
-    int status = hosts_default(o, &f);
+    int status = hosts_default(o, arena, &f);
     if (status != LK_EXIT_DONE)
         return status;
-    if (!rankfile_hosts(&f, COMMAND, list) || !rankfile_check(&f, COMMAND))
+    f.sets = f.mode.size[0];
+    bool read = o->hosts ? hosts_parse(COMMAND, "hosts", o->hosts, arena, &f.hosts)
+                         : hosts_read(COMMAND, o->hostfile, arena, &f.hosts);
+    if (!read || !rankfile_check_hosts(&f, COMMAND) || !rankfile_check_cores(&f, COMMAND))
         return LK_EXIT_USAGE;
     if (!o->rankfile)
         return topo_planned(&f, o->json);
-    rankfile_print(&f);
+    rankfile_write(&f, stdout);
     return LK_EXIT_DONE;
 }
 
@@ -333,31 +333,29 @@ static int topo_run(const void *given, int n, char **operand)
     const struct topo_options *o = given;
     (void)n;
     (void)operand;
-    if (!o->hosts && !o->rankfile && !o->devices)
+    bool hosts = o->hosts || o->hostfile;
+    if (!hosts && !o->rankfile && !o->devices)
         return topo_running(o);
     if (!ranks_leader())
         return LK_EXIT_DONE;
-    if (o->devices && (o->hosts || o->mode || o->rankfile)) {
+    if (o->devices && (hosts || o->mode || o->rankfile)) {
         fprintf(stderr, "error: " COMMAND ": --devices is a list of this process: it goes with "
                         "--json alone\n");
         return LK_EXIT_USAGE;
     }
     if (o->devices)
         return devices_print(COMMAND, o->json);
-    if (!o->hosts || !o->mode || (o->rankfile && o->json)) {
+    if (!hosts || !o->mode || (o->hosts && o->hostfile) || (o->rankfile && o->json)) {
         fprintf(stderr, "error: " COMMAND ": %s\n",
-                !o->hosts  ? "--rankfile needs --hosts, such as a,b,c"
-                : !o->mode ? "--hosts needs --mode, such as 4x3"
-                           : "a rank file is no JSON");
+                !hosts                    ? "--rankfile needs --hosts, such as a,b,c"
+                : !o->mode                ? "--hosts needs --mode, such as 4x3"
+                : o->hosts && o->hostfile ? "options --hosts and --hostfile: give one of them"
+                                          : "a rank file is no JSON");
         return LK_EXIT_USAGE;
     }
-    char *list = strdup(o->hosts);
-    if (!list) {
-        fprintf(stderr, "error: " COMMAND ": no memory for the list of hosts\n");
-        return LK_EXIT_FAILED;
-    }
-    int status = topo_hosts(o, list);
-    free(list);
+    lk_arena *arena = NULL;
+    int status = lk_arena_new(&arena) == LK_OK ? topo_hosts(o, arena) : verb_failed();
+    lk_arena_free(arena);
     return status;
 }
 
@@ -369,7 +367,8 @@ const lk__verb lk__verb_topo = {
         "Shows the tiers of the ranks as a tree, as found or as --mode declares them: which ranks "
         "are on one package, on one host, on several. Under mpirun or srun it shows that job; rank "
         "0 prints.\n"
-        "With --hosts it shows a job that is still to be started, X ranks of the mode's XxYxZ on "
+        "With --hosts or --hostfile it shows a job that is still to be started, X ranks of the "
+        "mode's XxYxZ on "
         "each host, and with --rankfile it prints the file for mpirun's -rf: mpirun -n 12 -rf "
         "FILE. The hosts are listed in the order of the ranks; there are Y times Z of them.\n"
         "With --devices it lists what threads and ranks can be bound to, as programs see it with "

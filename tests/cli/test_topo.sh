@@ -52,15 +52,36 @@ rankfile --mode 1x2 --hosts a,b --sockets 2 --cores 2
 printf 'rank 0=a slot=0:0-1\nrank 1=b slot=0:0-1\n' >"$work/want"
 cmp -s "$work/out" "$work/want" || fail 'another rank file for 1x2'
 
+# where hosts have slots for them, ranks share cores
+rankfile --mode 4x1 --hosts a:4 --sockets 1 --cores 2
+printf 'rank %s\n' 0=a\ slot=0:0 1=a\ slot=0:0 2=a\ slot=0:1 3=a\ slot=0:1 >"$work/want"
+cmp -s "$work/out" "$work/want" || fail 'another rank file for 4 ranks on 2 cores'
+
+# hosts of a file
+printf '# two\n\nb slots=1\na:1 # the last\n' >"$work/hosts"
+rankfile --mode 1x2 --hostfile "$work/hosts" --sockets 1 --cores 2
+printf 'rank 0=b slot=0:0-1\nrank 1=a slot=0:0-1\n' >"$work/want"
+cmp -s "$work/out" "$work/want" || fail 'another rank file for a file of hosts'
+
 # what is refused
+printf 'a\nb slots=two\n' >"$work/hosts"
+status 2 "$lockstep" topo --mode 1x2 --hostfile "$work/hosts"
+err "lockstep topo: $work/hosts:2: \"slots=two\" is not known here"
+status 2 "$lockstep" topo --mode 1x2 --hostfile "$work/hosts" --hosts a
+err 'options --hosts and --hostfile: give one of them'
 status 2 "$lockstep" topo --mode 4x3
 err 'mode b:4x3: the dimensions 4x3 hold 12 ranks, but there are 1'
 status 2 "$lockstep" topo --mode q:4
 err 'no algorithm "q"; the letters are b n r m c p'
 status 2 "$lockstep" topo --mode 4x3 --hosts a,b --rankfile
-err 'mode b:4x3 is for 3 hosts, but --hosts names 2'
+err 'mode b:4x3 is for 3 hosts, but 2 are named'
 status 2 "$lockstep" topo --mode 4x2 --hosts a,b --rankfile --sockets 1 --cores 2
-err 'mode b:4x2 puts 4 ranks on a host, but a host has 2 cores (1 socket of 2)'
+err 'mode b:4x2 puts 4 ranks on a host, but host a has 2 cores (1 socket of 2) in 4 sets'
+err 'ranks may share cores where a host has slots: a:4'
+status 2 "$lockstep" topo --mode 4x2 --hosts a:4,b:3 --rankfile --sockets 1 --cores 2
+err 'mode b:4x2 puts 4 ranks on host b, which has 3 slots'
+status 2 "$lockstep" topo --mode 2x2 --hosts a:4,b:x --rankfile
+err 'option --hosts: host 2 has no number from 1 to 1000000 behind its colon'
 status 2 "$lockstep" topo --mode 2x2 --hosts a,a --rankfile
 err '"a" is in the list twice'
 status 2 "$lockstep" topo --mode 2x2 --hosts 'a,b slot' --rankfile
@@ -115,6 +136,13 @@ for wrong in '0,0:column 3: the device core:' '0,4096:column 3: there is no devi
 done
 status 2 "$lockstep" topo --devices --mode 1
 err '--devices is a list of this process: it goes with --json alone'
+
+# The line of facts that hosts are asked for.
+status 0 "$lockstep" info --host --program sh
+grep -Eqx 'lockstep host -1 version [0-9.]+ epoch 1 hash 2 sockets [0-9]+ cores [0-9]+ isa [a-z0-9]+ modules [a-z+]+ program 1 processors [0-9,+]+' \
+    "$work/out" || fail 'another line'
+status 0 "$lockstep" info --host --program "$work/none"
+out ' program 0 '
 
 # under Open MPI: rank 0 prints, once; the rank file does what it says
 if command -v mpirun.openmpi >/dev/null && [ -e "$(dirname "$lockstep")/mpi/lockstep-mpi-openmpi.so" ]; then
