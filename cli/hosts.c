@@ -3,8 +3,10 @@
 
 #include "lines.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- names ---- */
 
@@ -23,6 +25,26 @@ static int list_find(const host_list *list, const char *name, size_t n)
         if (strlen(list->item[i].name) == n && strncmp(list->item[i].name, name, n) == 0)
             return i;
     return -1;
+}
+
+bool hosts_here(const char *command, lk_arena *arena, host_list *out)
+{
+    char name[HOST_NAME_MAX + 1] = "localhost";
+    (void)!gethostname(name, sizeof name - 1);
+    out->n = 1;
+    return has_memory(command, lk_arena_alloc(arena, &out->item, 1, sizeof *out->item)) &&
+           has_memory(command, lk_arena_text(arena, name, strlen(name), &out->item->name));
+}
+
+/* The first part of a name, up to a dot, is enough: a host may know itself with its domain or without. */
+bool hosts_is_here(const char *name)
+{
+    char own[HOST_NAME_MAX + 1] = "";
+    (void)!gethostname(own, sizeof own - 1);
+    size_t n = strcspn(own, ".");
+    bool whole = own[n] == '.' && strchr(name, '.');
+    return strcmp(name, "localhost") == 0 || strcmp(name, own) == 0 ||
+           (!whole && n > 0 && strcspn(name, ".") == n && strncmp(name, own, n) == 0);
 }
 
 /* ---- -H a,b:4,c ---- */

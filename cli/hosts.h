@@ -27,4 +27,10 @@ bool hosts_parse(const char *command, const char *option, const char *text, lk_a
  */
 bool hosts_read(const char *command, const char *path, lk_arena *arena, host_list *out);
 
+/** This host alone, by its name. */
+bool hosts_here(const char *command, lk_arena *arena, host_list *out);
+
+/** Whether a name is this host's. */
+bool hosts_is_here(const char *name);
+
 #endif /* LK_CLI_HOSTS_H */

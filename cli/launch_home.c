@@ -89,6 +89,11 @@ static void record_path(const char *folder, char out[PATH_MAX])
         out[0] = '\0';
 }
 
+bool launch_home_file(const launch_home *h, const char *name, char out[PATH_MAX])
+{
+    return h->files[0] && snprintf(out, PATH_MAX, "%s/%s", h->files, name) < PATH_MAX;
+}
+
 static FILE *record_append(const launch_home *h)
 {
     char path[PATH_MAX];

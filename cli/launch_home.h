@@ -24,6 +24,9 @@ void launch_home_make(launch_home *out);
 /** The names that they would have. */
 void launch_home_name(launch_home *out);
 
+/** The name of a file in the folder for the launcher's; false if there is no such folder. */
+bool launch_home_file(const launch_home *h, const char *name, char out[PATH_MAX]);
+
 /** Record a process of the job. */
 void launch_home_add(const launch_home *h, pid_t pid);
 

@@ -20,6 +20,7 @@
 #include "launch_line.h"
 #include "launch_mailbox.h"
 #include "launch_start.h"
+#include "launch_status.h"
 #include "launch_tree.h"
 #include "stop.h"
 #include "verb.h"
@@ -141,50 +142,6 @@ static void pass_on(const struct watch *w, const launcher *l, int sig)
         fprintf(stderr, "lockstep: USR2 is not passed on: %s would end\n", l->path);
 }
 
-/* What the ranks themselves say, where the launcher says that all is done: the status of one, or that one
- * has gone without any. */
-static int status_said(const job_spec *spec, int mailbox, bool asked)
-{
-    int status = launch_mailbox_status(mailbox);
-    for (int r = 0; r < spec->n && status == LK_EXIT_DONE; r++) {
-        pid_t pid;
-        launch_stage stage = launch_mailbox_stage(mailbox, r, &pid);
-        if (stage != LAUNCH_CAME && stage != LAUNCH_MET)
-            continue;
-        if (asked)
-            return 128 + SIGTERM;
-        fprintf(stderr,
-                "error: rank %d (process %d) ended before its work was done, of which %s says "
-                "nothing\n",
-                r, (int)pid, spec->launcher->path);
-        status = LK_EXIT_FAILED;
-    }
-    return status;
-}
-
-/* MPICH's launcher joins the statuses of its ranks bit by bit, and says 9 of one that was killed, or
- * even 0; Open MPI's says 137.  Those of somebody else's program are its own. */
-static int status_of(const job_spec *spec, int wait_status, int mailbox, bool asked)
-{
-    const launcher *l = spec->launcher;
-    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
-    if (spec->program)
-        return code;
-    if (code == LK_EXIT_DONE)
-        code = status_said(spec, mailbox, asked);
-    if (code == LK_EXIT_DONE || code == LK_EXIT_FAILED || code == LK_EXIT_USAGE ||
-        code == LK_EXIT_REQUEUE)
-        return code;
-    if (asked)
-        fprintf(stderr, "lockstep: stopped, without a checkpoint\n");
-    else if (code > 128 && code <= 128 + SIGRTMAX && code != 128 + SIGPIPE)
-        fprintf(stderr, "lockstep: %s was killed by signal %d\n", l ? "a rank" : "the job",
-                code - 128);
-    else if (code != 128 + SIGPIPE)
-        fprintf(stderr, "lockstep: the job ended with status %d\n", code);
-    return LK_EXIT_FAILED;
-}
-
 /* Once a second: end a launcher that has not noticed for a while that its ranks have ended. */
 static void hung_end(struct watch *w)
 {
@@ -304,10 +261,23 @@ static bool line_make(const job_spec *spec, const launch_home *home, launch_line
         *status = LK_EXIT_USAGE;
         return false;
     }
-    if (launch_line_make(spec, home, line))
-        return true;
-    fprintf(stderr, "error: cannot start %s: %s\n", l->path, strerror(errno));
-    return false;
+    const rankfile *ranks = spec->place ? spec->place->ranks : NULL;
+    if (ranks && !home->files[0]) {
+        fprintf(stderr, "error: there is no folder for the rank file\n");
+        return false;
+    }
+    if (!launch_line_make(spec, home, line)) {
+        fprintf(stderr, "error: cannot start %s: %s\n", l->path, strerror(errno));
+        return false;
+    }
+    if (!spec->dry_run && !launch_line_write(line, ranks)) {
+        fprintf(stderr, "error: cannot write the rank file %s: %s\n", line->rankfile,
+                strerror(errno));
+        return false;
+    }
+    if (spec->dry_run || spec->verbose)
+        launch_line_print(line, ranks, spec->dry_run ? stdout : stderr);
+    return true;
 }
 
 /* Start the job and wait for its end; true in a child that is to do the work itself. */
@@ -343,7 +313,7 @@ static bool job_fork(const job_spec *spec, const launch_home *home, const launch
         int wait_status = job_watch(&w, &wanted);
         end->asked = w.asked;
         end->status = w.given_up ? LK_EXIT_FAILED
-                                 : status_of(spec, wait_status, w.start.mailbox, w.asked);
+                                 : launch_status(spec, wait_status, w.start.mailbox, w.asked);
     }
     launch_mailbox_close(w.start.mailbox);
     return false;
@@ -355,19 +325,18 @@ bool job_start(const job_spec *spec, job_end *end)
     launch_home home = {.files = ""};
     bool child = false;
     *end = (job_end){.status = LK_EXIT_FAILED};
-    if (spec->launcher && launch_is_here()) {
+    bool ranked = spec->place && spec->place->ranks;
+    if (spec->launcher && (ranked || launch_is_here(spec->place))) {
         if (spec->dry_run)
             launch_home_name(&home);
         else
             launch_home_make(&home);
     }
     if (!spec->launcher || line_make(spec, &home, &line, &end->status)) {
-        if (spec->dry_run) {
-            launch_line_print(&line);
+        if (spec->dry_run)
             end->status = LK_EXIT_DONE;
-        } else {
+        else
             child = job_fork(spec, &home, &line, end);
-        }
     }
     if (!spec->dry_run && !child)
         launch_home_remove(&home);

@@ -31,4 +31,20 @@ void rankfile_slot(const rankfile *f, int x, int *socket, int *first, int *last)
 /** Write it: `rank 0=a slot=0:0-3`, ... */
 void rankfile_write(const rankfile *f, FILE *to);
 
+/** A rank as a rank file has it. */
+typedef struct rank_place {
+    int host; /* in a list of hosts */
+    int line; /* of the file; 0: none yet */
+} rank_place;
+
+/** What a rank file says. */
+typedef struct rank_places {
+    int n;            /* ranks */
+    rank_place *rank; /* [n] */
+    host_list hosts;  /* as they come first; slots are the ranks of each */
+} rank_places;
+
+/** Read a rank file, into an arena; false after a message that has the line. */
+bool rankfile_read(const char *command, const char *path, lk_arena *arena, rank_places *out);
+
 #endif /* LK_CLI_RANKFILE_H */

@@ -1,7 +1,9 @@
 /* Jobs of `lockstep run`. */
 #include "run_job.h"
 
+#include "launch_line.h"
 #include "launch_wait.h"
+#include "placement.h"
 #include "plural.h"
 #include "ranks.h"
 #include "term.h"
@@ -29,6 +31,7 @@ struct job {
     const run_options *o;
     launcher found;
     const launcher *launcher; /* `found`; NULL: threads */
+    placement where;
     int n, argc;
     char **argv;            /* from its name on, NULL-terminated, with room for one more */
     char **words;           /* a copy that was reordered by reading */
@@ -73,18 +76,25 @@ static bool can_resume(const struct job *job)
     return job->call.verb && lk_option_find(job->call.verb->options, "resume") != NULL;
 }
 
+static job_spec spec_of(const struct job *job)
+{
+    const char *program = job->program[0] ? job->program : NULL;
+    return (job_spec){.launcher = job->launcher,
+                      .n = job->n,
+                      .program = program,
+                      .argv = job->argv + (program != NULL),
+                      .place = &job->where.place,
+                      .saves = can_resume(job),
+                      .dry_run = job->o->dry_run,
+                      .verbose = job->o->verbose};
+}
+
 /* Run the job until it is done, stopped or has failed too often. */
 static int job_run(struct job *job)
 {
     job_end end;
     for (int64_t i = 0;; i++) {
-        const char *program = job->program[0] ? job->program : NULL;
-        const job_spec spec = {.launcher = job->launcher,
-                               .n = job->n,
-                               .program = program,
-                               .argv = job->argv + (program != NULL),
-                               .saves = can_resume(job),
-                               .dry_run = job->o->dry_run};
+        const job_spec spec = spec_of(job);
         if (job_start(&spec, &end))
             return ranks_run(job->n, rank_main, &job->call);
         if (end.status != LK_EXIT_FAILED || end.asked || i == job->o->restarts)
@@ -102,30 +112,28 @@ static int job_run(struct job *job)
     }
 }
 
-/* Decide where the ranks are, and say so. */
-static int place_choose(const run_options *o, int n, launcher *found, const launcher **out)
+/* Decide whether the ranks are processes. */
+static int transport_choose(struct job *job, char *why, size_t size)
 {
-    char why[256];
+    const run_options *o = job->o;
     bool local = o->transport && strcmp(o->transport, "local") == 0;
-    if (o->transport && !local && strcmp(o->transport, "mpi") != 0) {
-        fprintf(stderr,
-                "error: " RUN_COMMAND ": no ranks can be started on \"%s\": give local or mpi\n",
-                o->transport);
-        return LK_EXIT_USAGE;
-    }
-    *out = !local && launcher_find(o->mpi, found, why, sizeof why) ? found : NULL;
-    if (!*out && !local && (o->transport || strcmp(o->mpi, "auto") != 0)) {
-        fprintf(stderr, "error: " RUN_COMMAND ": %s\n", why);
-        return LK_EXIT_USAGE;
-    }
-    fprintf(stderr, RUN_COMMAND ": %d rank%s, ", n, plural(n));
-    if (*out)
-        fprintf(stderr, "transport mpi: %s\n", found->path);
-    else if (local)
-        fprintf(stderr, "transport local\n");
-    else
-        fprintf(stderr, "transport local: %s\n", why);
+    if (o->transport && !local && strcmp(o->transport, "mpi") != 0)
+        return verb_refuse(RUN_COMMAND ": no ranks can be started on \"%s\": give local or mpi",
+                           o->transport);
+    if (!local && launcher_find(o->mpi, &job->found, why, size))
+        job->launcher = &job->found;
+    if (!job->launcher && !local && (o->transport || strcmp(o->mpi, "auto") != 0))
+        return verb_refuse(RUN_COMMAND ": %s", why);
     return LK_EXIT_DONE;
+}
+
+static void transport_say(const struct job *job, const char *why)
+{
+    fprintf(stderr, RUN_COMMAND ": %d rank%s, transport ", job->n, plural(job->n));
+    if (job->launcher)
+        fprintf(stderr, "mpi: %s\n", job->launcher->path);
+    else
+        fprintf(stderr, "local%s%s\n", *why ? ": " : "", why);
 }
 
 /* What does not go with the words. */
@@ -145,37 +153,68 @@ static int options_check(const struct job *job)
     return LK_EXIT_DONE;
 }
 
+/* What the hosts have: as much as this one. */
+static int hosts_look(struct job *job, host_facts *each)
+{
+    if (!placement_has_hosts(&job->where))
+        return LK_EXIT_DONE;
+    if (!host_facts_look(NULL, job->where.arena, each))
+        return verb_failed();
+    return placement_fit(&job->where, job->o, each);
+}
+
+/* Where the ranks are, and how many. */
 static int job_place(struct job *job)
+{
+    char why[256] = "";
+    host_facts each = {.rank = -1};
+    int status = transport_choose(job, why, sizeof why);
+    if (status == LK_EXIT_DONE)
+        status = options_check(job);
+    if (status == LK_EXIT_DONE)
+        status = placement_make(job->o, !job->launcher, &job->where);
+    if (status == LK_EXIT_DONE)
+        status = hosts_look(job, &each);
+    if (status == LK_EXIT_DONE)
+        status = placement_tell(&job->where, job->o, job->launcher ? job->launcher->mpi : "local",
+                                &each);
+    if (status != LK_EXIT_DONE)
+        return status;
+    job->n = job->where.n;
+    if (job->n == 0 && lk_threads_now(&job->n) != LK_OK)
+        return verb_failed();
+    transport_say(job, why);
+    return LK_EXIT_DONE;
+}
+
+static int job_begin(struct job *job)
 {
     int status = words_read(job);
     if (status != LK_EXIT_DONE || (!job->call.verb && !job->program[0]))
         return status;
-    if (job->n == 0 && lk_threads_now(&job->n) != LK_OK)
-        return verb_failed();
-    status = place_choose(job->o, job->n, &job->found, &job->launcher);
-    if (status == LK_EXIT_DONE)
-        status = options_check(job);
-    if (status != LK_EXIT_DONE)
-        return status;
-    if (job->o->dry_run && !job->launcher)
-        return LK_EXIT_DONE; /* there is no launcher, as was said */
     if (job->o->start_deadline)
         setenv("LK_START_DEADLINE", job->o->start_deadline, 1);
+    status = job_place(job);
+    if (status != LK_EXIT_DONE || (job->o->dry_run && !job->launcher))
+        return status; /* a dry run without a launcher has said what there is to say */
+    if (!job->launcher && !launch_variables_set(job->where.place.variables))
+        return verb_failed();
     term_pass_on();
     return job_run(job);
 }
 
 int run_job(const run_options *o, int argc, char **argv)
 {
-    struct job job = {.o = o, .n = (int)o->n, .argc = argc};
+    struct job job = {.o = o, .argc = argc};
     int status = LK_EXIT_FAILED;
     if (lk_alloc_zero(&job.argv, argc + 2, sizeof *job.argv) != LK_OK ||
         lk_alloc_zero(&job.words, argc + 2, sizeof *job.words) != LK_OK) {
         status = verb_failed();
     } else {
         memcpy(job.argv, argv, sizeof *argv * (size_t)argc);
-        status = job_place(&job);
+        status = job_begin(&job);
     }
+    placement_free(&job.where);
     verb_forget(&job.call);
     lk_free(job.words);
     lk_free(job.argv);

@@ -10,7 +10,10 @@
 typedef struct run_options {
     int64_t n, restarts;
     const char *transport, *mpi, *start_deadline;
-    bool dry_run;
+    const char *host, *hostfile, *mode, *rankfile;
+    int64_t accelerators, nodes, racks, aisles;
+    const char *variables, *mpiarg, *ddlarg; /* lines */
+    bool tcp, no_ddloptions, verbose, dry_run;
 } run_options;
 
 /** Run the words `argv`, a verb or a program with its arguments.  Returns the exit status. */
