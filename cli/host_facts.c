@@ -107,3 +107,18 @@ void host_facts_print(const host_facts *f, FILE *to)
             f->rank, f->version, f->epoch, f->hash, f->sockets, f->cores, f->isa, f->modules,
             f->program, f->processors);
 }
+
+bool host_facts_read(const char *line, lk_arena *arena, host_facts *out)
+{
+    int program = 0, behind = 0;
+    *out = (host_facts){.rank = -1};
+    bool is = sscanf(line,
+                     "lockstep host %d version %31s epoch %d hash %d sockets %d cores %d isa %15s "
+                     "modules %63s program %d processors %n",
+                     &out->rank, out->version, &out->epoch, &out->hash, &out->sockets, &out->cores,
+                     out->isa, out->modules, &program, &behind) == 9;
+    out->program = program != 0;
+    return is && behind > 0 && out->sockets >= 1 && out->cores >= out->sockets &&
+           lk_arena_text(arena, line + behind, strcspn(line + behind, " \r\n"), &out->processors) ==
+               LK_OK;
+}

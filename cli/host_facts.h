@@ -22,4 +22,7 @@ bool host_facts_look(const char *program, lk_arena *arena, host_facts *out);
 
 void host_facts_print(const host_facts *f, FILE *to);
 
+/** Read such a line; false if it is none, or there is no memory. */
+bool host_facts_read(const char *line, lk_arena *arena, host_facts *out);
+
 #endif /* LK_CLI_HOST_FACTS_H */

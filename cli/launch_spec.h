@@ -26,6 +26,7 @@ typedef struct job_spec {
     const launch_place *place; /* NULL: the launcher's choice */
     bool saves;                /* when asked to stop, the verb saves what it has */
     int output;                /* a file for its standard output; 0: where this process's goes */
+    double seconds;            /* that all of it may take; 0: any number */
     bool dry_run;              /* print how the launcher would be called, and start nothing */
     bool verbose;              /* print that on stderr as well */
 } job_spec;

@@ -107,6 +107,7 @@ struct watch {
     int64_t asked_ns;  /* when */
     int64_t told_ns;   /* when the job was, by request() or by a signal after that */
     int64_t ending_ns; /* when its end began; 0: it did not */
+    int64_t start_ns;  /* of the job */
     int hung_seconds;
     bool given_up; /* its end was decided here */
 };
@@ -207,6 +208,10 @@ static void start_watch(struct watch *w)
     if (w->ending_ns == 0 && launch_start_is_late(&w->start, w->job)) {
         launch_start_complain(&w->start, w->job);
         give_up(w);
+    } else if (w->ending_ns == 0 && w->spec->seconds > 0 &&
+               1e-9 * (double)(lk_clock_ns() - w->start_ns) >= w->spec->seconds) {
+        give_up(w);
+        job_finish(w);
     } else if (w->ending_ns == 0 && is_obstinate(w)) {
         fprintf(stderr, "lockstep: the ranks %s: ending the job\n",
                 w->start.met ? "do not end" : "have not met");
@@ -286,7 +291,7 @@ static bool job_fork(const job_spec *spec, const launch_home *home, const launch
 {
     sigset_t wanted;
     pid_t parent = getpid();
-    struct watch w = {.spec = spec, .home = home};
+    struct watch w = {.spec = spec, .home = home, .start_ns = lk_clock_ns()};
     w.start = (launch_start){
         .mailbox = -1, .n = spec->n, .here = line->here, .met = spec->program != NULL};
     if (spec->launcher) {

@@ -1,6 +1,7 @@
 /* Jobs of `lockstep run`. */
 #include "run_job.h"
 
+#include "host_probe.h"
 #include "launch_line.h"
 #include "launch_wait.h"
 #include "placement.h"
@@ -153,14 +154,24 @@ static int options_check(const struct job *job)
     return LK_EXIT_DONE;
 }
 
-/* What the hosts have: as much as this one. */
+/* What the hosts have: as they answer, or, where nothing is to be started, as this one has it. */
 static int hosts_look(struct job *job, host_facts *each)
 {
-    if (!placement_has_hosts(&job->where))
+    placement *w = &job->where;
+    const host_list *hosts = &w->file.hosts;
+    if (!placement_has_hosts(w))
         return LK_EXIT_DONE;
-    if (!host_facts_look(NULL, job->where.arena, each))
+    if (!host_facts_look(NULL, w->arena, each))
         return verb_failed();
-    return placement_fit(&job->where, job->o, each);
+    if (!job->o->dry_run && !(hosts->n == 1 && hosts_is_here(hosts->item[0].name))) {
+        w->place.tcp = job->o->tcp;
+        w->place.words = job->o->mpiarg;
+        const job_spec spec = spec_of(job);
+        int status = hosts_probe(RUN_COMMAND, hosts, &spec, w->arena, each);
+        if (status != LK_EXIT_DONE)
+            return status;
+    }
+    return placement_fit(w, job->o, each);
 }
 
 /* Where the ranks are, and how many. */
