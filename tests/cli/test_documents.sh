@@ -25,7 +25,7 @@ while read -r verb rest; do
     # `lockstep bench --against` is of one of its kinds
     if [ "$verb" = bench ] && [ -z "$kind" ]; then status 0 "$lockstep" help bench kernels; fi
     for option in $(echo "$rest" | grep -o -- '--[a-z][a-z-]*'); do
-        out "  $option"
+        grep -Eq "^  (-[A-Za-z]+, )?$option" "$work/out" || fail "no option $option of lockstep $verb $kind"
     done
     case $verb:$rest in list:[a-z]*) status 0 "$lockstep" list "$rest" ;; esac
 done <"$work/commands"

@@ -89,6 +89,40 @@ static void bcast_is_from_rank_0(lk_comm *comm)
     lk_ddl_free(d);
 }
 
+/* DDL refuses to be initialised twice.  Calls of the two do not meet. */
+static void initialising_twice_makes_two(lk_comm *comm)
+{
+    lk_ddl *first, *second;
+    int size = lk_comm_size(comm);
+    float x = 1, y = 2;
+    lk_ddl_tensor t[2] = {tensor_of("x", &x, 1), tensor_of("y", &y, 1)};
+    ASSERT_OK(lk_ddl_init(comm, 0, "-mode n", &first));
+    ASSERT_OK(lk_ddl_init(comm, 0, "-mode c", &second));
+    ASSERT_OK(lk_ddl_allreduce(second, &t[1], &(lk_ddl_allreduce_options){.op = LK_REDUCE_SUM}));
+    ASSERT_OK(lk_ddl_allreduce(first, &t[0], &(lk_ddl_allreduce_options){.op = LK_REDUCE_SUM}));
+    ASSERT_TRUE(x == (float)size && y == (float)(2 * size));
+    ASSERT_EQ(lk_ddl_mode(second).algorithm, LK_TIER_CUT);
+    lk_ddl_free(first);
+    ASSERT_OK(lk_ddl_bcast(second, &t[1]));
+    lk_ddl_free(second);
+}
+
+/* DDL_TYPE_HALF: 2048, and a one of each other rank.  In f16 the ones would be lost one by one; in f32 they are
+ * not, and the sum is rounded once. */
+static void halves_are_summed_in_f32(lk_comm *comm)
+{
+    lk_ddl *d;
+    int ones = lk_comm_size(comm) - 1;
+    /* From 2048 on numbers are 2 apart, and one in the middle is rounded to the even one. */
+    int steps = ones / 2 + (ones % 2 == 1 && ones / 2 % 2 == 1);
+    uint16_t x = lk_comm_rank(comm) == 0 ? 0x6800 : 0x3c00;
+    lk_ddl_tensor t = {"x", NULL, &x, 1, LK_F16};
+    ASSERT_OK(lk_ddl_init(comm, 0, "", &d));
+    ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){.op = LK_REDUCE_SUM}));
+    ASSERT_EQ(x, 0x6800 + steps);
+    lk_ddl_free(d);
+}
+
 /* What lies in `out` before is of no account, and `in` stays as it is. */
 static void bcast_sends_in_where_it_is_given(lk_comm *comm)
 {
@@ -429,7 +463,8 @@ static void bad_calls_are_refused(lk_comm *comm)
 }
 
 RANKS_MAIN(TEST(init_says_who_and_where), TEST(bad_options_are_refused_by_all),
-           TEST(bcast_is_from_rank_0), TEST(bcast_sends_in_where_it_is_given),
+           TEST(bcast_is_from_rank_0), TEST(initialising_twice_makes_two),
+           TEST(halves_are_summed_in_f32), TEST(bcast_sends_in_where_it_is_given),
            TEST(an_input_that_is_the_output_is_in_place), TEST(every_mode_sums),
            TEST(groups_change_no_bit), TEST(check_0_passes_in_canonical_modes),
            TEST(a_check_that_fails_writes_a_dump), TEST(a_nan_fails_a_check),
