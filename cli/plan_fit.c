@@ -23,7 +23,7 @@ lk_status plan_make(lk_experiment *e, const lk_job *like, const lk_mesh_shape *s
 {
     lk_job_spec spec = {.experiment = e};
     for (int split = 0; split < LK_N_SPLITS; split++) {
-        const lk_loader *loader = like ? lk_job_loader(like, split) : NULL;
+        const lk_loader *loader = like ? lk_job_loader(like, (lk_split)split) : NULL;
         spec.set[split] = loader ? lk_loader_dataset(loader) : NULL;
     }
     e->parallel.data = 0; /* this process is alone, whatever is planned */
