@@ -12,6 +12,7 @@
  * A thread that is bound to a set of processors has one for each of these, and no share: it was told
  * which are its own.  What was set, or LK_THREADS, is then the most.
  */
+#include "base/digits.h"
 #include "base/env.h"
 #include "base/processors.h"
 #include "kernel/parallel.h"
@@ -19,7 +20,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { UNDECIDED = 0, MAX_CPUS = 65536, MAX_NUMBER = 1000000 };
@@ -27,43 +27,24 @@ enum { GIVEN = 1 << 20 }; /* beside the number: it was set, or is that of LK_THR
 
 static _Atomic int current = UNDECIDED;
 
-/* Read the decimal digits at *s and move behind them; false if there are none.  Numbers beyond
- * MAX_NUMBER read as MAX_NUMBER. */
-static bool number_read(const char **s, int *out)
+/* The number at the beginning of a text, at most MAX_NUMBER; 0 if there is none. */
+static int number_at(const char *s)
 {
-    const char *p = *s;
-    int n = 0;
-    for (; *p >= '0' && *p <= '9'; p++) {
-        n = 10 * n + (*p - '0');
-        if (n > MAX_NUMBER)
-            n = MAX_NUMBER;
-    }
-    bool found = p != *s;
-    *s = p;
-    *out = n;
-    return found;
+    int64_t n;
+    return s && lk__digits_read(&s, MAX_NUMBER, &n) ? (int)n : 0;
 }
 
 /* Entry `node` of a list such as "4(x2),3"; the last entry stands for all nodes behind it.  0 if
  * the list cannot be read. */
 static int list_entry(const char *s, int node)
 {
-    int tasks, repeat;
-    for (;;) {
-        if (!number_read(&s, &tasks))
-            return 0;
-        repeat = 1;
-        if (strncmp(s, "(x", 2) == 0) {
-            s += 2;
-            if (!number_read(&s, &repeat) || *s++ != ')')
-                return 0;
-        }
-        if (*s != ',' && *s != '\0')
+    int64_t tasks, repeat;
+    for (;; s++) {
+        if (!lk__repeated_read(&s, MAX_NUMBER, &tasks, &repeat) || (*s != ',' && *s != '\0'))
             return 0;
         if (node < repeat || *s == '\0')
-            return tasks;
-        node -= repeat;
-        s++;
+            return (int)tasks;
+        node -= (int)repeat;
     }
 }
 
@@ -71,12 +52,9 @@ int lk__ranks_on_node(void)
 {
     static const char *const launcher[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
                                            "PMI_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE"};
-    int node = 0;
-    const char *env = lk__env("SLURM_NODEID");
-    if (env)
-        number_read(&env, &node);
+    int node = number_at(lk__env("SLURM_NODEID"));
     for (size_t i = 0; i < sizeof launcher / sizeof launcher[0]; i++) {
-        env = lk__env(launcher[i]);
+        const char *env = lk__env(launcher[i]);
         int ranks = env ? list_entry(env, node) : 0;
         if (ranks > 0)
             return ranks;
@@ -105,15 +83,12 @@ int lk__cores(void)
 
 int lk__cores_of_node(void)
 {
-    int own = lk__cores(), all = mask_count(1), given = 0;
+    int own = lk__cores(), all = mask_count(1), given = number_at(lk__env("SLURM_CPUS_ON_NODE"));
     if (all == 0)
         all = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (all < own)
         all = own;
-    const char *env = lk__env("SLURM_CPUS_ON_NODE");
-    if (env && number_read(&env, &given) && given > 0 && given < all)
-        all = given;
-    return all;
+    return given > 0 && given < all ? given : all;
 }
 
 int lk__threads_share(int mask, int node, int ranks)
@@ -127,10 +102,12 @@ static lk_status decide(int *out)
     const char *env = lk__env("LK_THREADS");
     if (env && *env) {
         const char *end = env;
-        bool good = number_read(&end, out) && *end == '\0' && *out >= 1 && *out <= LK_MAX_THREADS;
+        int64_t n;
+        bool good = lk__digits_read(&end, MAX_NUMBER, &n) && *end == '\0' && n >= 1 &&
+                    n <= LK_MAX_THREADS;
         LK_CHECK(good, LK_EINVAL, "LK_THREADS is \"%s\": it must be a number from 1 to %d", env,
                  LK_MAX_THREADS);
-        *out |= GIVEN;
+        *out = (int)n | GIVEN;
         return LK_OK;
     }
     *out = lk__threads_share(lk__cores(), lk__cores_of_node(), lk__ranks_on_node());
