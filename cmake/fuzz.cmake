@@ -1,11 +1,12 @@
 # The fuzz targets: fuzz_NAME from each tests/fuzz/fuzz_NAME.c, all of them the target "fuzz".
 #
-# They are programs of the preset "asan", in which the rooms that read files are compiled so that a
-# fuzzer can follow them; the other programs of that build take no notice.  Comparisons of numbers
-# are traced only in `data`, where the magic numbers are: that takes half of the time.  `make test`
-# runs each target for some seconds, `make fuzz` for FUZZ_SECONDS (tests/fuzz/run.sh).
+# They are programs of the preset "asan", in which the rooms that read files, and the readers of
+# SLURM's lists, are compiled so that a fuzzer can follow them; the other programs of that build take
+# no notice.  Comparisons of numbers are traced only in `data`, where the magic numbers are: that takes
+# half of the time.  `make test` runs each target for some seconds, `make fuzz` for FUZZ_SECONDS
+# (tests/fuzz/run.sh).
 set(read ${sources})
-list(FILTER read INCLUDE REGEX "/src/(base|config|data|io|tensor|train)/")
+list(FILTER read INCLUDE REGEX "/src/((base|config|data|io|tensor|train)/|comm/slurm)")
 set_property(SOURCE ${read} APPEND PROPERTY COMPILE_OPTIONS -fsanitize=fuzzer-no-link)
 list(FILTER read EXCLUDE REGEX "/src/data/")
 set_property(SOURCE ${read} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize-coverage=trace-cmp)

@@ -40,6 +40,7 @@
 #include <lockstep/recurrent.h>
 #include <lockstep/rng.h>
 #include <lockstep/slab.h>
+#include <lockstep/slurm.h>
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
 #include <lockstep/thread.h>
