@@ -70,6 +70,93 @@ LK_API lk_status lk_slurm_job_new(const lk_slurm_texts *texts, lk_slurm_job **ou
 /** NULL is allowed. */
 LK_API void lk_slurm_job_free(lk_slurm_job *job);
 
+/* ---- parameter servers and workers ----
+ *
+ * Each task has an address: its host, and as task i of this host the port starting_port + i.  The first
+ * task of each of the first hosts is a *parameter server*; all others are *workers*, numbered in the order
+ * of the tasks, and worker 0 is the *chief*.  Of 2 hosts with 2 tasks each
+ *
+ *     task    0          1          2          3
+ *     is      ps 0       worker 0   ps 1       worker 1
+ *     at      n1:2222    n1:2223    n2:2222    n2:2223
+ */
+
+/** The options of keras_experiments' SlurmClusterParser; lk_slurm_cluster_descriptor describes the fields. */
+typedef struct lk_slurm_cluster_options {
+    int64_t num_param_servers; /* on so many hosts, if there are more; 0 and -1: on all */
+    int64_t starting_port;
+    const char *network; /* hosts are called HOST.NETWORK; NULL: HOST */
+} lk_slurm_cluster_options;
+
+/** The table of lk_slurm_cluster_options, with its defaults: on all hosts, from port 2222 on. */
+LK_API extern const lk_descriptor lk_slurm_cluster_descriptor;
+
+typedef enum lk_slurm_role { LK_SLURM_PS, LK_SLURM_WORKER } lk_slurm_role;
+
+/** "ps" or "worker"; "?" for a value that is none. */
+LK_API const char *lk_slurm_role_name(lk_slurm_role role);
+
+/** What a task is. */
+typedef struct lk_slurm_task {
+    lk_slurm_role role;
+    int number; /* among those of its role; worker 0 is the chief */
+    int host;   /* number of its host */
+    int local;  /* number among the tasks of its host */
+    int port;
+    int ps; /* number of its parameter server: the one on its host; 0 if there is none */
+} lk_slurm_task;
+
+/** The tasks of a job in their roles: fields are to be read.  The program makes it by
+ * lk_slurm_cluster_new(), which is not collective; any thread may read it. */
+typedef struct lk_slurm_cluster {
+    int n_hosts, n_tasks, n_ps, n_workers;
+    int own;                   /* which task this is */
+    const char *const *host;   /* [n_hosts], with the network */
+    const lk_slurm_task *task; /* [n_tasks] */
+    const int *ps, *worker;    /* [n_ps], [n_workers]: which tasks they are */
+    lk_arena *arena;           /* where all this is */
+} lk_slurm_cluster;
+
+/**
+ * Give the tasks of a job their roles and addresses, with options as lk_options_parse() reads them, such as
+ * "num_param_servers=1 starting_port=2300 network=ib.cluster"; NULL: all defaults.
+ *
+ * The caller owns `*out`, which keeps nothing of job and text.
+ *
+ * Errors: those of lk_options_parse(); LK_EINVAL when no task is left to be a worker, when ports end before
+ * the tasks of a host do, naming it, and for a network that is no part of a host's name; LK_ENOMEM.
+ */
+LK_API lk_status lk_slurm_cluster_new(const lk_slurm_job *job, const char *options,
+                                      lk_slurm_cluster **out) LK_NODISCARD;
+
+/** As lk_slurm_cluster_new(), from a struct; NULL: all defaults. */
+LK_API lk_status lk_slurm_cluster_new_options(const lk_slurm_job *job,
+                                              const lk_slurm_cluster_options *options,
+                                              lk_slurm_cluster **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_slurm_cluster_free(lk_slurm_cluster *cluster);
+
+/* Bytes of the longest address. */
+enum { LK_SLURM_ADDRESS = 2 * LK_SLURM_HOST + 8 };
+
+/** Write the address of a task, "n1.ib:2223", to `out`; returns `out`.  The task exists. */
+LK_API const char *lk_slurm_address(const lk_slurm_cluster *cluster, int task,
+                                    char out[LK_SLURM_ADDRESS]);
+
+/**
+ * The device of a task, of the `n` that its host has: a worker that is alone on its host has all of them, as
+ * one; of several workers each has the one of its number among them; those behind the last device, like
+ * parameter servers, have none of their own and share the processors of all.
+ *
+ * With `list` NULL and n 0 the list is lk_devices_available(): that of this host.
+ *
+ * Errors: LK_EINVAL for a task that there is not, and without a device; LK_ENOTSUP for devices that are not
+ * LK_DEVICE_CPU; those of lk_devices_available().
+ */
+LK_API lk_status lk_slurm_device(const lk_slurm_cluster *cluster, int task, const lk_device *list,
+                                 int n, lk_device *out) LK_NODISCARD;
+
 LK_END_DECLS
 
 #endif /* LK_SLURM_H */

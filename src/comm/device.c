@@ -83,23 +83,28 @@ static void numbers_there(lk__machine *m, int kind, lk__processors *out)
     }
 }
 
+bool lk__device_set_name(lk_device *device, const char *kind, const lk__processors *numbers)
+{
+    int n = snprintf(device->name, sizeof device->name, "%s:", kind);
+    n += lk__processors_text(numbers, device->name + n, sizeof device->name - (size_t)n);
+    for (char *comma = device->name; (comma = strchr(comma, ',')); comma++)
+        *comma = '+';
+    return device->name[n - 1] != '.';
+}
+
 /* The device of some numbers of a kind, all of which are there; false if its name has no room. */
 static bool device_make(const lk__machine *m, int kind, const lk__processors *numbers,
                         lk_device *out)
 {
     lk__processors set = {{0}};
     *out = (lk_device){.kind = LK_DEVICE_CPU};
-    int n = snprintf(out->name, sizeof out->name, "%s:", kinds[kind].name);
-    n += lk__processors_text(numbers, out->name + n, sizeof out->name - (size_t)n);
-    for (char *comma = out->name; (comma = strchr(comma, ',')); comma++)
-        *comma = '+';
     for (int p = 0; p < LK_MAX_PROCESSORS; p++) {
         int number = lk__processors_have(&m->allowed, p) ? number_of(m, kind, p) : -1;
         if (number >= 0 && lk__processors_have(numbers, number))
             lk__processors_add(&set, p);
     }
     memcpy(out->processors, &set, sizeof set);
-    return out->name[n - 1] != '.';
+    return lk__device_set_name(out, kinds[kind].name, numbers);
 }
 
 lk_status lk__devices_all(lk__machine *m, lk__device_list *out)

@@ -44,6 +44,9 @@ lk_status lk__devices_now(lk__machine *m, lk__device_list *out) LK_NODISCARD;
 /** The devices of a text; NULL: lk__devices_now(). */
 lk_status lk__devices_named(const char *text, lk__device_list *out) LK_NODISCARD;
 
+/** Name a device after the numbers of a kind that it is made of, "core:0-3+8"; false: it was cut. */
+bool lk__device_set_name(lk_device *device, const char *kind, const lk__processors *numbers);
+
 /** The device of a text that is no number. */
 lk_status lk__device_read(lk__machine *m, const lk__device_text *text, lk_device *out) LK_NODISCARD;
 
