@@ -2,14 +2,15 @@
 #include "slurm_show.h"
 
 #include "plural.h"
+#include "ranks.h"
 #include "report.h"
 #include "verb.h"
 
 #include <stdio.h>
 
 static const report_column columns[] = {
-    {"task", "task", 0},     {"role", NULL, 0}, {NULL, "role", -1}, {"number", "number", 0},
-    {"chief", NULL, 0},      {"host", NULL, 0}, {"port", NULL, 0},  {"address", "address", -1},
+    {"task", "task", 0}, {"role", NULL, 0}, {NULL, "role", -1}, {"number", "number", 0},
+    {"chief", NULL, 0},  {"host", NULL, 0}, {"port", NULL, 0},  {"address", "address", -1},
     {"ps", "server", 0}, {"own", NULL, 0},  {"device", NULL, 0}};
 
 enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
@@ -50,6 +51,14 @@ static void cluster_print(const lk_slurm_cluster *c, const lk_device *device, bo
                own->number, is_chief(own) ? ", the chief" : "", device->name);
 }
 
+/* Each task looks by itself, so each says itself what it finds wrong. */
+static int refuse(const char *command, lk_status st)
+{
+    fprintf(stderr, "error: %s: %s\n", command, lk_error_message());
+    lk_error_clear();
+    return st == LK_ENOMEM ? LK_EXIT_FAILED : LK_EXIT_USAGE;
+}
+
 int slurm_show(const char *command, const lk_slurm_cluster_options *options, bool json)
 {
     lk_slurm_job *job = NULL;
@@ -61,10 +70,10 @@ int slurm_show(const char *command, const lk_slurm_cluster_options *options, boo
     if (st == LK_OK)
         st = lk_slurm_device(c, c->own, NULL, 0, &device);
     int status = LK_EXIT_DONE;
-    if (st == LK_OK)
+    if (st != LK_OK)
+        status = refuse(command, st);
+    else if (ranks_leader())
         cluster_print(c, &device, json);
-    else
-        status = verb_failed_with(st, command);
     lk_slurm_cluster_free(c);
     lk_slurm_job_free(job);
     return status;

@@ -12,8 +12,8 @@
 #                  on some numbers of ranks, and on all as *.on_all, label "long"
 #   openmpi.*, mpich.*      the same programs, started by that MPI, on its share of the numbers of
 #                  ranks, and on all of them as *.on_all, label "long"; and a host of that MPI
-#   hosts.*        programs of tests/hosts, their ranks on simulated hosts; what is timed has the label
-#                  "long"
+#   hosts.*        programs of tests/hosts, their ranks on simulated hosts, under mpirun and under SLURM;
+#                  what is timed, or takes long, has the label "long"
 #   memory.*       programs of tests/memory under a limit of data memory, as processes of an MPI
 #   fuzz.*         the targets of tests/fuzz in the build asan, for some seconds each
 #   VARIANT.*      those programs again that can tell the other builds of CMakePresets.json from
@@ -577,4 +577,18 @@ if("openmpi" IN_LIST LK_MPIS AND NOT LK_SANITIZE)
   add_dependencies(hosts_link mpi_openmpi)
   lk_test(hosts.link long tests/hosts/run.sh $<TARGET_FILE:hosts_link> $<TARGET_FILE:lockstep>)
   set_tests_properties(hosts.link PROPERTIES RUN_SERIAL ON)
+endif()
+
+# A real SLURM on simulated hosts: every day srun, with the first MPI.
+if(LK_MPIS AND NOT LK_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+  add_library(mpich_shim MODULE tests/hosts/mpich_shim.c)
+  target_link_libraries(mpich_shim PRIVATE ${CMAKE_DL_LIBS})
+  set(shim_of_mpich $<TARGET_FILE:mpich_shim>)
+  foreach(mpi IN LISTS LK_MPIS)
+    lk_test(hosts.srun_${mpi} long env TEST_LONG=1 tests/hosts/srun.sh ${mpi} $<TARGET_FILE:lockstep>
+      ${shim_of_${mpi}})
+  endforeach()
+  list(GET LK_MPIS 0 mpi)
+  lk_test(hosts.srun ${mpi} tests/hosts/srun.sh ${mpi} $<TARGET_FILE:lockstep> ${shim_of_${mpi}})
+  set_tests_properties(hosts.srun PROPERTIES TIMEOUT 120)
 endif()

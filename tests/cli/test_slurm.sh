@@ -103,6 +103,21 @@ refused 'SLURM_PROCID is "x": expected which task this is, from 0 to 3' on_hosts
 refused 'no task is left to be a worker: 2 tasks on 2 hosts' on_hosts a,b 1,1 0 2 2 "$lockstep" slurm
 refused 'option --starting-port' on_hosts a,b 2,2 0 4 2 "$lockstep" slurm --starting-port 0
 
+# The self-test, of any number of ranks, and alone.
+status 0 in_script "$lockstep" slurm --test --json
+"$json" <"$work/out" || fail 'no JSON'
+out '"product": "[[22,28],[49,64]]", "sum": "[[22,28],[49,64]]", "right": true}'
+for place in $places; do
+    how="--mpi $place"
+    if [ "$place" = local ]; then how='--transport local'; fi
+    # shellcheck disable=SC2086 # two words
+    status 0 timeout 60 "$lockstep" run -n 3 $how -- slurm --test
+    [ "$(grep -c '\[\[22,28\],\[49,64\]\]  \[\[66,84\],\[147,192\]\]  right$' "$work/out")" = 3 ] ||
+        fail "$place: not three times right"
+    out '3 ranks on 1 host'
+done
+refused "$strangers" in_step "$lockstep" slurm --test
+
 # The MPI that is to be used was not meant; what srun would have to be told depends on it.
 [ "$mpis" = ' openmpi mpich' ] || exit 0
 refused "$strangers" in_step LK_MPI=mpich "$lockstep" gradcheck --transport mpi
