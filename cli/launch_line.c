@@ -19,6 +19,8 @@
  */
 #include "launch_line.h"
 
+#include "shell_word.h"
+
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -292,33 +294,16 @@ void launch_line_free(launch_line *line)
     *line = (launch_line){.arena = NULL};
 }
 
-static void word_print(const char *text, FILE *to)
-{
-    size_t plain = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "%+,-./:=@_");
-    if (*text && !text[plain]) {
-        fputs(text, to);
-        return;
-    }
-    fputc('\'', to);
-    for (; *text; text++)
-        if (*text == '\'')
-            fputs("'\\''", to);
-        else
-            fputc(*text, to);
-    fputc('\'', to);
-}
-
 void launch_line_print(const launch_line *line, const rankfile *ranks, FILE *to)
 {
     for (int i = 0; i < line->n_settings; i++) {
         fprintf(to, "%s=", line->setting[i].name);
-        word_print(line->setting[i].value, to);
+        shell_word_print(line->setting[i].value, to);
         fputc('\n', to);
     }
     if (line->rankfile[0]) {
         fputs("cat >", to);
-        word_print(line->rankfile, to);
+        shell_word_print(line->rankfile, to);
         fputs(" <<END\n", to);
         rankfile_write(ranks, to);
         fputs("END\n", to);
@@ -326,7 +311,7 @@ void launch_line_print(const launch_line *line, const rankfile *ranks, FILE *to)
     for (int i = 0; i < line->n_words; i++) {
         if (i > 0)
             fputc(' ', to);
-        word_print(line->argv[i], to);
+        shell_word_print(line->argv[i], to);
     }
     fputc('\n', to);
 }

@@ -579,7 +579,7 @@ if("openmpi" IN_LIST LK_MPIS AND NOT LK_SANITIZE)
   set_tests_properties(hosts.link PROPERTIES RUN_SERIAL ON)
 endif()
 
-# A real SLURM on simulated hosts: every day srun, with the first MPI.
+# A real SLURM on simulated hosts: every day srun, with the first MPI.  MPICH needs some help there.
 if(LK_MPIS AND NOT LK_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   add_library(mpich_shim MODULE tests/hosts/mpich_shim.c)
   target_link_libraries(mpich_shim PRIVATE ${CMAKE_DL_LIBS})
@@ -587,6 +587,11 @@ if(LK_MPIS AND NOT LK_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   foreach(mpi IN LISTS LK_MPIS)
     lk_test(hosts.srun_${mpi} long env TEST_LONG=1 tests/hosts/srun.sh ${mpi} $<TARGET_FILE:lockstep>
       ${shim_of_${mpi}})
+    if(LK_YAML)
+      lk_test(hosts.sbatch_${mpi} long tests/hosts/sbatch.sh ${mpi} $<TARGET_FILE:lockstep>
+        ${shim_of_${mpi}})
+      set_tests_properties(hosts.sbatch_${mpi} PROPERTIES TIMEOUT 3600 RUN_SERIAL ON)
+    endif()
   endforeach()
   list(GET LK_MPIS 0 mpi)
   lk_test(hosts.srun ${mpi} tests/hosts/srun.sh ${mpi} $<TARGET_FILE:lockstep> ${shim_of_${mpi}})

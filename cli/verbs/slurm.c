@@ -1,4 +1,7 @@
-/* lockstep slurm: which task of a job of SLURM is what, at which address, and whether all of them compute. */
+/* lockstep slurm: which task of a job of SLURM is what, at which address; whether the ranks of a job compute;
+ * and scripts for jobs to come. */
+#include "ranks.h"
+#include "slurm_script.h"
 #include "slurm_show.h"
 #include "slurm_test.h"
 #include "verb.h"
@@ -7,12 +10,17 @@
 
 struct slurm_options {
     lk_slurm_cluster_options cluster;
-    bool test, json;
+    slurm_script_options job;
+    bool test, script, json;
 };
 
 #define FIELD(name) offsetof(struct slurm_options, name)
 
 static const lk_option options[] = {
+    {.name = "script",
+     .type = LK_OPTION_FLAG,
+     .offset = FIELD(script),
+     .help = "print a script for sbatch that trains an experiment"},
     {.name = "test",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(test),
@@ -42,23 +50,100 @@ static const lk_option options[] = {
      .type = LK_OPTION_FLAG,
      .offset = FIELD(json),
      .help = "print one JSON object for each task, or with --test for each rank"},
+    {.name = "ranks",
+     .type = LK_OPTION_INT,
+     .offset = FIELD(job.ranks),
+     .value = "N",
+     .max = LK_MAX_LOCAL,
+     .help = "of the script: how many ranks train; by default as many as the experiment's "
+             "`parallel` says"},
+    {.name = "nodes",
+     .type = LK_OPTION_INT,
+     .offset = FIELD(job.nodes),
+     .value = "N",
+     .max = LK_SLURM_MAX_HOSTS,
+     .help = "of the script: on how many nodes; by default as SLURM finds room"},
+    {.name = "tasks_per_node",
+     .type = LK_OPTION_INT,
+     .offset = FIELD(job.tasks_per_node),
+     .value = "N",
+     .max = LK_SLURM_MAX_TASKS,
+     .help = "of the script: ranks on a node at most"},
+    {.name = "cpus_per_task",
+     .type = LK_OPTION_INT,
+     .offset = FIELD(job.cpus_per_task),
+     .value = "N",
+     .max = LK_MAX_PROCESSORS,
+     .help = "of the script: processors of each rank"},
+    {.name = "time",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(job.time),
+     .value = "LIMIT",
+     .help = "of the script: how long it runs at a time, as SLURM reads it: minutes, "
+             "hours:minutes:seconds, days-hours; by default 60 minutes"},
+    {.name = "signal",
+     .type = LK_OPTION_INT,
+     .offset = FIELD(job.signal),
+     .value = "SECONDS",
+     .max = 65535,
+     .help = "of the script: how long before the end it saves; by default 120 seconds"},
+    {.name = "mpi",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(job.mpi),
+     .value = "NAME",
+     .help = "of the script: openmpi or mpich; by default the first that this build has"},
     {.name = NULL},
 };
+
+static bool asks_for_tasks(const lk_slurm_cluster_options *o)
+{
+    return o->num_param_servers != -1 || o->starting_port != 2222 || o->network;
+}
+
+static bool asks_for_job(const slurm_script_options *o)
+{
+    return o->ranks || o->nodes || o->tasks_per_node || o->cpus_per_task || o->time || o->signal ||
+           o->mpi;
+}
+
+/* What is asked for together that does not belong together; NULL: nothing. */
+static const char *mixed(const struct slurm_options *o, int n)
+{
+    if (o->test && o->script)
+        return "--test runs now, --script is for later: give one of them";
+    if (o->script && o->json)
+        return "a batch script is no JSON";
+    if (o->script && n == 0)
+        return "--script needs FILE.yaml, the experiment to train";
+    if (!o->script && n > 0)
+        return "an experiment is for --script";
+    if (!o->script && asks_for_job(&o->job))
+        return "--ranks, --nodes, --tasks-per-node, --cpus-per-task, --time, --signal and --mpi "
+               "are "
+               "for --script";
+    if ((o->script || o->test) && asks_for_tasks(&o->cluster))
+        return "--num-param-servers, --starting-port and --network are for the list of tasks, "
+               "without --test and --script";
+    return NULL;
+}
 
 static int slurm_run(const void *given, int n, char **operand)
 {
     const struct slurm_options *o = given;
-    (void)n;
-    (void)operand;
+    const char *why = mixed(o, n);
+    if (why)
+        return verb_refuse(COMMAND ": %s", why);
     if (o->test)
         return slurm_test(COMMAND, o->json);
-    return slurm_show(COMMAND, &o->cluster, o->json);
+    if (!o->script)
+        return slurm_show(COMMAND, &o->cluster, o->json);
+    return ranks_leader() ? slurm_script(COMMAND, &o->job, n, operand) : LK_EXIT_DONE;
 }
 
 const lk__verb lk__verb_slurm = {
     .name = "slurm",
-    .summary = "what SLURM says of a job: servers, workers and their addresses; a self-test",
-    .operands = "",
+    .summary = "tasks of a job of SLURM and their addresses; a self-test; batch scripts",
+    .operands = "[FILE.yaml [KEY=VALUE...]]",
     .about =
         "Prints the tasks of the job of SLURM that it runs in, from SLURM_JOB_NODELIST (in a step "
         "SLURM_STEP_NODELIST), SLURM_TASKS_PER_NODE, SLURM_PROCID, SLURM_NPROCS and SLURM_NNODES: "
@@ -69,11 +154,17 @@ const lk__verb lk__verb_slurm = {
         "alone) computes [[1,2,3],[4,5,6]] x [[1,2],[3,4],[5,6]], which is [[22,28],[49,64]], and "
         "the sum over all ranks; rank 0 prints what each has, with its host. One that has another "
         "result makes the status 1 on all.\n"
+        "With --script it prints a batch script that trains an experiment: sbatch starts it, with "
+        "as many tasks as there are ranks. Before its time ends the ranks get USR1, save and end "
+        "with status 75; the script then puts the job back into the queue, and it goes on from "
+        "there, until it is done. The experiment is checked first, as train would, and must have a "
+        "train.output.\n"
         "JSON: task, role (ps or worker), number (among those of its role), chief, host, port, "
         "address, ps (the number of its parameter server), own, and of the own task device; with "
         "--test rank, host, product, sum, right.",
     .options = options,
     .options_size = sizeof(struct slurm_options),
+    .max_operands = 1000,
     .computes = true,
     .ranks = true,
     .run = slurm_run,
