@@ -1,14 +1,18 @@
 #!/bin/bash
 # Under a real SLURM srun starts four ranks on two hosts: they compute, reach each other, and know which task
-# is what; lists of hosts are those of scontrol.
+# is what; lists of hosts are those of scontrol.  With TEST_LONG in the environment they also train, where the
+# chief distributes the data and where each reads its own, to the weights of one rank.
 #
-#   tests/hosts/srun.sh openmpi|mpich LOCKSTEP [SHIM]        SHIM: the library of mpich_shim.c; 77: not here
+#   tests/hosts/srun.sh openmpi|mpich LOCKSTEP EXAMPLE [SHIM]        77: not here
+#
+# EXAMPLE is the program of examples/cifar10_slurm.c, SHIM the library of mpich_shim.c.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 if [ "$1" != --inside ]; then
-    exec "$here"/slurm 2 "$here"/srun.sh --inside "$1" "$(readlink -f "$2")" "${3:+$(readlink -f "$3")}"
+    exec "$here"/slurm 2 "$here"/srun.sh --inside "$1" "$(readlink -f "$2")" "$(readlink -f "$3")" \
+        "${4:+$(readlink -f "$4")}"
 fi
-mpi=$2 lockstep=$3 shim=$4
+mpi=$2 lockstep=$3 example=$4 shim=$5
 export LK_DEADLINE=60 LK_THREADS=1 LK_MPI=$mpi
 work=$(mktemp -d)
 case $mpi in
@@ -54,6 +58,18 @@ rank  host   product            sum over ranks        result
 END
 ranks -N 1 -n 1 -- "$lockstep" slurm --test
 grep -qx '   0  node[01]  \[\[22,28\],\[49,64\]\]  \[\[22,28\],\[49,64\]\]  right' "$work/out" || fail 'alone'
+
+# the CIFAR-10 network, both ways
+if [ -n "${TEST_LONG-}" ]; then
+    for way in chief own; do
+        for layout in '-N 2 -n 4' '-N 2 -n 3' '-N 2 -n 2' '-N 1 -n 1'; do
+            # shellcheck disable=SC2086 # several words
+            ranks $layout -- "$example" --distribute $way
+            diff examples/cifar10_slurm.txt "$work/out" || fail "other weights: $way, $layout"
+        done
+    done
+    echo 'the same weights both ways'
+fi
 
 # who is who
 addresses() { sed -n 's/.*"address": "\([^"]*\)".*/\1/p' "$work/out" | tr '\n' ' '; }

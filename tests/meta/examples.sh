@@ -22,4 +22,5 @@ at_most 90 mnist_chain.c
 at_most 150 ddl_mnist.c
 at_most 150 dual_parallel.c
 at_most 120 mnist.h
+at_most 150 cifar10_slurm.c
 exit $bad
