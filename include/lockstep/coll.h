@@ -171,6 +171,40 @@ LK_API lk_status lk_neighbor_alltoall(lk_comm *comm, int n, const int *neighbour
                                       void *out, int64_t count, lk_dtype dtype,
                                       const char *name) LK_NODISCARD;
 
+/* ---- plain C objects: bytes whose number the other ranks do not know ----
+ *
+ * As lk_send_bytes() and lk_recv_bytes() of comm.h, from and to all ranks.  What a call gives is a new
+ * block on each rank that gets something, also on one that has given it; the caller releases it with
+ * lk_free().  Objects may be of any size, 0 included, and are not compared between ranks.
+ *
+ * Errors of all: LK_EINVAL for a negative number of bytes or none at an address, LK_ENOMEM and
+ * LK_EOVERFLOW, of any rank on all of them by lk_agree(), and nothing has been given then; those of
+ * communication.
+ */
+
+/** The object of `root` to all: `*out` of `*n_out` bytes.  `bytes` and `n` of others are not read. */
+LK_API lk_status lk_bcast_bytes(lk_comm *comm, const void *bytes, int64_t n, int root,
+                                const char *name, void **out, int64_t *n_out) LK_NODISCARD;
+
+/** The objects of all ranks, one behind the other, on `root` or everywhere: that of rank r is
+ * out[first[r] ... first[r + 1]).  `first` [P + 1] is written on every rank; `*out` is NULL on those
+ * that get nothing. */
+LK_API lk_status lk_gather_bytes(lk_comm *comm, const void *bytes, int64_t n, int root,
+                                 const char *name, void **out, int64_t *first) LK_NODISCARD;
+LK_API lk_status lk_allgather_bytes(lk_comm *comm, const void *bytes, int64_t n, const char *name,
+                                    void **out, int64_t *first) LK_NODISCARD;
+
+/** Join two objects to a new block `*out` of lk_alloc(), of `*n` bytes; `a` is of lower ranks than `b`.
+ * A failure is that of all ranks. */
+typedef lk_status lk_join_bytes_fn(void *context, const void *a, int64_t n_a, const void *b,
+                                   int64_t n_b, void **out, int64_t *n);
+
+/** The objects of all ranks, joined by the fixed tree with each rank as a piece: `*out` of `*n_out`
+ * bytes, the same on all.  Of one rank `join` is not called. */
+LK_API lk_status lk_allreduce_bytes(lk_comm *comm, const void *bytes, int64_t n,
+                                    lk_join_bytes_fn *join, void *context, const char *name,
+                                    void **out, int64_t *n_out) LK_NODISCARD;
+
 /* ---- failures ---- */
 
 /**

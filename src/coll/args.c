@@ -332,6 +332,7 @@ lk_status lk__coll_args_make(lk_comm *comm, const lk_collective *c, lk__coll_arg
     int size = lk_comm_size(comm);
     k->comm = comm;
     k->c = *c;
+    k->c.algorithm = lk__coll_named(c->call, c->algorithm);
     k->rank = lk_comm_rank(comm);
     k->size = size;
     k->elem = k->bytes = k->work_elem = k->pieces = k->n_vectors = k->stride = k->extent =

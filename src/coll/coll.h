@@ -15,6 +15,8 @@
 
 #include <lockstep/coll.h>
 
+#include <string.h>
+
 enum { LK_FEW_RANKS = 16 };
 
 /* The arguments of a call and what is derived from them: args.c.  Not to be copied: `first` may point to
@@ -114,6 +116,12 @@ enum { LK_COLL_VARIABLE = 48 };
 
 /** The variable that names the algorithm of a call: LK_ALLREDUCE. */
 void lk__coll_variable(lk_comm_call call, char out[LK_COLL_VARIABLE]);
+
+/** The name of an algorithm as it is given; NULL where it stands for the cheapest one. */
+static inline const char *lk__coll_named(lk_comm_call call, const char *name)
+{
+    return name && call == LK_CALL_ALLREDUCE && strcmp(name, "pure_nccl") == 0 ? NULL : name;
+}
 
 /** LK_EINVAL if the environment names an algorithm that need not give the bits of the tree, for any
  * call; says which, and what to do.  For whoever promises these bits. */

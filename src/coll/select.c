@@ -32,6 +32,7 @@ static const struct kind {
     {"two_dimensional", "tiers", "ChainerMN's: shares within nodes, then between them", false},
     {"non_cuda_aware", "hierarchical", "ChainerMN's: nodes, then their first ranks", false},
     {"single_node", NULL, "ChainerMN's: ranks of one node only", true},
+    {"pure_nccl", NULL, "ChainerMN's: one allreduce, the cheapest", false},
 };
 
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };

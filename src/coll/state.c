@@ -58,7 +58,7 @@ lk_status lk__coll_check_named(void)
 static lk_status name_read(lk_comm_call call, char **out)
 {
     char variable[LK_COLL_VARIABLE];
-    const char *value = name_find(call, variable);
+    const char *value = lk__coll_named(call, name_find(call, variable));
     if (!value)
         return LK_OK;
     LK_TRY(lk_alloc(out, (int64_t)strlen(value) + 1, 1));

@@ -187,6 +187,12 @@ static void kinds_are_known_by_name(lk_comm *comm)
     c.algorithm = "single_node";
     ASSERT_EQ(lk_coll_selected(comm, &c, &choice), lk_comm_nodes(comm) == 1 ? LK_OK : LK_ENOTSUP);
     lk_error_clear();
+    const char *cheapest;
+    c.algorithm = NULL;
+    ASSERT_OK(lk_coll_selected(comm, &c, &cheapest));
+    c.algorithm = "pure_nccl";
+    ASSERT_OK(lk_coll_selected(comm, &c, &choice));
+    ASSERT_TRUE(strcmp(choice, cheapest) == 0);
 }
 
 /* The order of the ranks, where the tree would lose the last one. */

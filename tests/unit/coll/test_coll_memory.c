@@ -170,6 +170,34 @@ done:
     return st;
 }
 
+/* ---- objects ---- */
+
+static lk_status objects_join(void *context, const void *a, int64_t n_a, const void *b, int64_t n_b,
+                              void **out, int64_t *n)
+{
+    (void)context, (void)a, (void)b;
+    *n = n_a + n_b;
+    LK_TRY(lk_alloc_zero(out, *n, 1));
+    return LK_OK;
+}
+
+static lk_status objects(void *side)
+{
+    struct side *s = side;
+    void *got[4] = {NULL};
+    int64_t n, first[MEMORY_RANKS + 1];
+    lk_status st;
+    LK_TRY_TO(done, lk_bcast_bytes(s->comm, s->x, LARGE, 1, "x", &got[0], &n));
+    LK_TRY_TO(done, lk_gather_bytes(s->comm, s->x, 100 * s->rank, 1, "x", &got[1], first));
+    LK_TRY_TO(done, lk_allgather_bytes(s->comm, s->x, 100 * s->rank, "x", &got[2], first));
+    LK_TRY_TO(done, lk_allreduce_bytes(s->comm, s->x, 100 * s->rank, objects_join, NULL, "x",
+                                       &got[3], &n));
+done:
+    for (int i = 0; i < 4; i++)
+        lk_free(got[i]);
+    return st;
+}
+
 /* ---- communicators, shared memory ---- */
 
 static lk_status communicators(void *side)
@@ -250,7 +278,8 @@ static void the_others_are_told_of_messages_and_collectives(void)
         {"whole", whole},         {"parts", parts},
         {"ragged", ragged},       {"algorithms", algorithms},
         {"started", started},     {"messages", messages},
-        {"under_way", under_way}, {"communicators", communicators}};
+        {"under_way", under_way}, {"communicators", communicators},
+        {"objects", objects}};
     memory_runs_out_on_few(all, (int)(sizeof all / sizeof *all), &sides);
 }
 

@@ -1,0 +1,12 @@
+/* Objects from inside: how one is cut for the wires.  For objects.c and its tests. */
+#ifndef LK_COLL_OBJECTS_H
+#define LK_COLL_OBJECTS_H
+
+#include <lockstep/coll.h>
+
+/** lk_bcast() of `n` bytes in pieces of at most `most` of them, so that no message is longer, however
+ * long the object: the deadline is that of a piece.  Collective. */
+lk_status lk__bcast_pieces(lk_comm *comm, void *data, int64_t n, int64_t most, int root,
+                           const char *name) LK_NODISCARD;
+
+#endif /* LK_COLL_OBJECTS_H */
