@@ -34,12 +34,6 @@
 
 LK_BEGIN_DECLS
 
-/** How often something happens: every `n` epochs or steps; n 0: never. */
-typedef struct lk_period {
-    int64_t n;
-    bool steps; /* counted in steps, not in epochs */
-} lk_period;
-
 /* What happens when a checkpoint cannot be written. */
 typedef enum lk_on_error { LK_ON_ERROR_WARN, LK_ON_ERROR_STOP } lk_on_error;
 

@@ -401,6 +401,13 @@ LK_API lk_status lk_loader_set_cache(lk_loader *loader, const char *path, const 
 /** The box that is given of a field; all of it if none is set.  The field exists. */
 LK_API lk_box lk_loader_box(const lk_loader *loader, int field);
 
+/** The seed of its order, crops and flips. */
+LK_API int64_t lk_loader_seed(const lk_loader *loader);
+
+/** From the next read on, have the order, crops and flips of another seed.  What was prepared ahead is
+ * dropped; the same thread calls this as lk_loader_read_batch(). */
+LK_API void lk_loader_set_seed(lk_loader *loader, int64_t seed);
+
 /** A part of a batch; borrowed until the next lk_loader_read_batch() and lk_loader_free(). */
 typedef struct lk_batch {
     int64_t epoch, number;
@@ -426,6 +433,24 @@ typedef struct lk_batch {
  */
 LK_API lk_status lk_loader_read_batch(lk_loader *loader, int64_t epoch, int64_t number,
                                       int64_t first, int64_t n, lk_batch *out) LK_NODISCARD;
+
+/* ---- loops over batches ---- */
+
+/** Where a loop is: `step` steps are done, the next is batch `batch` of `epoch`.  Where batch is 0, the
+ * last step has ended an epoch. */
+typedef struct lk_position {
+    int64_t step, epoch, batch;
+    int64_t batches; /* of an epoch */
+} lk_position;
+
+/** How often something happens: every `n` epochs or steps; n 0: never. */
+typedef struct lk_period {
+    int64_t n;
+    bool steps; /* counted in steps, not in epochs */
+} lk_period;
+
+/** Whether it is time for what happens so often, at a place between two steps; before the first it is not. */
+LK_API bool lk_period_is_due(lk_period period, const lk_position *at);
 
 LK_END_DECLS
 

@@ -114,12 +114,7 @@ LK_API lk_status lk_trainer_new_options(const lk_trainer_spec *spec,
 /** NULL is allowed. */
 LK_API void lk_trainer_free(lk_trainer *trainer);
 
-/** Where the training is: `step` steps are done, the next is batch `batch` of `epoch`. */
-typedef struct lk_position {
-    int64_t step, epoch, batch;
-    int64_t batches; /* of an epoch */
-} lk_position;
-
+/** Where the training is. */
 LK_API lk_position lk_trainer_position(const lk_trainer *trainer);
 
 /** Go on from another step, not before spec.first, with the parameters and the state set by the caller: to

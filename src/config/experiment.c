@@ -3,6 +3,7 @@
  */
 #include "config/bind.h"
 #include "config/sections.h"
+#include "data/period.h"
 
 #include <lockstep/extra/suggest.h>
 #include <lockstep/metric.h>

@@ -184,22 +184,6 @@ static bool read_number(const char **text, int64_t *out)
     return true;
 }
 
-bool lk__period_read(const char *text, lk_period *out)
-{
-    static const char *const units[] = {" epoch", " epochs", " step", " steps"};
-    *out = (lk_period){0};
-    if (strcmp(text, "never") == 0)
-        return true;
-    if (!read_number(&text, &out->n))
-        return false;
-    for (int i = 0; i < 4; i++)
-        if (strcmp(text, units[i]) == 0) {
-            out->steps = i >= 2;
-            return true;
-        }
-    return false;
-}
-
 bool lk__grid_read(const char *text, lk_option_ints *out)
 {
     out->n = 0;

@@ -1,5 +1,5 @@
-/* The tables of an experiment's own options, and the two values in them that have a syntax of their
- * own: periods and grids.  For experiment.c.
+/* The tables of an experiment's own options, and grids, values in them that have a syntax of their own.
+ * For experiment.c.
  */
 #ifndef LK_CONFIG_SECTIONS_H
 #define LK_CONFIG_SECTIONS_H
@@ -17,9 +17,6 @@ lk_status lk__bind_phases(lk_experiment *e, const lk__yaml_node *node,
 
 /** Add what phases make another run.  Without an end, the epochs of the last do not. */
 lk_status lk__phases_hash(const lk_experiment *e, lk_hash *h) LK_NODISCARD;
-
-/** Read "1 epoch" or "500 steps".  Returns false for anything else. */
-bool lk__period_read(const char *text, lk_period *out);
 
 /** Read "2x2", up to three numbers.  Returns false for anything else. */
 bool lk__grid_read(const char *text, lk_option_ints *out);

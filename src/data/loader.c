@@ -207,11 +207,7 @@ static lk_status loader_make(lk_dataset *ds, const lk_loader_options *options, i
     l->ds = lk_dataset_retain(ds);
     l->info = lk_dataset_info_of(ds);
     l->options = *options;
-    l->seed = seed;
     l->classes = classes;
-    l->shuffle = lk_rng_start(seed, "data", "shuffle");
-    l->crop = lk_rng_start(seed, "data", "crop");
-    l->flip = lk_rng_start(seed, "data", "flip");
     l->x = lk_dataset_find(ds, "x");
     l->y = lk_dataset_find(ds, "y");
     l->n_slots = l->info->n_fields > 0 ? (int)options->prefetch + 1 : 1; /* 1: no thread */
@@ -219,6 +215,7 @@ static lk_status loader_make(lk_dataset *ds, const lk_loader_options *options, i
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->done, NULL);
+    lk_loader_set_seed(l, seed);
     lk_status st = LK_OK;
     LK_TRY_TO(fail, lk_alloc_zero(&l->slot, l->n_slots, sizeof *l->slot));
     LK_TRY_TO(fail, lk__cache_set(l, options->cache, lk__dataset_split_suffix(ds)));
@@ -326,33 +323,7 @@ void lk_loader_free(lk_loader *l)
     lk_free(l);
 }
 
-/* ---- what it says and gives ---- */
-
-lk_dataset *lk_loader_dataset(const lk_loader *l)
-{
-    return l->ds;
-}
-
-int64_t lk_loader_batches(const lk_loader *l)
-{
-    return (l->info->count - 1) / l->options.batch + 1;
-}
-
-int64_t lk_loader_batch_size(const lk_loader *l, int64_t number)
-{
-    int64_t left = l->info->count - number * l->options.batch;
-    return left < l->options.batch ? left : l->options.batch;
-}
-
-int64_t lk_loader_shard_size(const lk_loader *l)
-{
-    return (l->options.batch - 1) / l->options.shards + 1;
-}
-
-int64_t lk_loader_shards(const lk_loader *l)
-{
-    return lk_loader_options_shards(&l->options);
-}
+/* ---- what it gives ---- */
 
 lk_status lk_loader_read_batch(lk_loader *l, int64_t epoch, int64_t number, int64_t first,
                                int64_t n, lk_batch *out)

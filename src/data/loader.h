@@ -1,5 +1,5 @@
 /* lk_loader from inside: its options, its ring of slots, and what its thread and the caller's share.
- * For loader.c, loader_box.c, cache.c, slot.c, part.c, move.c, normalise.c and indices.c.
+ * For loader*.c, cache.c, slot.c, part.c, move.c, normalise.c and indices.c.
  */
 #ifndef LK_DATA_LOADER_H
 #define LK_DATA_LOADER_H

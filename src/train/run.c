@@ -200,15 +200,6 @@ static lk_status begin(lk__run *r)
 
 /* ---- the loop ---- */
 
-static bool is_due(lk_period period, const lk_position *at, bool epoch_ended)
-{
-    if (period.n == 0)
-        return false;
-    if (period.steps)
-        return at->step % period.n == 0;
-    return epoch_ended && at->epoch % period.n == 0;
-}
-
 /* Whether this rank wants the run to end. */
 static bool wants_stop(lk__run *r)
 {
@@ -284,9 +275,9 @@ static lk_status step(lk__run *r)
     r->result.epochs += ended;
     if (r->callbacks && r->callbacks->step)
         r->callbacks->step(r->callbacks->arg, r->job, &report);
-    if (is_due(r->options->log, &at, ended))
+    if (lk_period_is_due(r->options->log, &at))
         LK_TRY(lk__run_write_step(r, &report));
-    bool evaluate = is_due(r->options->evaluate, &at, ended);
+    bool evaluate = lk_period_is_due(r->options->evaluate, &at);
     if (ended || evaluate)
         LK_TRY(report_make(r, ended, evaluate));
     LK_TRY(stop_ask(r, ended || evaluate));
@@ -294,7 +285,7 @@ static lk_status step(lk__run *r)
         return LK_OK;
     if (lk__saver_is_written(r->saver))
         LK_TRY(lk__run_save_finish(r));
-    if (is_due(r->options->checkpoint.every, &at, ended) && !is_over(r))
+    if (lk_period_is_due(r->options->checkpoint.every, &at) && !is_over(r))
         LK_TRY(lk__run_save(r, r->options->checkpoint.wait));
     return LK_OK;
 }

@@ -92,6 +92,51 @@ static void an_epoch_is_the_permutation_in_batches(void)
 }
 
 /* Any part, in any order, with any prefetching, has the rows of the whole. */
+/* Whatever was prepared ahead, the next batch is that of a loader that was made with the seed. */
+static void the_seed_can_be_changed_between_batches(void)
+{
+    lk_dataset *ds = image_set();
+    lk_loader_options o = defaults();
+    o.batch = 10;
+    o.crop = 1;
+    o.flip = true;
+    lk_loader *l = loader_of(ds, &o), *other;
+    lk_batch batch, want;
+    ASSERT_OK(lk_loader_new_options(ds, &o, 8, &other));
+    for (int64_t b = 0; b < 3; b++) {
+        int64_t size = lk_loader_batch_size(l, b);
+        ASSERT_EQ(lk_loader_seed(l), b == 0 ? 7 : 8);
+        ASSERT_OK(lk_loader_read_batch(l, 0, b, 0, size, &batch));
+        ASSERT_OK(lk_loader_read_batch(other, 0, b, 0, size, &want));
+        ASSERT_EQ(memcmp(batch.index, want.index, (size_t)size * sizeof *want.index) == 0, b > 0);
+        ASSERT_EQ(lk_tensor_is_equal(batch.x, want.x), b > 0);
+        if (b == 0)
+            lk_loader_set_seed(l, 8);
+    }
+    lk_loader_free(l);
+    lk_loader_free(other);
+    lk_dataset_free(ds);
+}
+
+/* Each of `steps` steps of 3 to an epoch at which something is due, as a bit. */
+static int due_at(lk_period period, int steps)
+{
+    int bits = 0;
+    for (int step = 0; step <= steps; step++)
+        if (lk_period_is_due(period, &(lk_position){step, step / 3, step % 3, 3}))
+            bits |= 1 << step;
+    return bits;
+}
+
+static void periods_are_due_by_steps_or_by_epochs(void)
+{
+    ASSERT_EQ(due_at((lk_period){1, true}, 6), 0x7e);
+    ASSERT_EQ(due_at((lk_period){4, true}, 13), 1 << 4 | 1 << 8 | 1 << 12);
+    ASSERT_EQ(due_at((lk_period){1, false}, 13), 1 << 3 | 1 << 6 | 1 << 9 | 1 << 12);
+    ASSERT_EQ(due_at((lk_period){2, false}, 13), 1 << 6 | 1 << 12);
+    ASSERT_EQ(due_at((lk_period){0, false}, 13) | due_at((lk_period){0, true}, 13), 0);
+}
+
 static void parts_and_order_of_asking_do_not_matter(void)
 {
     lk_dataset *ds = image_set();
@@ -556,15 +601,14 @@ static void failed_allocations_of_the_thread_leave_nothing(void)
     }
 }
 
-TEST_MAIN(TEST(an_epoch_is_the_permutation_in_batches),
-          TEST(parts_and_order_of_asking_do_not_matter),
-          TEST(nothing_is_allocated_after_the_first_batches),
-          TEST(crop_and_flip_are_drawn_by_epoch_and_sample), TEST(labels_of_pixels_move_with_them),
-          TEST(normalisation_is_given_or_measured), TEST(every_dtype_is_converted),
-          TEST(labels_can_be_one_hot), TEST(evaluation_is_in_order_with_the_same_normalisation),
-          TEST(errors_of_the_thread_are_returned_when_their_batch_is_due),
-          TEST(wrong_options_and_requests_are_refused),
-          TEST(texts_and_structs_give_the_same_batches),
-          TEST(wrong_texts_are_told_with_their_place), TEST(a_loader_can_be_freed_at_any_time),
-          TEST(failed_allocations_leave_nothing),
-          TEST(failed_allocations_of_the_thread_leave_nothing))
+TEST_MAIN(
+    TEST(an_epoch_is_the_permutation_in_batches), TEST(the_seed_can_be_changed_between_batches),
+    TEST(periods_are_due_by_steps_or_by_epochs), TEST(parts_and_order_of_asking_do_not_matter),
+    TEST(nothing_is_allocated_after_the_first_batches),
+    TEST(crop_and_flip_are_drawn_by_epoch_and_sample), TEST(labels_of_pixels_move_with_them),
+    TEST(normalisation_is_given_or_measured), TEST(every_dtype_is_converted),
+    TEST(labels_can_be_one_hot), TEST(evaluation_is_in_order_with_the_same_normalisation),
+    TEST(errors_of_the_thread_are_returned_when_their_batch_is_due),
+    TEST(wrong_options_and_requests_are_refused), TEST(texts_and_structs_give_the_same_batches),
+    TEST(wrong_texts_are_told_with_their_place), TEST(a_loader_can_be_freed_at_any_time),
+    TEST(failed_allocations_leave_nothing), TEST(failed_allocations_of_the_thread_leave_nothing))
