@@ -31,7 +31,7 @@ else()
 endif()
 
 # What `make test-quick` runs, label "quick": the unit tests but for the slow, and a smoke test.
-set(slow "local\\.test_(checkpoint_boxes|faults|mismatches|patience|programs|training)|test_(coll|dist)_memory|test_tiers")
+set(slow "local\\.test_(checkpoint_boxes|faults|mismatches|patience|programs|training)|test_(coll|dist|multi_node)_memory|test_tiers")
 set(smoke "cli\\.(eval|gradcheck|train|usage|whole)$|example\\.|experiments\\.")
 
 # lk_test(name label command...): tests of some labels run only with ctest -C long.

@@ -25,6 +25,7 @@
 #include <lockstep/gradcheck.h>
 #include <lockstep/hash.h>
 #include <lockstep/io.h>
+#include <lockstep/iterator.h>
 #include <lockstep/log.h>
 #include <lockstep/loss.h>
 #include <lockstep/make_parallel.h>
