@@ -11,8 +11,6 @@
 
 #include <string.h>
 
-enum { MOST_BYTES = 64 << 20 }; /* of a message */
-
 static lk_status object_check(const void *bytes, int64_t n)
 {
     LK_CHECK(n >= 0 && (bytes || n == 0), LK_EINVAL, "an object of %lld bytes at %p", (long long)n,
@@ -44,7 +42,7 @@ lk_status lk_bcast_bytes(lk_comm *comm, const void *bytes, int64_t n, int root, 
     LK_TRY_TO(fail, lk_agree(comm, st));
     if (mine && bytes && block)
         memcpy(block, bytes, (size_t)length);
-    LK_TRY_TO(fail, lk__bcast_pieces(comm, block, length, MOST_BYTES, root, name));
+    LK_TRY_TO(fail, lk__bcast_pieces(comm, block, length, LK_BCAST_PIECE, root, name));
     *out = block;
     *n_out = length;
     return LK_OK;

@@ -1,8 +1,10 @@
-/* Objects from inside: how one is cut for the wires.  For objects.c and its tests. */
+/* Objects from inside: how one is cut for the wires.  For objects.c, its tests, and multinode. */
 #ifndef LK_COLL_OBJECTS_H
 #define LK_COLL_OBJECTS_H
 
 #include <lockstep/coll.h>
+
+enum { LK_BCAST_PIECE = 64 << 20 }; /* bytes, where nothing speaks for another number */
 
 /** lk_bcast() of `n` bytes in pieces of at most `most` of them, so that no message is longer, however
  * long the object: the deadline is that of a piece.  Collective. */

@@ -9,6 +9,7 @@ struct side {
     int rank, size;
     known_set known;
     lk_dataset *ds;
+    lk_loader *loader;
 };
 
 static lk_status side_begin(lk_comm *comm, void *side)
@@ -19,11 +20,13 @@ static lk_status side_begin(lk_comm *comm, void *side)
     s->size = lk_comm_size(comm);
     s->known.fails_at = -1;
     s->ds = known_new(&s->known, 10, 10);
+    LK_TRY(lk_loader_new(s->ds, "batch=4 prefetch=0", 1, &s->loader));
     return LK_OK;
 }
 
 static void side_end(void *side)
 {
+    lk_loader_free(((struct side *)side)->loader);
     lk_dataset_free(((struct side *)side)->ds);
 }
 
@@ -39,9 +42,40 @@ static lk_status scatter(void *side)
     return st;
 }
 
+/* All batches of an epoch. */
+static lk_status iterate(struct side *s, const char *options)
+{
+    lk_iterator *it = NULL;
+    lk_batch batch;
+    bool more = true;
+    lk_status st;
+    LK_TRY_TO(done, lk_iterator_new(s->comm, s->loader, options, &it));
+    while (more)
+        LK_TRY_TO(done, lk_iterator_next(it, &batch, &more));
+done:
+    lk_iterator_free(it);
+    return st;
+}
+
+static lk_status multi_node(void *side)
+{
+    return iterate(side, "kind=multi_node master=1 repeat=false");
+}
+
+/* Only making one is collective. */
+static lk_status synchronized(void *side)
+{
+    struct side *s = side;
+    lk_iterator *it = NULL;
+    lk_status st = lk_iterator_new(s->comm, s->loader, "kind=synchronized", &it);
+    lk_iterator_free(it);
+    return st;
+}
+
 static void the_others_are_told(void)
 {
-    static const struct memory_work all[] = {{"scatter", scatter}};
+    static const struct memory_work all[] = {
+        {"scatter", scatter}, {"multi_node", multi_node}, {"synchronized", synchronized}};
     memory_runs_out_on_few(all, (int)(sizeof all / sizeof *all), &sides);
 }
 
