@@ -32,6 +32,7 @@
 #include <lockstep/metric.h>
 #include <lockstep/models.h>
 #include <lockstep/nn.h>
+#include <lockstep/observe.h>
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
 #include <lockstep/optim.h>

@@ -1,4 +1,4 @@
-/* A rank that runs out of memory in a call of iterator.h tells the others. */
+/* A rank that runs out of memory in a call of iterator.h or observe.h tells the others. */
 #include "dist/known_sets.h"
 #include "memory_ranks.h"
 
@@ -72,10 +72,70 @@ static lk_status synchronized(void *side)
     return st;
 }
 
+/* Adding is not collective: what fails there is told when ranks join. */
+static lk_status sums_add(void *context, const lk_batch *batch, lk_summary *summary)
+{
+    lk_tensor *labels;
+    (void)context;
+    LK_TRY(lk_summary_add(summary, "samples", 1, batch->n));
+    LK_TRY(lk_tensor_zeros(LK_I64, LK_SHAPE(batch->n), &labels));
+    lk_status st = lk_summary_add_metric(summary, NULL, "accuracy", NULL, batch->x, labels);
+    lk_tensor_free(labels);
+    return st;
+}
+
+/* Rank 0 has no samples, and hears the names. */
+static lk_status evaluation(void *side)
+{
+    struct side *s = side;
+    lk_iterator *it = NULL;
+    lk_summary *summary = NULL;
+    lk_status st = lk_iterator_new(NULL, s->loader, "repeat=false", &it);
+    if (st == LK_OK)
+        st = lk_summary_new(&summary);
+    LK_TRY_TO(done, lk_agree(s->comm, st));
+    LK_TRY_TO(done,
+              lk_multi_node_evaluate(s->comm, s->rank == 0 ? NULL : it, sums_add, NULL, summary));
+done:
+    lk_summary_free(summary);
+    lk_iterator_free(it);
+    return st;
+}
+
+static lk_status result_calc(void *context, const lk_batch *batch, void **bytes, int64_t *n)
+{
+    (void)context;
+    *n = batch->n;
+    LK_TRY(lk_alloc_zero(bytes, *n, 1));
+    return LK_OK;
+}
+
+static lk_status results_take(void *context, const lk_batch_result *result, int64_t n)
+{
+    (void)context, (void)result, (void)n;
+    return LK_OK;
+}
+
+static lk_status generic(void *side)
+{
+    struct side *s = side;
+    lk_iterator *it = NULL;
+    const lk_generic_evaluator e = {.calc_local = result_calc, .aggregate = results_take};
+    lk_status st = lk_iterator_new(NULL, s->loader, "repeat=false", &it);
+    LK_TRY_TO(done, lk_agree(s->comm, st));
+    LK_TRY_TO(done, lk_generic_multi_node_evaluate(s->comm, it, &e));
+done:
+    lk_iterator_free(it);
+    return st;
+}
+
 static void the_others_are_told(void)
 {
-    static const struct memory_work all[] = {
-        {"scatter", scatter}, {"multi_node", multi_node}, {"synchronized", synchronized}};
+    static const struct memory_work all[] = {{"scatter", scatter},
+                                             {"multi_node", multi_node},
+                                             {"synchronized", synchronized},
+                                             {"evaluation", evaluation},
+                                             {"generic", generic}};
     memory_runs_out_on_few(all, (int)(sizeof all / sizeof *all), &sides);
 }
 

@@ -1,0 +1,229 @@
+/* lk_summary_join(): the sums of all ranks.
+ *
+ * The lowest rank that has added something says which names there are; ranks that have added nothing take
+ * them, the others compare.  Sums are joined as whole numbers (exact.h) and numbers of metrics are whole,
+ * so no order matters.  The values are computed by the rank that has said the names, for a rank without
+ * samples has no metric to ask.
+ */
+#include "base/fpenv.h"
+#include "coll/agree.h"
+#include "multinode/summary.h"
+
+#include <lockstep/coll.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
+
+#include <math.h>
+#include <string.h>
+
+enum { WORDS = LK_EXACT_NUMBERS + 1 }; /* of an entry: its sum and its count */
+
+/* What others have to know of an entry. */
+struct record {
+    char name[LK_SUMMARY_NAME];
+    int64_t n_numbers;
+};
+
+/* A join on one rank. */
+struct join {
+    lk_summary *s;
+    lk_comm *comm;
+    int first; /* the rank that says the names */
+    struct record *record;
+    int64_t n;
+    int64_t *word;  /* [n][WORDS] */
+    double *number; /* of all metrics, one behind the other */
+    int64_t n_numbers;
+};
+
+/* ---- names ---- */
+
+static lk_status records_new(const lk_summary *s, struct record **out)
+{
+    LK_TRY(lk_alloc_zero(out, s->n, sizeof **out));
+    for (int64_t i = 0; i < s->n; i++) {
+        memcpy((*out)[i].name, s->entry[i].name, LK_SUMMARY_NAME);
+        (*out)[i].n_numbers = s->entry[i].n_numbers;
+    }
+    return LK_OK;
+}
+
+/* A rank that has added nothing takes what the others have. */
+static lk_status records_take(struct join *j)
+{
+    for (int64_t i = 0; i < j->n; i++) {
+        lk__summary_entry *e;
+        LK_TRY(lk__summary_insert(j->s, j->record[i].name, &e));
+        e->n_numbers = j->record[i].n_numbers;
+        LK_TRY(lk_alloc_zero(&e->number, e->n_numbers, sizeof *e->number));
+    }
+    return LK_OK;
+}
+
+static lk_status records_compare(const struct join *j)
+{
+    const lk_summary *s = j->s;
+    for (int64_t i = 0; i < j->n; i++) {
+        const lk__summary_entry *e = lk__summary_find(s, j->record[i].name);
+        LK_CHECK(e, LK_ESTATE, "nothing was added under \"%s\", as on rank %d", j->record[i].name,
+                 j->first);
+        LK_CHECK(e->n_numbers == j->record[i].n_numbers, LK_ESTATE,
+                 "\"%s\" has %lld numbers, on rank %d it has %lld", e->name,
+                 (long long)e->n_numbers, j->first, (long long)j->record[i].n_numbers);
+    }
+    for (int64_t i = 0; i < s->n; i++) {
+        bool found = false;
+        for (int64_t k = 0; k < j->n && !found; k++)
+            found = strcmp(j->record[k].name, s->entry[i].name) == 0;
+        LK_CHECK(found, LK_ESTATE, "something was added under \"%s\", on rank %d nothing was",
+                 s->entry[i].name, j->first);
+    }
+    return LK_OK;
+}
+
+/* What came in a message are records, of names that are none twice. */
+static lk_status records_check(struct join *j, int64_t bytes)
+{
+    j->n = bytes / (int64_t)sizeof *j->record;
+    LK_CHECK(bytes % (int64_t)sizeof *j->record == 0, LK_EINVAL, "names of a summary in %lld bytes",
+             (long long)bytes);
+    for (int64_t i = 0; i < j->n; i++) {
+        struct record *r = &j->record[i];
+        r->name[LK_SUMMARY_NAME - 1] = '\0';
+        LK_CHECK(r->name[0] && (i == 0 || strcmp(r[-1].name, r->name) < 0) && r->n_numbers >= 0,
+                 LK_EINVAL, "names of a summary: \"%s\" with %lld numbers", r->name,
+                 (long long)r->n_numbers);
+    }
+    return LK_OK;
+}
+
+/* The same names on all ranks. */
+static lk_status names_settle(struct join *j, int64_t bytes)
+{
+    LK_TRY(records_check(j, bytes));
+    if (j->s->n == 0)
+        LK_TRY(records_take(j));
+    else
+        LK_TRY(records_compare(j));
+    for (int64_t i = 0; i < j->n; i++)
+        LK_TRY(lk_add_i64(j->n_numbers, j->record[i].n_numbers, &j->n_numbers));
+    LK_TRY(lk__fp_check());
+    return LK_OK;
+}
+
+/* The lowest rank that has added something tells its names; `*any` is false if none has. */
+static lk_status names_tell(struct join *j, bool *any)
+{
+    struct record *own = NULL;
+    int32_t size = lk_comm_size(j->comm), first = j->s->n > 0 ? lk_comm_rank(j->comm) : size;
+    void *told = NULL;
+    int64_t bytes = 0;
+    lk_status st;
+    LK_TRY(lk_allreduce(j->comm, NULL, &first, 1, LK_I32, LK_REDUCE_MIN, "summary"));
+    *any = first < size;
+    if (!*any)
+        return LK_OK;
+    j->first = first;
+    st = lk_comm_rank(j->comm) == first ? records_new(j->s, &own) : LK_OK;
+    LK_TRY_TO(done, lk_agree(j->comm, st));
+    LK_TRY_TO(done, lk_bcast_bytes(j->comm, own, j->s->n * (int64_t)sizeof *own, j->first,
+                                   "names of a summary", &told, &bytes));
+    j->record = told;
+    LK_TRY_TO(done, lk_agree(j->comm, names_settle(j, bytes)));
+done:
+    lk_free(own);
+    return st;
+}
+
+/* ---- sums ---- */
+
+static void numbers_copy(double *to, const double *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = from[i];
+}
+
+/* Put what is sent of the entries into one array of each dtype, or take it back. */
+static void sums_move(struct join *j, bool back)
+{
+    int64_t at = 0;
+    for (int64_t i = 0; i < j->n; i++) {
+        lk__summary_entry *e = &j->s->entry[i];
+        int64_t *word = j->word + i * WORDS;
+        if (back) {
+            memcpy(&e->sum, word, sizeof e->sum);
+            lk__exact_carry(&e->sum);
+            e->count = word[LK_EXACT_NUMBERS];
+            numbers_copy(e->number, j->number + at, e->n_numbers);
+        } else {
+            memcpy(word, &e->sum, sizeof e->sum);
+            word[LK_EXACT_NUMBERS] = e->count;
+            numbers_copy(j->number + at, e->number, e->n_numbers);
+        }
+        at += e->n_numbers;
+    }
+}
+
+static lk_status sums_join(struct join *j)
+{
+    LK_TRY(lk__agree_alloc(j->comm, &j->word, (size_t)j->n * WORDS * sizeof *j->word));
+    LK_TRY(lk__agree_alloc(j->comm, &j->number, (size_t)j->n_numbers * sizeof *j->number));
+    sums_move(j, false);
+    LK_TRY(lk_allreduce(j->comm, NULL, j->word, j->n * WORDS, LK_I64, LK_REDUCE_SUM, "sums"));
+    LK_TRY(lk_allreduce(j->comm, NULL, j->number, j->n_numbers, LK_F64, LK_REDUCE_SUM, "metrics"));
+    sums_move(j, true);
+    return LK_OK;
+}
+
+static void value_set(lk__summary_entry *e)
+{
+    e->value = (double)NAN;
+    if (e->metric && e->metric->value)
+        e->value = e->metric->value(e->config.options, e->out, e->number);
+    else if (e->count > 0)
+        e->value = lk__exact_value(&e->sum) / (double)e->count;
+}
+
+static lk_status values_share(struct join *j)
+{
+    double *value = (double *)(void *)j->word; /* which is as large, and not needed any more */
+    for (int64_t i = 0; i < j->n; i++)
+        value[i] = j->s->entry[i].value;
+    LK_TRY(lk_bcast(j->comm, value, j->n, LK_F64, j->first, "values"));
+    for (int64_t i = 0; i < j->n; i++)
+        j->s->entry[i].value = value[i];
+    return LK_OK;
+}
+
+static lk_status join(struct join *j)
+{
+    bool any = false;
+    if (j->comm)
+        LK_TRY(names_tell(j, &any));
+    else
+        LK_TRY(lk__fp_check());
+    if (any)
+        LK_TRY(sums_join(j));
+    for (int64_t i = 0; i < j->s->n; i++)
+        value_set(&j->s->entry[i]);
+    if (any)
+        LK_TRY(values_share(j));
+    return LK_OK;
+}
+
+lk_status lk_summary_join(lk_summary *s, lk_comm *comm)
+{
+    LK_FP_GUARD();
+    struct join j = {.s = s, .comm = comm};
+    lk_status st = LK_OK;
+    if (s->joined)
+        st = LK_RAISE(LK_ESTATE, "the summary is joined already");
+    LK_TRY(lk_agree(comm, st));
+    LK_TRY_TO(done, join(&j));
+    s->joined = true;
+done:
+    lk_free(j.record);
+    lk_free(j.word);
+    lk_free(j.number);
+    return st;
+}
