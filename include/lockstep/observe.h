@@ -157,6 +157,129 @@ typedef struct lk_generic_evaluator {
 LK_API lk_status lk_generic_multi_node_evaluate(lk_comm *comm, lk_iterator *it,
                                                 const lk_generic_evaluator *evaluator) LK_NODISCARD;
 
+/* ---- values over time ---- */
+
+/**
+ * Make one number of the values that all ranks have observed since the last time: value[first[r] ...
+ * first[r + 1]) are those of rank r of `size`, in the order they came; there is at least one.
+ */
+typedef lk_status lk_aggregate_fn(void *context, const double *value, const int64_t *first,
+                                  int size, double *out);
+
+/** Collects values on all ranks and joins them from time to time: ChainerMN's ObservationAggregator.  Made
+ * by a program with a loop of its own on each rank, on the thread that has the communicator.  What is
+ * collective is marked. */
+typedef struct lk_aggregator lk_aggregator;
+
+/**
+ * Make an aggregator whose time is `every` so many steps or epochs.  `aggregate` is called with `context`
+ * on rank 0 and its result goes to all; NULL: the mean of all values of all ranks, exactly.
+ *
+ * Collective over `comm`, which is borrowed; NULL: this rank alone.  The caller owns `*out`.  Errors:
+ * LK_EINVAL for a period that never comes, LK_ENOMEM; of any rank on all of them.
+ */
+LK_API lk_status lk_aggregator_new(lk_comm *comm, lk_period every, lk_aggregate_fn *aggregate,
+                                   void *context, lk_aggregator **out) LK_NODISCARD;
+
+/** Not collective.  NULL is allowed. */
+LK_API void lk_aggregator_free(lk_aggregator *a);
+
+/**
+ * Observe a value behind a step; NULL: there is none on this rank.  If it is time, `*due` is true, `*out` is
+ * what became of all values since the last time, and those are forgotten; unless no rank has observed
+ * any.
+ *
+ * Collective where it is time, as `at` says, which must be so on all ranks in the same call: with as many
+ * batches on each (lk_scatter_dataset() with equal lengths), or in steps.  Errors: LK_ENOMEM; those of
+ * `aggregate` on all ranks; LK_EFPENV; and those of communication.
+ */
+LK_API lk_status lk_aggregator_observe(lk_aggregator *a, const lk_position *at, const double *value,
+                                       double *out, bool *due) LK_NODISCARD;
+
+/**
+ * What was observed since the last time, as a tensor of a state, to save it or to load one: the same on
+ * all ranks.
+ *
+ * Collective.  `*tensor` borrows the name, and its data from `a`.  Errors: LK_ESTATE, on all ranks, when a
+ * rank has observed values for a function, whose number is not known beforehand: save when it has been
+ * time; and those of communication.
+ */
+LK_API lk_status lk_aggregator_state(lk_aggregator *a, const char *name,
+                                     lk_state_tensor *tensor) LK_NODISCARD;
+
+/** Go on from what lies in the data of lk_aggregator_state(), such as a checkpoint that was loaded to it,
+ * which may be of another number of ranks.  Not collective, but all ranks do it.  Errors: LK_EINVAL for
+ * what is no such state. */
+LK_API lk_status lk_aggregator_restore(lk_aggregator *a) LK_NODISCARD;
+
+/* ---- when to stop ---- */
+
+typedef enum lk_stop_mode { LK_STOP_AUTO, LK_STOP_MIN, LK_STOP_MAX } lk_stop_mode;
+
+/** When to stop early; lk_early_stop_trigger_descriptor describes the fields. */
+typedef struct lk_early_stop_trigger_options {
+    const char
+        *monitor;     /* the name of what is observed, from which mode auto follows; NULL: loss */
+    int mode;         /* lk_stop_mode: whether less is better, or more */
+    int64_t patience; /* checks without progress after which to stop */
+    double change;    /* that counts as progress: more than this */
+    const char *check_text, *max_text; /* as written */
+    lk_period check;                   /* when to look at what was observed */
+    lk_period max;                     /* when to stop in any case */
+} lk_early_stop_trigger_options;
+
+/** The table of lk_early_stop_trigger_options, with its defaults: loss, auto, 3, 0, "1 epoch" and
+ * "100 epochs". */
+LK_API extern const lk_descriptor lk_early_stop_trigger_descriptor;
+
+/** Says when what all ranks observe gets no better: ChainerMN's MultiNodeEarlyStoppingTrigger.  Made by a
+ * program with a loop of its own on each rank, on the thread that has the communicator.  What is
+ * collective is marked. */
+typedef struct lk_early_stop_trigger lk_early_stop_trigger;
+
+/**
+ * Make a trigger, with the options of lk_early_stop_trigger_descriptor as lk_options_parse() reads them,
+ * such as "monitor=accuracy patience=5 check=\"500 steps\""; NULL: all defaults.
+ *
+ * Mode auto is max for a metric of metric.h whose greater values are better, and for a name with
+ * "accuracy" in it; else min.
+ *
+ * Collective over `comm`, which is borrowed; NULL: this rank alone.  The caller owns `*out`.  Errors: those
+ * of lk_options_parse(); LK_EINVAL for what is no period, and for a check that never comes; LK_ENOMEM; of
+ * any rank on all of them.
+ */
+LK_API lk_status lk_early_stop_trigger_new(lk_comm *comm, const char *options,
+                                           lk_early_stop_trigger **out) LK_NODISCARD;
+
+/** As lk_early_stop_trigger_new(), from a struct, of which the texts of periods are not read. */
+LK_API lk_status lk_early_stop_trigger_new_options(lk_comm *comm,
+                                                   const lk_early_stop_trigger_options *options,
+                                                   lk_early_stop_trigger **out) LK_NODISCARD;
+
+/** Not collective.  NULL is allowed. */
+LK_API void lk_early_stop_trigger_free(lk_early_stop_trigger *t);
+
+/**
+ * Observe a value behind a step; NULL: there is none on this rank.  `*stop` is true, on all ranks, when it is
+ * time for a check and the mean of all values of all ranks since the last one is the `patience`-th, or a
+ * later one, that is not better than the best before; and when it is time for `max`.
+ *
+ * A NaN is not better than anything.  Where no rank has observed a value, there is no check.  The rule is
+ * that of train.early_stop of an experiment.
+ *
+ * Collective where it is time for a check, as lk_aggregator_observe() is.  Errors: as that.
+ */
+LK_API lk_status lk_early_stop_trigger_observe(lk_early_stop_trigger *t, const lk_position *at,
+                                               const double *value, bool *stop) LK_NODISCARD;
+
+/** The best mean so far; NaN: there was none.  Not collective. */
+LK_API double lk_early_stop_trigger_best(const lk_early_stop_trigger *t);
+
+/** Save and restore, as lk_aggregator_state() and lk_aggregator_restore(). */
+LK_API lk_status lk_early_stop_trigger_state(lk_early_stop_trigger *t, const char *name,
+                                             lk_state_tensor *tensor) LK_NODISCARD;
+LK_API lk_status lk_early_stop_trigger_restore(lk_early_stop_trigger *t) LK_NODISCARD;
+
 LK_END_DECLS
 
 #endif /* LK_OBSERVE_H */

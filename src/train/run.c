@@ -6,6 +6,7 @@
 #include "train/run.h"
 
 #include "base/fpenv.h"
+#include "multinode/patience.h"
 
 #include <lockstep/extra/clock.h>
 
@@ -46,14 +47,8 @@ static bool is_progress(lk__run *r, const lk_epoch_report *report)
     lk__progress *p = &r->progress;
     double value = r->metric < 0 ? report->test.loss : report->test.value[r->metric];
     double change = r->options->early_stop.change;
-    bool better = isnan(p->best) ||
-                  (r->lower ? value < p->best - change : value > p->best + change);
-    if (!better || isnan(value)) {
-        p->without++;
+    if (!lk__patience_look(value, r->lower, change, &p->best, &p->without))
         return false;
-    }
-    p->without = 0;
-    p->best = value;
     p->best_epoch = report->epoch;
     p->best_step = report->step;
     return true;

@@ -129,13 +129,49 @@ done:
     return st;
 }
 
+static lk_status last_value(void *context, const double *value, const int64_t *first, int size,
+                            double *out)
+{
+    (void)context;
+    *out = value[first[size] - 1];
+    return LK_OK;
+}
+
+/* One value of each rank, in the step in which they are joined. */
+static lk_status aggregated(void *side)
+{
+    struct side *s = side;
+    lk_aggregator *a = NULL;
+    double x = s->rank, out;
+    bool due;
+    lk_status st;
+    LK_TRY_TO(done, lk_aggregator_new(s->comm, (lk_period){1, true}, last_value, NULL, &a));
+    LK_TRY_TO(done, lk_aggregator_observe(a, &(lk_position){.step = 1}, &x, &out, &due));
+done:
+    lk_aggregator_free(a);
+    return st;
+}
+
+static lk_status early_stop(void *side)
+{
+    struct side *s = side;
+    lk_early_stop_trigger *t = NULL;
+    double x = s->rank;
+    bool stop;
+    lk_status st;
+    LK_TRY_TO(done, lk_early_stop_trigger_new(s->comm, "check=\"1 step\"", &t));
+    LK_TRY_TO(done, lk_early_stop_trigger_observe(t, &(lk_position){.step = 1}, &x, &stop));
+done:
+    lk_early_stop_trigger_free(t);
+    return st;
+}
+
 static void the_others_are_told(void)
 {
-    static const struct memory_work all[] = {{"scatter", scatter},
-                                             {"multi_node", multi_node},
-                                             {"synchronized", synchronized},
-                                             {"evaluation", evaluation},
-                                             {"generic", generic}};
+    static const struct memory_work all[] = {
+        {"scatter", scatter},       {"multi_node", multi_node}, {"synchronized", synchronized},
+        {"evaluation", evaluation}, {"generic", generic},       {"aggregated", aggregated},
+        {"early_stop", early_stop}};
     memory_runs_out_on_few(all, (int)(sizeof all / sizeof *all), &sides);
 }
 
