@@ -23,4 +23,5 @@ at_most 150 ddl_mnist.c
 at_most 150 dual_parallel.c
 at_most 120 mnist.h
 at_most 150 cifar10_slurm.c
+at_most 150 own_loop.c
 exit $bad
