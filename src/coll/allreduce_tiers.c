@@ -33,16 +33,16 @@ static lk_status tiers_get(const lk__coll_args *k, lk__tiers *out)
     return LK_OK;
 }
 
+/* By the rates of its own tiers. */
 static double tiers_cost(const lk__coll_args *k, const lk__rates *r)
 {
     lk__tiers tiers;
     double sum = 0;
+    (void)r;
     if (tiers_get(k, &tiers) != LK_OK) {
         lk_error_clear(); /* the schedule will say it */
         return 0;
     }
-    if (k->comm->inter_size > 1 && tiers.n == 1)
-        tiers.rates[0] = *r;
     for (int t = 0; t < tiers.n; t++)
         sum += lk__tiers_cost(k, &tiers, t);
     return sum;

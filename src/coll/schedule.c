@@ -112,7 +112,12 @@ lk_status lk__schedule_recv(lk__schedule *s, int peer, void *data, int64_t bytes
 
 lk_status lk__schedule_wait(lk__schedule *s)
 {
-    return add(s, (struct step){.kind = WAIT, .peer = -1});
+    return lk__schedule_wait_some(s, 0);
+}
+
+lk_status lk__schedule_wait_some(lk__schedule *s, int64_t keep)
+{
+    return add(s, (struct step){.kind = WAIT, .peer = -1, .n = keep});
 }
 
 lk_status lk__schedule_join(lk__schedule *s, void *first, const void *second, int64_t count)
@@ -178,10 +183,11 @@ static lk_status message_begin(lk__schedule *s, const struct step *t)
     return t->kind == SEND ? lk__pending_send(m) : lk__pending_recv(m);
 }
 
-/* Whether all messages so far are complete; if not, the request says whom it waits for. */
-static bool messages_done(lk__schedule *s)
+/* Whether all messages so far but the last `keep` are complete; if not, the request says whom it waits
+ * for. */
+static bool messages_done(lk__schedule *s, int64_t keep)
 {
-    while (s->n_done < s->n_begun) {
+    while (s->n_done < s->n_begun - keep) {
         lk_request *m = &s->message[s->n_done];
         s->request.peer = m->peer;
         s->request.moved += m->moved;
@@ -214,7 +220,7 @@ static lk_status schedule_advance(lk_request *r)
         const struct step *t = &s->step[s->at];
         bool done = true;
         if (t->kind == WAIT)
-            done = messages_done(s);
+            done = messages_done(s, t->n);
         else if (t->kind == PART)
             LK_TRY(part_advance(s, t->to, &done));
         if (!done)
@@ -232,7 +238,7 @@ static lk_status schedule_advance(lk_request *r)
         case NARROW: lk__reduce_op_narrow(s->call.dtype, t->n, t->from, t->to); break;
         }
     }
-    if (messages_done(s))
+    if (messages_done(s, 0))
         atomic_store_explicit(&r->done, 1, memory_order_relaxed);
     return LK_OK;
 }

@@ -25,6 +25,9 @@ lk_status lk__schedule_recv(lk__schedule *s, int peer, void *data, int64_t bytes
 
 lk_status lk__schedule_wait(lk__schedule *s) LK_NODISCARD;
 
+/** Go on when all but the last `keep` messages are complete. */
+lk_status lk__schedule_wait_some(lk__schedule *s, int64_t keep) LK_NODISCARD;
+
 /** first = first op second, `count` elements of the case's `work` and the operator. */
 lk_status lk__schedule_join(lk__schedule *s, void *first, const void *second,
                             int64_t count) LK_NODISCARD;
@@ -60,6 +63,21 @@ typedef struct lk__leaf {
  */
 lk_status lk__schedule_merge(lk__schedule *s, const lk__coll_args *k, int64_t count, lk__leaf *leaf,
                              int64_t *n) LK_NODISCARD;
+
+/* A vector that goes to a rank of the communicator, or comes from one. */
+typedef struct lk__parcel {
+    int peer;
+    bool sends;
+    unsigned char *data;
+    int64_t bytes;
+} lk__parcel;
+
+/**
+ * All of them at once, and wait: in messages of at most `piece` bytes (0: one each), of each parcel in turn,
+ * of which few are under way at a time.  Both ends give the parcels between them in the same order.
+ */
+lk_status lk__schedule_parcels(lk__schedule *s, const lk__parcel *parcel, int64_t n,
+                               int64_t piece) LK_NODISCARD;
 
 /** What each rank computes of a vector: its counts of a ragged call, otherwise an even share. */
 lk_range lk__coll_args_share(const lk__coll_args *k, int r);

@@ -51,6 +51,7 @@ struct lk__tiers {
     int size[LK_MAX_TIERS]; /* they multiply to the number of ranks, unless `any` */
     lk__way way[LK_MAX_TIERS];
     lk__rates rates[LK_MAX_TIERS]; /* of a message along the tier while all lines of it are busy */
+    lk__rates uncut[LK_MAX_TIERS]; /* the same for algorithms that cut none */
     int64_t piece[LK_MAX_TIERS];   /* messages of more bytes are cut into such; 0: they are not */
 };
 
@@ -92,6 +93,16 @@ void lk__tiers_places(const lk_comm *comm, const lk__tiers *tiers, int *room, in
 /** Part `i` of the elements of a stage: where it begins, and how many. */
 void lk__stage_part(const lk__stage *g, int i, int64_t *from, int64_t *n);
 
+/** The rank that is member `i` of a stage. */
+int lk__stage_peer(const lk__tiers_run *run, const lk__stage *g, int i);
+
+/** Who of the node has which elements of a shared stage. */
+lk__cuts lk__stage_cuts(const lk__stage *g);
+
+/** Pass parcels between members, in messages that are not too large for the tier. */
+lk_status lk__stage_pass(const lk__tiers_run *run, const lk__stage *g, const lk__parcel *parcel,
+                         int64_t n, lk__schedule *s) LK_NODISCARD;
+
 /** Begin, with run->rooms set: `k` and what these give must last until the last schedule is done. */
 lk_status lk__tiers_begin(const lk__coll_args *k, const lk__tiers *tiers,
                           lk__tiers_run *run) LK_NODISCARD;
@@ -105,7 +116,7 @@ lk_status lk__tiers_finish(lk__tiers_run *run, lk__schedule *s) LK_NODISCARD;
 /** Write the allgather along a tier; call them from the last down. */
 lk_status lk__tiers_gather(lk__tiers_run *run, int tier, lk__schedule *s) LK_NODISCARD;
 
-/** The rates of messages that may go along any tier. */
+/** The rates of messages that may go along any tier, and are not cut. */
 lk__rates lk__tiers_slowest(const lk__tiers *tiers);
 
 /** Let the first tiers be `shared` where they are nodes and the areas are there (lk__within_can());

@@ -70,7 +70,7 @@ lk__rates lk__tiers_slowest(const lk__tiers *tiers)
 {
     lk__rates r = {0, 0, 0};
     for (int t = 0; t < tiers->n; t++) {
-        const lk__rates *of = &tiers->rates[t];
+        const lk__rates *of = &tiers->uncut[t];
         if (tiers->size[t] == 1)
             continue;
         r.alpha = of->alpha > r.alpha ? of->alpha : r.alpha;
@@ -163,6 +163,7 @@ lk_status lk__tiers_of(const lk_comm *comm, bool any, lk__tiers *out)
         /* The ranks of a node share its link. */
         if (!inside && on_node > 0)
             out->rates[t].beta *= on_node < below ? on_node : below;
+        out->uncut[t] = out->rates[t];
         below = above;
     }
     return LK_OK;

@@ -70,6 +70,13 @@ static lk_status exchange_time(const struct line *l, int64_t bytes, int64_t piec
     return LK_OK;
 }
 
+/* From the seconds that so many bytes more have taken. */
+static lk__rates rates_of(double alpha, double seconds, int64_t bytes)
+{
+    double beta = seconds / (double)bytes;
+    return (lk__rates){alpha, beta > 1e-12 ? beta : 1e-12, 5e-11};
+}
+
 static lk_status line_measure(const struct line *l, lk__tiers *tiers)
 {
     double alpha, middle[2], large[2]; /* as one message, and in pieces */
@@ -79,14 +86,14 @@ static lk_status line_measure(const struct line *l, lk__tiers *tiers)
         LK_TRY(exchange_time(l, LARGE, cut ? PIECE : LARGE, &large[cut]));
         LK_TRY(exchange_time(l, MIDDLE, cut ? PIECE : MIDDLE, &middle[cut]));
     }
+    tiers->uncut[l->tier] = rates_of(alpha, large[0] - middle[0], LARGE - MIDDLE);
     int cut = large[1] < large[0];
     if (large[cut] > slow_link) { /* small messages cost nothing there, and may halve the time */
         cut = 1;
         bytes = VAST;
         LK_TRY(exchange_time(l, VAST, PIECE, &large[cut]));
     }
-    double beta = (large[cut] - middle[cut]) / (double)(bytes - MIDDLE);
-    tiers->rates[l->tier] = (lk__rates){alpha, beta > 1e-12 ? beta : 1e-12, 5e-11};
+    tiers->rates[l->tier] = rates_of(alpha, large[cut] - middle[cut], bytes - MIDDLE);
     tiers->piece[l->tier] = cut ? PIECE : 0;
     return LK_OK;
 }
