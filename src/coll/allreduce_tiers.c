@@ -8,15 +8,14 @@
  * 2 (P-1)/P n b_far for a ring across the nodes.  Tiers are those of LK_TIERS (`4x3`), else ranks of
  * a node and nodes.  Where the ranks of a node cannot share memory they send messages, and then only
  * nodes with equally many ranks that follow each other are tiers; otherwise it is one tier of all
- * ranks.  Canonical for any pieces and ranges; not for f16 and bf16, whose partial sums must not be
- * rounded.
+ * ranks.  Canonical for any pieces and ranges; of f16 and bf16 for one piece on each rank.
  */
 #include "coll/tiers.h"
 
 static bool tiers_eligible(const lk__coll_args *k, const char **why)
 {
-    *why = "partial sums of f16 and bf16 would be rounded";
-    return k->c.dtype != LK_F16 && k->c.dtype != LK_BF16;
+    *why = "of f16 and bf16 each rank must give one piece";
+    return k->work == k->c.dtype || (k->pieces == k->size && !k->c.first);
 }
 
 /* As measured, if that was done; with the way of each. */
@@ -28,6 +27,7 @@ static lk_status tiers_get(const lk__coll_args *k, lk__tiers *out)
         *out = *state->tiers;
     else
         LK_TRY(lk__tiers_of(k->comm, within, out));
+    out->half = k->work != k->c.dtype;
     lk__tiers_share(k, out);
     lk__tiers_choose(k, out);
     return LK_OK;
@@ -71,7 +71,7 @@ const lk__coll lk__coll_allreduce_tiers = {
     .call = LK_CALL_ALLREDUCE,
     .name = "tiers",
     .summary = "parts summed inside the nodes, then between them, and back",
-    .needs = "any dtype but f16 and bf16",
+    .needs = "of f16 and bf16 one piece from each rank",
     .eligible = tiers_eligible,
     .cost = tiers_cost,
     .schedule = tiers_schedule};

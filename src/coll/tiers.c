@@ -97,13 +97,48 @@ int lk__tiers_stages(const lk__tiers *tiers, int place, int64_t count, lk__stage
     if (n > 0) {
         lk__way way = tiers->way[out[n - 1].tier];
         out[n - 1].whole = out[n - 1].size == 2 && (way == LK_WAY_DIRECT || way == LK_WAY_HALVES);
+        if (tiers->half && n > 1) /* sums are larger than results */
+            out[n - 1].whole = false;
     }
     return n;
 }
 
+/* The call in f32; where its vector lies is known when it is widened. */
+static void wide_make(lk__tiers_run *run)
+{
+    const lk__coll_args *k = run->given;
+    lk__coll_args *wide = &run->wide;
+    *wide = *k;
+    wide->first = k->first == k->few ? wide->few : k->first;
+    wide->c.dtype = k->work;
+    wide->c.in = NULL;
+    wide->elem = k->work_elem;
+    wide->bytes = wide->stride = k->c.count * k->work_elem;
+    run->k = wide;
+    run->narrow = true;
+}
+
+lk_status lk__held_widen(lk__tiers_run *run, int64_t from, int64_t n, lk__schedule *s)
+{
+    lk__held *h = &run->held;
+    for (int v = 0; v < h->n_vectors; v++) {
+        const unsigned char *x = h->vector[v] + (from - h->from) * run->given->elem;
+        LK_TRY(run->rooms.room(run->rooms.context, n * run->k->elem, &h->vector[v]));
+        LK_TRY(lk__schedule_widen(s, h->vector[v], x, n));
+        h->ours[v] = true;
+    }
+    h->from = from;
+    h->n = n;
+    run->wide.c.out = h->vector[0];
+    run->narrow = false;
+    return LK_OK;
+}
+
 lk_status lk__tiers_begin(const lk__coll_args *k, const lk__tiers *tiers, lk__tiers_run *run)
 {
-    run->k = k;
+    run->k = run->given = k;
+    if (tiers->half)
+        wide_make(run);
     run->tiers = *tiers;
     run->place = lk__tiers_place(k->comm, tiers);
     run->n_stages = lk__tiers_stages(tiers, run->place, k->c.count, run->stage);
@@ -139,11 +174,18 @@ lk__cuts lk__stage_cuts(const lk__stage *g)
 
 lk_status lk__tiers_finish(lk__tiers_run *run, lk__schedule *s)
 {
-    const lk__coll_args *k = run->k;
+    const lk__coll_args *k = run->given;
     const lk__held *h = &run->held;
     if (h->n == 0)
         return LK_OK;
     unsigned char *own = (unsigned char *)k->c.out + h->from * k->elem;
+    if (run->narrow) /* this rank is alone */
+        LK_TRY(lk__held_widen(run, h->from, h->n, s));
+    if (run->tiers.half) {
+        LK_TRY(lk__schedule_finish(s, h->vector[0], h->n));
+        LK_TRY(lk__schedule_narrow(s, own, h->vector[0], h->n));
+        return LK_OK;
+    }
     LK_TRY(lk__schedule_copy(s, own, h->vector[0], h->n * k->elem));
     LK_TRY(lk__schedule_finish(s, own, h->n));
     return LK_OK;
@@ -159,9 +201,9 @@ lk_status lk__stage_pass(const lk__tiers_run *run, const lk__stage *g, const lk_
 static lk__parcel result_parcel(const lk__tiers_run *run, const lk__stage *g, int i, int member,
                                 bool sends)
 {
-    int64_t from, n, elem = run->k->elem;
+    int64_t from, n, elem = run->given->elem;
     lk__stage_part(g, i, &from, &n);
-    unsigned char *at = (unsigned char *)run->k->c.out + from * elem;
+    unsigned char *at = (unsigned char *)run->given->c.out + from * elem;
     return (lk__parcel){lk__stage_peer(run, g, member), sends, at, n * elem};
 }
 
@@ -185,7 +227,7 @@ static lk_status stage_gather(lk__tiers_run *run, const lk__stage *g, lk__schedu
 static lk_status shared_gather(const lk__tiers_run *run, const lk__stage *g, lk__schedule *s)
 {
     lk__cuts cuts = lk__stage_cuts(g);
-    return lk__within_gather(run->k, s, &cuts);
+    return lk__within_gather(run->given, s, &cuts);
 }
 
 lk_status lk__tiers_gather(lk__tiers_run *run, int tier, lk__schedule *s)

@@ -26,6 +26,10 @@
  * pieces: the subtrees that lie in it, one vector each.  Vectors that are the two
  * halves of a subtree are joined, others stay apart until their other half comes.  With powers of two
  * this is one vector throughout.  `ring` adds in its own order and is not canonical.
+ *
+ * **f16 and bf16** (`half`).  Sums are f32, so what has been joined travels as f32, and the rest as it is:
+ * the input up to the first stage, and the result back, rounded once.  Where ranks of a node join first,
+ * 6 bytes an element cross between nodes in place of the 8 of f32; with one rank on each node 4.
  */
 #ifndef LK_COLL_TIERS_H
 #define LK_COLL_TIERS_H
@@ -47,7 +51,8 @@ const char *lk__way_name(lk__way way);
 
 struct lk__tiers {
     int n;
-    bool any; /* of any nodes: two tiers, those who carry and the nodes; X is shared */
+    bool any;  /* of any nodes: two tiers, those who carry and the nodes; X is shared */
+    bool half; /* the call is of f16 or bf16, one piece for each rank */
     int size[LK_MAX_TIERS]; /* they multiply to the number of ranks, unless `any` */
     lk__way way[LK_MAX_TIERS];
     lk__rates rates[LK_MAX_TIERS]; /* of a message along the tier while all lines of it are busy */
@@ -67,7 +72,9 @@ typedef struct lk__stage {
 
 /* An allreduce under way, from schedule to schedule; memory is from `room`. */
 typedef struct lk__tiers_run {
-    const lk__coll_args *k;
+    const lk__coll_args *k, *given; /* the call as it is joined, and as it was given */
+    lk__coll_args wide;             /* of f16 and bf16 the former: in f32 */
+    bool narrow;                    /* what is held are still f16 or bf16 */
     lk__tiers tiers;
     int n_stages;
     lk__stage stage[LK_MAX_STAGES];
@@ -98,6 +105,9 @@ int lk__stage_peer(const lk__tiers_run *run, const lk__stage *g, int i);
 
 /** Who of the node has which elements of a shared stage. */
 lk__cuts lk__stage_cuts(const lk__stage *g);
+
+/** Of f16 and bf16: let elements [from, from + n) be what is held, in f32. */
+lk_status lk__held_widen(lk__tiers_run *run, int64_t from, int64_t n, lk__schedule *s) LK_NODISCARD;
 
 /** Pass parcels between members, in messages that are not too large for the tier. */
 lk_status lk__stage_pass(const lk__tiers_run *run, const lk__stage *g, const lk__parcel *parcel,

@@ -9,7 +9,8 @@
  *     shared    0.8 X a + n (0.9 b + g), X ranks on a node                as within.c has it
  *
  * and n is divided by p for the next.  Where the range of a member is several subtrees, as
- * many vectors travel on the way there.
+ * many vectors travel on the way there.  Of f16 and bf16, n is twice as large on the way there of all
+ * stages but the first, which is that of single ranks.
  */
 #include "base/env.h"
 #include "coll/tiers.h"
@@ -34,6 +35,8 @@ static double stage_cost(const lk__coll_args *k, const lk__tiers *tiers, const l
     if (way == LK_WAY_SHARED)
         return lk__within_cost(k);
     double n = (double)(g->n * k->elem), p = g->size, vectors = vectors_below(k, tiers, g->stride);
+    if (tiers->half && g->stride > 1)
+        vectors *= (double)k->work_elem / (double)k->elem;
     if (g->whole)
         return r->alpha + n * vectors * (r->beta + r->gamma);
     double moved = n * (p - 1) / p;

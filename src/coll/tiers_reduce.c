@@ -65,7 +65,7 @@ static int64_t direct_parcels(const lk__tiers_run *run, const lk__stage *g, unsi
                               lk__parcel *parcel)
 {
     const lk__held *h = &run->held;
-    int64_t from, n, elem = run->k->elem, n_parcels = 0;
+    int64_t from, n, n_parcels = 0, elem = run->narrow ? run->given->elem : run->k->elem;
     lk__stage_part(g, g->me, &from, &n);
     for (int i = 0; i < g->size; i++) {
         int vectors = i == g->me || n == 0 ? 0 : subtrees_below(run, g, i, NULL);
@@ -122,8 +122,8 @@ static lk_status direct_reduce(lk__tiers_run *run, const lk__stage *g, lk__sched
 {
     lk__held *h = &run->held, sum = {0};
     const lk__rooms *rooms = &run->rooms;
-    int64_t elem = run->k->elem;
-    unsigned char *got = NULL;
+    int64_t elem = run->narrow ? run->given->elem : run->k->elem;
+    unsigned char *got = NULL, *wide = NULL;
     struct given *given = NULL;
     lk__parcel *parcel = NULL;
     int n_got = 0, n;
@@ -136,6 +136,12 @@ static lk_status direct_reduce(lk__tiers_run *run, const lk__stage *g, lk__sched
                        (n_got + (int64_t)g->size * h->n_vectors) * (int64_t)sizeof *parcel,
                        &parcel));
     LK_TRY(lk__stage_pass(run, g, parcel, direct_parcels(run, g, got, parcel), s));
+    if (run->narrow) {
+        LK_TRY(rooms->room(rooms->context, n_got * sum.n * run->k->elem, &wide));
+        LK_TRY(lk__schedule_widen(s, wide, got, n_got * sum.n));
+        LK_TRY(lk__held_widen(run, sum.from, sum.n, s));
+        got = wide;
+    }
     n = sum.n > 0 ? given_all(run, g, &sum, got, given) : 0;
     for (int i = 0; i < n; i++)
         LK_TRY(held_push(run, s, &sum, given[i].node, given[i].vector, given[i].ours));
@@ -146,6 +152,8 @@ static lk_status direct_reduce(lk__tiers_run *run, const lk__stage *g, lk__sched
 static lk_status shared_reduce(lk__tiers_run *run, const lk__stage *g, lk__schedule *s)
 {
     lk__cuts cuts = lk__stage_cuts(g);
+    if (run->narrow)
+        LK_TRY(lk__held_widen(run, 0, run->given->c.count, s));
     return lk__within_reduce(run->k, s, &cuts, &run->rooms, &run->held);
 }
 

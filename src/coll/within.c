@@ -30,7 +30,7 @@ bool lk__within_fits(const lk_comm *comm)
 lk_status lk__within_open(const lk__coll_args *k)
 {
     lk__coll_state *state = k->comm->coll;
-    if (!k->wait || state->area || state->no_area || k->work != k->c.dtype)
+    if (!k->wait || state->area || state->no_area)
         return LK_OK;
     if (!lk__within_fits(k->comm)) {
         state->no_area = true;
@@ -61,7 +61,7 @@ static bool programs_fit(const lk__coll_args *k)
 bool lk__within_can(const lk__coll_args *k)
 {
     lk__coll_state *state = k->comm->coll;
-    if (!state || !state->area || k->work != k->c.dtype)
+    if (!state || !state->area)
         return false;
     if (k->c.first)
         return programs_fit(k);
@@ -145,6 +145,7 @@ lk_status lk__within_gather(const lk__coll_args *k, lk__schedule *s, const lk__c
 double lk__within_cost(const lk__coll_args *k)
 {
     lk__rates r = lk__rates_of(k->comm, true);
-    double n = (double)k->bytes, ranks = (double)k->size / k->comm->inter_size;
+    double n = (double)(k->c.count * k->work_elem);
+    double ranks = (double)k->size / k->comm->inter_size;
     return 2 * 0.4 * r.alpha * ranks + n * (0.3 * r.beta + r.gamma) + 0.6 * n * r.beta;
 }

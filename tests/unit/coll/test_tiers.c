@@ -3,6 +3,7 @@
 
 #include <lockstep/coll.h>
 #include <lockstep/extra/algorithms.h>
+#include <lockstep/extra/half.h>
 
 static float value_of(int rank, int64_t i)
 {
@@ -59,6 +60,55 @@ done:
     return st;
 }
 
+static uint16_t half_of(lk_dtype dtype, float x)
+{
+    return dtype == LK_F16 ? lk_f16_encode(x) : lk_bf16_encode(x);
+}
+
+/* The sum of what ranks [first, first + n) give at i, by the definition of the tree. */
+static float half_sum(lk_dtype dtype, int first, int n, int64_t i)
+{
+    int lower = n > 1 ? (int)lk_tree_half(n) : 0;
+    uint16_t h = half_of(dtype, value_of(first, i));
+    if (n == 1)
+        return dtype == LK_F16 ? lk_f16_decode(h) : lk_bf16_decode(h);
+    return half_sum(dtype, first, lower, i) + half_sum(dtype, first + lower, n - lower, i);
+}
+
+/* f16 and bf16 by `tiers`: sums in f32, rounded once. */
+static lk_status compare_halves(lk_comm *comm, int64_t count, lk_dtype dtype)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    lk_status st;
+    uint16_t *in = NULL, *out = NULL, *want = NULL;
+    LK_TRY_TO(done, lk_alloc(&in, count, sizeof *in));
+    LK_TRY_TO(done, lk_alloc(&out, count, sizeof *out));
+    LK_TRY_TO(done, lk_alloc(&want, count, sizeof *want));
+    for (int64_t i = 0; i < count; i++) {
+        in[i] = half_of(dtype, value_of(rank, i));
+        want[i] = half_of(dtype, half_sum(dtype, 0, size, i) / (float)size);
+    }
+    lk_collective c = {.call = LK_CALL_ALLREDUCE,
+                       .name = "halves",
+                       .algorithm = "tiers",
+                       .in = in,
+                       .out = out,
+                       .count = count,
+                       .dtype = dtype,
+                       .op = LK_REDUCE_AVG};
+    LK_TRY_TO(done, lk_coll_run(comm, &c));
+    ASSERT_SAME_BITS(out, want, count * 2);
+    c.in = NULL;
+    c.out = in;
+    LK_TRY_TO(done, lk_coll_run(comm, &c));
+    ASSERT_SAME_BITS(in, want, count * 2);
+done:
+    lk_free(in);
+    lk_free(out);
+    lk_free(want);
+    return st;
+}
+
 static lk_status compare_all(lk_comm *comm, void *arg)
 {
     (void)arg;
@@ -69,6 +119,8 @@ static lk_status compare_all(lk_comm *comm, void *arg)
         for (size_t p = test_whole() ? 0 : c % 2; p < sizeof pieces / sizeof pieces[0];
              p += test_whole() ? 1 : 2)
             LK_TRY(compare(comm, counts[c], pieces[p], NULL));
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
+        LK_TRY(compare_halves(comm, counts[c], c % 2 ? LK_F16 : LK_BF16));
     int64_t first[65] = {0}; /* the last rank but one has nearly all pieces */
     for (int r = 1; r <= size; r++)
         first[r] = r == size ? 21 : r == size - 1 ? 20 : 0;
