@@ -258,18 +258,27 @@ static void show_message(void *arg, const char *text)
     }
 }
 
+/* What the state depends on besides the experiment, and the end of the line. */
+static void print_marks(const struct train_options *o, const lk_parallel_options *p)
+{
+    if (p->mode == LK_REDUCTION_FAST)
+        fputs(o->json ? ",\"mode\":\"fast\"" : " fast", stdout);
+    if (p->wire != LK_WIRE_DTYPE)
+        printf(o->json ? ",\"wire\":\"%s\"" : " %s", lk_wire_name((lk_wire)p->wire));
+    fputs(o->json ? "}\n" : "\n", stdout);
+}
+
 /* The last line, and the exit status. */
 static int print_end(const struct train_options *o, const lk_job *job, const lk_run_result *end)
 {
     char hash[LK_HASH_TEXT];
-    bool fast = lk_job_experiment(job)->parallel.mode == LK_REDUCTION_FAST;
     bool leader = ranks_leader();
     if (leader && end->early && !o->quiet)
         fprintf(term_notes(), "stopped early: nothing was better than epoch %lld\n",
                 (long long)end->best_epoch);
     if (leader) {
         printf(o->json ? "{\"state\":\"%s\"" : "state %s", lk_hash_text(end->state, hash));
-        printf(o->json ? "%s}\n" : "%s\n", !fast ? "" : o->json ? ",\"mode\":\"fast\"" : " fast");
+        print_marks(o, &lk_job_experiment(job)->parallel);
         (void)report_flush();
     }
     if (!end->stopped)

@@ -30,7 +30,7 @@
 #define LK_CONFIG_H
 
 #include <lockstep/data.h>
-#include <lockstep/pieces.h>
+#include <lockstep/parallel.h>
 
 LK_BEGIN_DECLS
 
@@ -93,6 +93,7 @@ typedef enum lk_overlap { LK_OVERLAP_AUTO, LK_OVERLAP_NO, LK_OVERLAP_YES } lk_ov
 typedef struct lk_parallel_options {
     int64_t data;      /* parts of the batch; 0: as many as there are ranks left */
     int mode;          /* lk_reduction_mode */
+    int wire;          /* lk_wire; other than dtype: in mode fast alone */
     int update;        /* lk_update_by */
     int overlap;       /* lk_overlap */
     double bucket_mib; /* of gradients that travel together when they overlap; 0: the default */
@@ -174,7 +175,7 @@ LK_API lk_status lk_path_expand(const char *path, int rank, int size, lk_arena *
  * it), and the content of the data: lk_dataset_hash() of the training set.
  *
  * Not in it are paths, metrics, output, checkpoints, and the section `parallel`; but a
- * job with parallel.mode fast is another run (lk_job_identity()).  The epochs are in it
+ * job with parallel.mode fast is another run, and so it is with another wire (lk_job_identity()).  The epochs are in it
  * if lk_experiment_uses_end(); otherwise a finished run can be extended with more epochs.
  *
  * Errors: LK_ENOMEM.

@@ -12,6 +12,15 @@
 
 LK_BEGIN_DECLS
 
+/** What gradients travel as between ranks: as they are, or of f32 as 16 bits, which are added in f32. */
+typedef enum lk_wire { LK_WIRE_DTYPE, LK_WIRE_F16, LK_WIRE_BF16 } lk_wire;
+
+/** Their names, in this order, for options of type LK_OPTION_CHOICE. */
+#define LK_WIRE_CHOICES "dtype f16 bf16"
+
+/** "dtype", "f16" or "bf16"; "?" for a value that is none. */
+LK_API const char *lk_wire_name(lk_wire wire);
+
 /* ---- meshes ----
  *
  * A mesh says where each rank is along the axes that work can be cut along: data (whose samples), space

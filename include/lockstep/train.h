@@ -206,7 +206,7 @@ LK_API lk_chain *lk_trainer_chain(const lk_trainer *trainer);
 /**
  * The state of the run as 64 bits (docs/numerics.md): step, parameters, the model's state, the
  * optimizer's slabs and numbers.  Two runs with the same hash go on the same way.  In fast mode the
- * number of ranks is in it too.
+ * number of ranks is in it too, and the wire.
  *
  * Collective.  Each rank reads its own copies; ranks of a node that share one read a share of it each.
  *

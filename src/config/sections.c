@@ -130,6 +130,10 @@ static const lk_option parallel_options[] = {
      .help = "how the parts of a batch are joined: canonical, by a fixed tree over the shards, so "
              "that any number of ranks gives the same bits; fast, the ranks are the shards and are "
              "joined in any order, and the state's hash says so"},
+    {"wire", LK_OPTION_CHOICE, FIELD(wire), .def = "dtype", .choices = LK_WIRE_CHOICES,
+     .help = "what gradients travel as between ranks: dtype, as they are; f16 or bf16, half the "
+             "bytes, added in f32, each rank's rounded before and the sum after, which needs mode "
+             "fast, and the state's hash says so"},
     {"update", LK_OPTION_CHOICE, FIELD(update), .def = "auto", .choices = "auto each shared",
      .help =
          "who updates the parameters: each rank its own copy, or the ranks of a node one shared "

@@ -81,7 +81,7 @@ static lk_status start(lk__groups *g, bool all)
         lk__bucket *b = &g->bucket[g->n_started];
         if (b->waits > 0 && !all)
             break;
-        LK_TRY(lk__group_join(g, b->group, b->first, b->n, &b->request));
+        LK_TRY(lk__group_join(g, b->group, b->first, b->n, &b->joining));
     }
     return LK_OK;
 }
@@ -91,8 +91,9 @@ static lk_status advance(lk__groups *g)
 {
     for (int b = 0; b < g->n_started; b++) {
         bool done;
-        if (g->bucket[b].request)
-            LK_TRY(lk_test(&g->bucket[b].request, &done, NULL));
+        for (int i = 0; i < 2; i++)
+            if (g->bucket[b].joining.request[i])
+                LK_TRY(lk_test(&g->bucket[b].joining.request[i], &done, NULL));
     }
     return LK_OK;
 }
@@ -127,8 +128,7 @@ lk_status lk__buckets_end(lk__groups *g)
     g->watched = NULL;
     first = start(g, true);
     for (int b = 0; b < g->n_buckets; b++) {
-        lk__bucket *one = &g->bucket[b];
-        lk_status st = lk_wait(&one->request, NULL);
+        lk_status st = lk__joining_end(g, &g->bucket[b].joining);
         first = first == LK_OK ? st : first;
     }
     LK_TRY(first);

@@ -59,6 +59,10 @@ static lk_status accumulators_make(lk__groups *g)
     LK_TRY(lk_alloc_zero(&g->stats, g->joined - g->params, lk_dtype_size(g->dtype)));
     LK_TRY(lk__ranges_make(g->plan, g->model, &g->group, &g->n_groups));
     LK_TRY(leaves_make(g));
+    if (g->comm && g->plan->spec.wire != LK_WIRE_DTYPE)
+        LK_TRY(lk__wire_new(lk_slab_layout_of(lk_accumulator_slab(g->accumulator[0])),
+                            g->model->net->n_params + g->model->net->n_extra, g->plan->spec.wire,
+                            g->comm, &g->wire));
     if (g->comm && g->plan->spec.bucket_bytes > 0)
         LK_TRY(lk__buckets_make(g));
     return LK_OK;
@@ -114,6 +118,7 @@ void lk__groups_free(lk__groups *g)
     if (!g)
         return;
     lk__buckets_free(g);
+    lk__wire_free(g->wire);
     lk_free(g->first);
     lk_free(g->group);
     lk_free(g->leaf);

@@ -7,6 +7,7 @@
 #include "dist/common/tiles.h"
 #include "nn/model.h"
 #include "parallel/groups.h"
+#include "parallel/wire.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/plan.h>
@@ -36,13 +37,21 @@ typedef struct lk__grad_group {
     lk__level level;
 } lk__grad_group;
 
+/* A range of an accumulator's slab that is on its way to all ranks.  Where gradients travel as 16 bits, it is
+ * two calls: theirs, and one of the statistics behind them. */
+typedef struct lk__joining {
+    lk_accumulator *result;
+    lk_range elements;
+    lk_request *request[2];
+} lk__joining;
+
 /* A range of the gradients that travels as one. */
 typedef struct lk__bucket {
     const lk__grad_group *group;
     int64_t first, n; /* elements of its range; statistics are with the last parameters */
     int64_t slices;   /* parameters in it */
     int64_t waits;    /* of them whose gradients are not complete yet */
-    lk_request *request;
+    lk__joining joining;
 } lk__bucket;
 
 struct lk__groups {
@@ -58,6 +67,7 @@ struct lk__groups {
     int64_t n_leaf, leaf_sum; /* how many, and elements of all their sums */
     void *leaf_room;          /* of lk__tiles_join(), then the sums */
     lk_dtype dtype;
+    lk__wire *wire; /* NULL: gradients travel as they are */
 
     /* An accumulator's slab is one array of `dtype`, gaps included: gradients, those of further uses of
      * shared parameters, statistics of the batch, the loss. */
@@ -129,8 +139,20 @@ void lk__buckets_begin(lk__groups *groups);
 /** Start what is left and wait for all. */
 lk_status lk__buckets_end(lk__groups *groups) LK_NODISCARD;
 
-/** Join elements [first, first + n) of a group's range into the total; with `request` begin to. */
+/** Elements of an accumulator's slab that travel as the plan's wire says: all gradients. */
+lk_status lk__wire_elements_plan(const lk_plan *plan, const lk_model *model,
+                                 int64_t *out) LK_NODISCARD;
+
+/** Change what gradients are planned to send to what they do on the wire: half the bytes, and statistics, if
+ * there are some, in a call of their own.  `scales`: what ranks agree on before; no call, but of f16. */
+lk_status lk__wire_transfers(const lk_plan *plan, const lk_model *model, lk_transfer *gradients,
+                             lk_transfer *scales) LK_NODISCARD;
+
+/** Join elements [first, first + n) of a group's range into the total; with `joining` begin to. */
 lk_status lk__group_join(lk__groups *groups, const lk__grad_group *group, int64_t first, int64_t n,
-                         lk_request **request) LK_NODISCARD;
+                         lk__joining *joining) LK_NODISCARD;
+
+/** Wait until it is done; nothing if it has not begun. */
+lk_status lk__joining_end(lk__groups *groups, lk__joining *joining) LK_NODISCARD;
 
 #endif /* LK_PARALLEL_GROUPS_INTERNAL_H */

@@ -27,20 +27,67 @@ static lk_collective join_of(const lk__groups *g, const lk__level *level, int64_
                            .first = level->first};
 }
 
+/* The same for gradients that travel as 16 bits: each rank gives one vector. */
+static lk_collective narrow_join_of(const lk__groups *g, const lk__level *level, int64_t first,
+                                    int64_t n)
+{
+    lk_collective call = join_of(g, level, first, n);
+    call.out = lk__wire_narrow(g->wire, (float *)element(g, lk__groups_result(g), 0), first, n);
+    call.dtype = lk__wire_dtype(g->wire);
+    return call;
+}
+
+static lk_status call_do(lk_comm *comm, const lk_collective *call, lk_request **request)
+{
+    if (request)
+        LK_TRY(lk_coll_start(comm, call, request));
+    else
+        LK_TRY(lk_coll_run(comm, call));
+    return LK_OK;
+}
+
+/* How many of elements [first, first + n) travel as 16 bits: gradients, which come before statistics. */
+static int64_t narrow_of(const lk__groups *g, int64_t first, int64_t n)
+{
+    int64_t end = g->wire ? lk__wire_elements(g->wire) : 0;
+    return first + n <= end ? n : first < end ? end - first : 0;
+}
+
 /* One vector is joined in place. */
 lk_status lk__group_join(lk__groups *g, const lk__grad_group *group, int64_t first, int64_t n,
-                         lk_request **request)
+                         lk__joining *joining)
 {
     const lk__level *level = &group->level;
-    lk_collective call = join_of(g, level, first, n);
-    if (!level->in_place) {
-        call.in = element(g, g->accumulator[0], first);
-        call.stride = g->elements;
+    lk__joining now = {.result = lk__groups_result(g), .elements = {first, n}};
+    bool begins = joining != NULL;
+    joining = begins ? joining : &now;
+    *joining = now;
+    int64_t narrow = narrow_of(g, first, n);
+    if (narrow > 0) {
+        lk_collective call = narrow_join_of(g, level, first, narrow);
+        LK_TRY(call_do(level->comm, &call, begins ? &joining->request[0] : NULL));
     }
-    if (request)
-        LK_TRY(lk_coll_start(level->comm, &call, request));
-    else
-        LK_TRY(lk_coll_run(level->comm, &call));
+    if (narrow < n) {
+        lk_collective call = join_of(g, level, first + narrow, n - narrow);
+        if (!level->in_place) {
+            call.in = element(g, g->accumulator[0], first + narrow);
+            call.stride = g->elements;
+        }
+        LK_TRY(call_do(level->comm, &call, begins ? &joining->request[1] : NULL));
+    }
+    if (!begins)
+        LK_TRY(lk__joining_end(g, joining));
+    return LK_OK;
+}
+
+lk_status lk__joining_end(lk__groups *g, lk__joining *j)
+{
+    lk_range e = j->elements;
+    int64_t narrow = narrow_of(g, e.first, e.n);
+    LK_TRY(lk_waitall(2, j->request));
+    if (j->result && narrow > 0)
+        lk__wire_widen(g->wire, (float *)element(g, j->result, 0), e.first, narrow);
+    j->result = NULL;
     return LK_OK;
 }
 
@@ -81,6 +128,8 @@ lk_status lk__groups_finish_overlap(lk__groups *g)
 
 lk_status lk__groups_allreduce(lk__groups *g)
 {
+    if (g->wire && !g->bucket)
+        LK_TRY(lk__wire_scale(g->wire, (float *)element(g, lk__groups_result(g), 0)));
     for (int i = 0; i < g->n_groups && !g->bucket; i++) {
         const lk__grad_group *group = &g->group[i];
         if (group->joins)

@@ -100,7 +100,8 @@ static bool is_direct(const lk_plan *p, const lk_model *model, const int64_t *fi
     lk__program program;
     int64_t pieces = p->spec.fast ? p->ranks : p->spec.shards;
     return p->spec.shared && !p->tiling && p->spec.bucket_bytes == 0 &&
-           !lk_model_has_shared_params(model) && p->spec.ranks_of_node == p->ranks &&
+           p->spec.wire == LK_WIRE_DTYPE && !lk_model_has_shared_params(model) &&
+           p->spec.ranks_of_node == p->ranks &&
            lk__program_runs(pieces, p->spec.fast ? NULL : first, p->ranks, &program);
 }
 
@@ -290,7 +291,9 @@ static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
         int64_t leaf_sums = lk__leaf_sums_elements(p, model);
         p->memory.gradients += (lk__tiles_join_room(p->tiling, leaf_sums) + leaf_sums) * elem;
     }
-    p->memory.exchange = exchange_bytes(p);
+    int64_t narrow;
+    LK_TRY(lk__wire_elements_plan(p, model, &narrow));
+    p->memory.exchange = exchange_bytes(p) + narrow * (int64_t)sizeof(uint16_t);
     p->memory.samples = p->samples.n * p->spec.sample_bytes;
     p->memory.state = lk_slab_layout_bytes(lk_slab_layout_of(lk_model_state(model)));
     return LK_OK;

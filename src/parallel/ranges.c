@@ -72,6 +72,37 @@ done:
     return LK_OK;
 }
 
+lk_status lk__wire_elements_plan(const lk_plan *plan, const lk_model *model, int64_t *out)
+{
+    const lk__net *net = model->net;
+    lk__leaves leaves = lk__plan_leaves(plan);
+    lk_slab_layout *layout = NULL;
+    *out = 0;
+    if (plan->spec.wire == LK_WIRE_DTYPE)
+        return LK_OK;
+    LK_TRY(lk__accumulator_layout(model, &leaves, &layout));
+    *out = lk__wire_elements_of(layout, net->n_params + net->n_extra);
+    lk_slab_layout_free(layout);
+    return LK_OK;
+}
+
+lk_status lk__wire_transfers(const lk_plan *plan, const lk_model *model, lk_transfer *gradients,
+                             lk_transfer *scales)
+{
+    const lk__net *net = model->net;
+    int64_t narrow, elem = (int64_t)lk_dtype_size(net->spec.dtype);
+    *scales = (lk_transfer){LK_BEFORE_UPDATE,
+                            LK_JOINED,
+                            "scales of gradients",
+                            gradients->ranks,
+                            plan->spec.wire == LK_WIRE_F16,
+                            (net->n_params + net->n_extra) * (int64_t)sizeof(int32_t)};
+    LK_TRY(lk__wire_elements_plan(plan, model, &narrow));
+    gradients->calls += narrow > 0 && gradients->bytes > narrow * elem;
+    gradients->bytes -= narrow * (elem - (int64_t)sizeof(uint16_t));
+    return LK_OK;
+}
+
 int64_t lk__leaf_sums_elements(const lk_plan *plan, const lk_model *model)
 {
     lk__leaves leaves = lk__plan_leaves(plan);

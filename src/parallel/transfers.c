@@ -323,7 +323,8 @@ static lk_status gradients_add(walk *w)
     lk_plan *p = w->plan;
     int64_t elem = (int64_t)lk_dtype_size(w->net->spec.dtype);
     lk_transfer all = {LK_BEFORE_UPDATE, LK_JOINED, "gradients", w->all, 0, 0},
-                data = {LK_BEFORE_UPDATE, LK_JOINED, "gradients of replicas", p->ranks, 0, 0};
+                data = {LK_BEFORE_UPDATE, LK_JOINED, "gradients of replicas", p->ranks, 0, 0},
+                scales;
     lk__grad_group *group = NULL;
     int n = 0;
     if (p->spec.bucket_bytes > 0 || p->direct)
@@ -338,12 +339,12 @@ static lk_status gradients_add(walk *w)
     }
     lk_free(group);
     LK_TRY(st);
+    LK_TRY(lk__wire_transfers(p, w->model, &all, &scales));
+    LK_TRY(add(w, scales));
     LK_TRY(add(w, all));
     LK_TRY(add(w, data));
     int64_t sums = lk__leaf_sums_elements(p, w->model);
-    if (sums > 0)
-        LK_TRY(tiles_add(w, LK_BEFORE_UPDATE, "gradients of tiles", 1, sums * elem));
-    return LK_OK;
+    return sums > 0 ? tiles_add(w, LK_BEFORE_UPDATE, "gradients of tiles", 1, sums * elem) : LK_OK;
 }
 
 static lk_status buckets_add(walk *w)
@@ -353,12 +354,12 @@ static lk_status buckets_add(walk *w)
     int64_t elem = (int64_t)lk_dtype_size(w->net->spec.dtype);
     int64_t joined = lk__accumulator_bytes(w->model, &leaves) -
                      lk__accumulator_loss_bytes(w->model, &leaves);
-    if (p->spec.bucket_bytes > 0)
-        LK_TRY(
-            add(w, (lk_transfer){LK_IN_BACKWARD, LK_JOINED, "gradients", w->all,
-                                 lk__buckets_count(w->model, joined / elem, p->spec.bucket_bytes),
-                                 joined}));
-    return LK_OK;
+    lk_transfer all = {LK_IN_BACKWARD, LK_JOINED, "gradients", w->all, 0, joined}, scales;
+    if (p->spec.bucket_bytes == 0)
+        return LK_OK;
+    all.calls = lk__buckets_count(w->model, joined / elem, p->spec.bucket_bytes);
+    LK_TRY(lk__wire_transfers(p, w->model, &all, &scales));
+    return add(w, all);
 }
 
 static lk_status step_walk(walk *w)

@@ -303,7 +303,14 @@ lk_status lk_job_identity(lk_job *job, uint64_t *out)
         data = lk_hash_value(&h);
     }
     LK_TRY(lk_experiment_identity(job->experiment, data, out));
-    if (job->experiment->parallel.mode == LK_REDUCTION_FAST)
+    const lk_parallel_options *p = &job->experiment->parallel;
+    if (p->mode == LK_REDUCTION_FAST)
         *out = ~*out; /* another run: its bits are others */
+    if (p->wire != LK_WIRE_DTYPE) {
+        lk_hash h = lk_hash_start();
+        lk_hash_add_i64(&h, (int64_t)*out);
+        lk_hash_add_text(&h, lk_wire_name((lk_wire)p->wire));
+        *out = lk_hash_value(&h);
+    }
     return LK_OK;
 }

@@ -35,6 +35,29 @@ lk_status lk__tiles_check(const lk_trainer *t)
     return LK_OK;
 }
 
+lk_status lk__exchange_check(const lk_trainer *t)
+{
+    const lk_parallel_options *p = &t->spec.parallel;
+    const char *wire = lk_wire_name((lk_wire)p->wire);
+    if (p->wire == LK_WIRE_DTYPE)
+        return LK_OK;
+    LK_CHECK(!t->spec.chain, LK_ENOTSUP,
+             "parallel.wire=%s: the ranks of a chain exchange no gradients; leave it out", wire);
+    LK_CHECK(p->mode == LK_REDUCTION_FAST, LK_EINVAL,
+             "parallel.wire=%s rounds what each rank has added up, so that bits depend on the "
+             "number of ranks: give parallel.mode=fast as well",
+             wire);
+    LK_CHECK(space_of(t) == 1, LK_ENOTSUP,
+             "parallel.wire=%s is for ranks that share the batch alone: leave out parallel.spatial",
+             wire);
+    lk_dtype dtype = t->spec.model->net->spec.dtype;
+    LK_CHECK(dtype == LK_F32, LK_EDTYPE,
+             "parallel.wire=%s: gradients are %s, and only f32 can "
+             "travel so",
+             wire, lk_dtype_name(dtype));
+    return LK_OK;
+}
+
 static lk_status layout_check(const lk_trainer *t)
 {
     const lk_parallel_options *p = &t->spec.parallel;

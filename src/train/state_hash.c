@@ -153,6 +153,8 @@ static void state_add(lk_trainer *t, lk_hash *h)
         lk_hash_add_text(h, "fast");
         lk_hash_add_i64(h, lk__trainer_size(t));
     }
+    if (t->spec.parallel.wire != LK_WIRE_DTYPE)
+        lk_hash_add_text(h, lk_wire_name((lk_wire)t->spec.parallel.wire));
     lk_hash_add_i64(h, t->step);
     tensors_add(h, params, t->n_params, t->sum);
     tensors_add(h, params + t->n_params, t->n_state, t->sum + shared_sums(t));

@@ -60,7 +60,7 @@ static int64_t bucket_bytes(const lk_trainer *t, bool several_nodes)
     bool overlap = p->overlap == LK_OVERLAP_AUTO ? several_nodes : p->overlap == LK_OVERLAP_YES;
     double mib = p->bucket_mib > 0 ? p->bucket_mib : 1;
     return overlap && !t->spec.parallel_model && !lk_model_has_weight_reuse(t->spec.model) &&
-                   !lk_model_needs_batch_sync(t->spec.model)
+                   !lk_model_needs_batch_sync(t->spec.model) && p->wire != LK_WIRE_F16
                ? (int64_t)(mib * 1048576) + 1
                : 0;
 }
@@ -98,6 +98,7 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
                          .sample_bytes = lk__sample_bytes(t->spec.train),
                          .pieces = t->spec.pieces,
                          .fast = fast,
+                         .wire = (lk_wire)t->spec.parallel.wire,
                          .ranks_of_node = ranks_of_node,
                          .bucket_bytes = ranks > 1 ? bucket_bytes(t, ranks_of_node < ranks) : 0,
                          .terms = t->terms.counts,
@@ -205,9 +206,11 @@ static lk_status own_begin(lk_trainer *t, const struct told *told)
     LK_TRY(lk__tiles_check(t));
     LK_TRY(lk_tape_new(&t->tape));
     LK_TRY(lk_tape_set_shard_size(t->tape, lk_loader_shard_size(t->spec.train)));
+    LK_CHECK(t->spec.chain || t->spec.model->net, LK_ESTATE,
+             "the model is not built: call lk_model_build() first");
+    LK_TRY(lk__exchange_check(t));
     if (t->spec.chain)
         return LK_OK;
-    LK_CHECK(t->spec.model->net, LK_ESTATE, "the model is not built: call lk_model_build() first");
     LK_TRY(lk__model_begin_training(t->spec.model));
     t->trains = true;
     LK_TRY(devices_check(t));

@@ -131,6 +131,9 @@ bool lk__held_is_shared(const lk_trainer *t, int64_t i);
 /** Fail for what is not cut into tiles, if the options want that. */
 lk_status lk__tiles_check(const lk_trainer *t) LK_NODISCARD;
 
+/** Fail where gradients cannot travel as the options say; the model is built. */
+lk_status lk__exchange_check(const lk_trainer *t) LK_NODISCARD;
+
 /** Let rank 0 say so if the tiles of pieces fit nothing in the model; the plan is made. */
 void lk__tiles_note(const lk_trainer *t);
 

@@ -55,6 +55,9 @@ static void a_step_sends_what_was_planned(lk_comm *comm)
         {"parallel.overlap=yes", "parallel.bucket_mib=0.0005"},
         {"parallel.overlap=yes", "parallel.update=shared"},
         {"parallel.mode=fast"},
+        {"parallel.mode=fast", "parallel.wire=bf16"},
+        {"parallel.mode=fast", "parallel.wire=f16", "model.1=batch_norm"},
+        {"parallel={mode: fast, wire: bf16, overlap: yes}", "model.1=batch_norm"},
         {"model.1={type: batch_norm, statistics: batch}", "parallel.update=each"},
         {"model.1={type: batch_norm, statistics: batch}", "data.shards=11"},
         {"model=[{type: reshape, shape: [12, 12]}, {type: gru, units: 5}, flatten,"
