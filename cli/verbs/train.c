@@ -265,6 +265,8 @@ static void print_marks(const struct train_options *o, const lk_parallel_options
         fputs(o->json ? ",\"mode\":\"fast\"" : " fast", stdout);
     if (p->wire != LK_WIRE_DTYPE)
         printf(o->json ? ",\"wire\":\"%s\"" : " %s", lk_wire_name((lk_wire)p->wire));
+    if (p->double_buffering)
+        fputs(o->json ? ",\"double_buffering\":true" : " double_buffering", stdout);
     fputs(o->json ? "}\n" : "\n", stdout);
 }
 

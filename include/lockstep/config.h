@@ -89,7 +89,8 @@ typedef enum lk_update_by {
 /* Whether gradients travel while backward goes on. */
 typedef enum lk_overlap { LK_OVERLAP_AUTO, LK_OVERLAP_NO, LK_OVERLAP_YES } lk_overlap;
 
-/** Who computes what; never changes the bits, except that mode fast gives them up. */
+/** Who computes what; never changes the bits, except that mode fast gives them up, and that double buffering
+ * is another training, on any number of ranks the same. */
 typedef struct lk_parallel_options {
     int64_t data;      /* parts of the batch; 0: as many as there are ranks left */
     int mode;          /* lk_reduction_mode */
@@ -97,6 +98,8 @@ typedef struct lk_parallel_options {
     int update;        /* lk_update_by */
     int overlap;       /* lk_overlap */
     double bucket_mib; /* of gradients that travel together when they overlap; 0: the default */
+    bool
+        double_buffering; /* gradients travel during the next step, and are followed one step late */
     const char *spatial_text;
     lk_option_ints spatial; /* parts of the image along each axis; n 0: whole */
     int64_t features;       /* parts of wide layers */
@@ -175,7 +178,8 @@ LK_API lk_status lk_path_expand(const char *path, int rank, int size, lk_arena *
  * it), and the content of the data: lk_dataset_hash() of the training set.
  *
  * Not in it are paths, metrics, output, checkpoints, and the section `parallel`; but a
- * job with parallel.mode fast is another run, and so it is with another wire (lk_job_identity()).  The epochs are in it
+ * job with parallel.mode fast is another run, and so it is with another wire and with double buffering
+ * (lk_job_identity()).  The epochs are in it
  * if lk_experiment_uses_end(); otherwise a finished run can be extended with more epochs.
  *
  * Errors: LK_ENOMEM.

@@ -26,6 +26,11 @@
  * needs the field "y", and the loss of the step is the sum of those of all outputs.  The tensors of all
  * ranks, RANK.COMPONENT.NAME, are the state that is hashed, saved and loaded, on the same number of ranks.
  *
+ * **Double buffering** (parallel.double_buffering).  The gradients of a step travel while the next one is
+ * computed, and are followed, with its statistics, one step late; the first step moves nothing.  What waits
+ * belongs to the state: a run that goes on from a checkpoint has the bits of one that was not stopped.  The
+ * schedule is asked for the step that the gradients are of.
+ *
  * After the first steps of each batch size nothing is allocated.
  */
 #ifndef LK_TRAIN_H
@@ -118,7 +123,7 @@ LK_API void lk_trainer_free(lk_trainer *trainer);
 LK_API lk_position lk_trainer_position(const lk_trainer *trainer);
 
 /** Go on from another step, not before spec.first, with the parameters and the state set by the caller: to
- * resume. */
+ * resume.  With double buffering the next step then is a first one. */
 LK_API lk_status lk_trainer_seek(lk_trainer *trainer, int64_t step) LK_NODISCARD;
 
 /** Where the time of a step went, in seconds. */
@@ -141,7 +146,8 @@ typedef struct lk_step_report {
     double loss;     /* the mean over the batch, before the update */
     /* Of each loss that counts, [lk_trainer_loss()], whose sum it is; until the next step. */
     const double *losses;
-    double rate; /* of the optimizer */
+    double
+        rate; /* of the optimizer; 0 of a first step with double buffering, which moves nothing */
     double norm; /* of the gradient; -1: not computed */
     lk_step_seconds time;
 } lk_step_report;

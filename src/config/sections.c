@@ -143,6 +143,11 @@ static const lk_option parallel_options[] = {
      .help = "whether gradients travel while backward goes on; auto: between several nodes"},
     {"bucket_mib", LK_OPTION_REAL, FIELD(bucket_mib), .value = "MIB", .def = "1", .min = 0,
      .max = 1e6, .help = "size of the parts in which gradients travel then"},
+    {"double_buffering", LK_OPTION_FLAG, FIELD(double_buffering),
+     .help =
+         "gradients travel while the next step is computed, so that each update follows those of "
+         "the step before and the first step moves nothing; another training, which the state's "
+         "hash says, but the same on any number of ranks"},
     {"spatial", LK_OPTION_TEXT, FIELD(spatial_text), .value = "NxN",
      .help = "parts of the image along each axis, such as 2x2; at most the tiles of pieces"},
     {"features", LK_OPTION_INT, FIELD(features), .def = "1", .min = 1, .max = 1e6,
@@ -157,7 +162,10 @@ static const lk_option parallel_options[] = {
 #undef FIELD
 
 const lk_descriptor lk__section_parallel = {
-    "parallel", "who computes what; never changes the bits, but that mode fast gives them up",
+    "parallel",
+    "who computes what; never changes the bits, but that mode fast gives them up and double "
+    "buffering "
+    "follows other gradients",
     "Ranks are started by mpirun, srun or lockstep run; `data` times the parts of `spatial` says "
     "how many there must be. Wide layers and stages are read and checked, but training on parts of "
     "them is not there yet.",

@@ -89,12 +89,8 @@ static lk_status start(lk__groups *g, bool all)
 /* Let what travels go on. */
 static lk_status advance(lk__groups *g)
 {
-    for (int b = 0; b < g->n_started; b++) {
-        bool done;
-        for (int i = 0; i < 2; i++)
-            if (g->bucket[b].joining.request[i])
-                LK_TRY(lk_test(&g->bucket[b].joining.request[i], &done, NULL));
-    }
+    for (int b = 0; b < g->n_started; b++)
+        LK_TRY(lk__joining_advance(&g->bucket[b].joining));
     return LK_OK;
 }
 
@@ -102,6 +98,8 @@ static lk_status advance(lk__groups *g)
 static lk_status on_leaf(void *arg, const lk_tensor *grad)
 {
     lk__groups *g = arg;
+    if (!g->bucket)
+        return lk__pending_sums_advance(g);
     const char *slab = lk_slab_data(lk_accumulator_slab(g->accumulator[g->n_microbatches - 1]));
     int64_t at = ((const char *)lk_tensor_data(grad) - slab) / (int64_t)lk_dtype_size(g->dtype);
     for (int b = 0; b < g->n_buckets; b++)
@@ -114,19 +112,22 @@ static lk_status on_leaf(void *arg, const lk_tensor *grad)
 
 void lk__groups_overlap_backward(lk__groups *g, lk_tape *tape)
 {
-    if (!g->bucket)
+    if (!g->bucket && !g->pending.under_way)
         return;
     g->watched = tape;
     lk_tape_set_grad_hook(tape, on_leaf, g);
 }
 
-lk_status lk__buckets_end(lk__groups *g)
+void lk__backward_unwatch(lk__groups *g)
 {
-    lk_status first;
     if (g->watched)
         lk_tape_set_grad_hook(g->watched, NULL, NULL);
     g->watched = NULL;
-    first = start(g, true);
+}
+
+lk_status lk__buckets_end(lk__groups *g)
+{
+    lk_status first = start(g, true);
     for (int b = 0; b < g->n_buckets; b++) {
         lk_status st = lk__joining_end(g, &g->bucket[b].joining);
         first = first == LK_OK ? st : first;

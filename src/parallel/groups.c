@@ -14,6 +14,11 @@ static int slabs(const lk__groups *g)
     return g->plan->most_microbatches > 1 ? g->plan->most_microbatches + 1 : 1;
 }
 
+static int sets(const lk__groups *g)
+{
+    return g->plan->spec.double_buffering ? 2 : 1;
+}
+
 /* Room for the sums of leaves. */
 static lk_status leaves_make(lk__groups *g)
 {
@@ -36,13 +41,14 @@ static lk_status accumulators_make(lk__groups *g)
 {
     lk__leaves leaves = lk__plan_leaves(g->plan);
     int64_t bytes = lk__accumulator_bytes(g->model, &leaves);
-    int n = slabs(g);
+    int n = sets(g) * slabs(g);
     if (!g->comm)
         LK_TRY(lk_alloc_zero(&g->own, n * bytes, 1));
     char *memory = g->comm ? lk_shm_data(g->shared, lk_comm_node_rank(g->comm)) : (char *)g->own;
-    LK_TRY(lk_alloc_zero(&g->accumulator, n, sizeof(lk_accumulator *)));
+    LK_TRY(lk_alloc_zero(&g->all, n, sizeof(lk_accumulator *)));
     for (int i = 0; i < n; i++)
-        LK_TRY(lk__accumulator_new(g->model, &leaves, memory + i * bytes, &g->accumulator[i]));
+        LK_TRY(lk__accumulator_new(g->model, &leaves, memory + i * bytes, &g->all[i]));
+    g->accumulator = g->all;
     lk_slab_slice slice;
     int64_t loss;
     LK_TRY(
@@ -65,6 +71,8 @@ static lk_status accumulators_make(lk__groups *g)
                             g->comm, &g->wire));
     if (g->comm && g->plan->spec.bucket_bytes > 0)
         LK_TRY(lk__buckets_make(g));
+    if (g->plan->spec.double_buffering)
+        LK_TRY(lk__pending_sums_make(g));
     return LK_OK;
 }
 
@@ -78,8 +86,9 @@ static lk_status groups_make(lk__groups *g)
     g->replicas = g->mesh->n[LK_AXIS_DATA];
     lk__leaves leaves = lk__plan_leaves(g->plan);
     if (g->comm)
-        LK_TRY(lk_shm_open(g->comm, slabs(g) * lk__accumulator_bytes(g->model, &leaves), "sums",
-                           &g->shared));
+        LK_TRY(lk_shm_open(g->comm,
+                           (int64_t)sets(g) * slabs(g) * lk__accumulator_bytes(g->model, &leaves),
+                           "sums", &g->shared));
     lk_status st = accumulators_make(g);
     if (st == LK_OK && g->size > 1 && g->plan->one_subtree &&
         (!g->plan->spec.fast || g->replicas < g->size))
@@ -117,15 +126,16 @@ void lk__groups_free(lk__groups *g)
 {
     if (!g)
         return;
+    lk__pending_sums_free(g);
     lk__buckets_free(g);
     lk__wire_free(g->wire);
     lk_free(g->first);
     lk_free(g->group);
     lk_free(g->leaf);
     lk_free(g->leaf_room);
-    for (int i = 0; g->accumulator && i < slabs(g); i++)
-        lk_accumulator_free(g->accumulator[i]);
-    lk_free(g->accumulator);
+    for (int i = 0; g->all && i < sets(g) * slabs(g); i++)
+        lk_accumulator_free(g->all[i]);
+    lk_free(g->all);
     lk_free(g->stats);
     lk_free(g->own);
     for (int64_t i = 0; i < g->n_placed; i++)
@@ -139,6 +149,7 @@ void lk__groups_free(lk__groups *g)
  * micro-batch gives zeros. */
 static void accumulators_begin(lk__groups *g)
 {
+    g->accumulator = g->all + (g->pending.result ? (1 - g->pending.set) * slabs(g) : 0);
     for (int i = 0; i < g->n_microbatches; i++)
         lk_accumulator_begin(g->accumulator[i]);
     if (g->n_microbatches == 0)

@@ -25,13 +25,14 @@
  * of them, lk__groups_owned_range(), from gradients that it reads by lk__groups_read_gradient() after
  * lk__groups_reduce_owned().
  *
- * groups.c makes them and begins a batch, buckets.c has what travels during backward, join.c the reductions
- * and shared slabs; these three see inside, by groups_internal.h.
+ * groups.c makes them and begins a batch, buckets.c has what travels during backward, pending_sums.c what
+ * does during the next batch, join.c the reductions and shared slabs; these four see inside, by
+ * groups_internal.h.
  *
  * The trainer makes them and calls everything here, on its thread; lk__groups_read_gradient() alone may be
  * called on others.
  * Collective over the ranks of the mesh are lk__groups_new(), lk__groups_share_slab(),
- * lk__groups_finish_overlap(), the reductions and lk__groups_barrier().
+ * lk__groups_finish_overlap(), lk__groups_start_pending(), the reductions and lk__groups_barrier().
  */
 #ifndef LK_PARALLEL_GROUPS_H
 #define LK_PARALLEL_GROUPS_H
@@ -105,8 +106,8 @@ lk__deal lk__groups_deal(const lk__groups *groups, bool tiled);
  * lk__groups_finish_overlap() ends it. */
 void lk__groups_overlap_backward(lk__groups *groups, lk_tape *tape);
 
-/** Start what is left of the gradients that travel during backward, and wait for all; nothing if none
- * do. */
+/** Start what is left of the gradients that travel during backward, and wait for all, and for those of the
+ * batch before that are pending; nothing if none are. */
 lk_status lk__groups_finish_overlap(lk__groups *groups) LK_NODISCARD;
 
 /** Join gradients and statistics of all micro-batches: lk__groups_result() then has them, on all ranks.
@@ -115,6 +116,27 @@ lk_status lk__groups_allreduce(lk__groups *groups) LK_NODISCARD;
 
 /** The accumulator of the whole batch, as far as it was joined. */
 lk_accumulator *lk__groups_result(const lk__groups *groups);
+
+/* ---- double buffering ----
+ *
+ * The sums of a batch become pending: they travel while the next batch is computed, and are there when
+ * lk__groups_finish_overlap() of that one has returned.
+ */
+
+/** Begin to join what this batch has added up, which becomes pending in place of what was.  What
+ * lk__groups_pending() gave before stays until the next batch begins.  Collective. */
+lk_status lk__groups_start_pending(lk__groups *groups) LK_NODISCARD;
+
+/** What is pending, once it is joined, and how many shards its batch had; NULL: nothing. */
+lk_accumulator *lk__groups_pending(const lk__groups *groups, int64_t *shards);
+
+/** Copy what is pending, when it is joined, to a slab whose slices are some of an accumulator's, by their
+ * names; zeros if nothing is. */
+lk_status lk__groups_save_pending(lk__groups *groups, lk_slab *to) LK_NODISCARD;
+
+/** Let sums that were saved be pending, of a batch of so many shards; 0: nothing is. */
+lk_status lk__groups_load_pending(lk__groups *groups, const lk_slab *from,
+                                  int64_t shards) LK_NODISCARD;
 
 /* ---- one copy of the parameters for each node ---- */
 

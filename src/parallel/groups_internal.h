@@ -45,6 +45,17 @@ typedef struct lk__joining {
     lk_request *request[2];
 } lk__joining;
 
+/* Double buffering: what the batch before has added up, on its way to all ranks or joined. */
+typedef struct lk__pending_sums {
+    lk_accumulator *result; /* NULL: there is none */
+    int64_t shards;         /* of its batch */
+    int set;                /* of accumulators, that it is of */
+    bool under_way;
+    bool met;             /* a first one was joined by a call that blocks */
+    bool helps;           /* the communicator has its helper for this */
+    lk__joining *joining; /* [n_groups] */
+} lk__pending_sums;
+
 /* A range of the gradients that travels as one. */
 typedef struct lk__bucket {
     const lk__grad_group *group;
@@ -75,10 +86,12 @@ struct lk__groups {
     int64_t params;   /* of the gradients: they lie as the parameters do in theirs */
     int64_t joined;   /* of all before the loss: what ranks join */
 
-    /* [most_microbatches] slabs, and one more for the total if there are several. */
+    /* [most_microbatches] slabs, and one more for the total if there are several.  With double buffering
+     * there are two sets of them, of which this batch has the one that is not pending. */
     lk_shm *shared;
     void *own; /* the same, where nothing is shared */
-    lk_accumulator **accumulator;
+    lk_accumulator **accumulator, **all;
+    lk__pending_sums pending;
     lk__program program; /* that joins shares of a batch of program.pieces */
     bool direct;         /* shares are joined where the accumulators lie */
     void *stats;         /* the statistics of a batch, where they are joined so */
@@ -136,6 +149,9 @@ void lk__buckets_free(lk__groups *groups);
 /** Begin a batch: nothing is complete. */
 void lk__buckets_begin(lk__groups *groups);
 
+/** Backward has ended. */
+void lk__backward_unwatch(lk__groups *groups);
+
 /** Start what is left and wait for all. */
 lk_status lk__buckets_end(lk__groups *groups) LK_NODISCARD;
 
@@ -148,9 +164,23 @@ lk_status lk__wire_elements_plan(const lk_plan *plan, const lk_model *model,
 lk_status lk__wire_transfers(const lk_plan *plan, const lk_model *model, lk_transfer *gradients,
                              lk_transfer *scales) LK_NODISCARD;
 
+/** The sums over tiles of all parameters that have leaves, to where their gradients lie in `total`. */
+lk_status lk__leaves_join(lk__groups *groups, lk_accumulator *total) LK_NODISCARD;
+
+/** What double buffering needs; the helper of the communicator is part of it, where it may be had. */
+lk_status lk__pending_sums_make(lk__groups *groups) LK_NODISCARD;
+void lk__pending_sums_free(lk__groups *groups);
+
+/** Let what is pending come further, and wait for it. */
+lk_status lk__pending_sums_advance(lk__groups *groups) LK_NODISCARD;
+lk_status lk__pending_sums_finish(lk__groups *groups) LK_NODISCARD;
+
 /** Join elements [first, first + n) of a group's range into the total; with `joining` begin to. */
 lk_status lk__group_join(lk__groups *groups, const lk__grad_group *group, int64_t first, int64_t n,
                          lk__joining *joining) LK_NODISCARD;
+
+/** Let it come further. */
+lk_status lk__joining_advance(lk__joining *joining) LK_NODISCARD;
 
 /** Wait until it is done; nothing if it has not begun. */
 lk_status lk__joining_end(lk__groups *groups, lk__joining *joining) LK_NODISCARD;

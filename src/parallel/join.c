@@ -80,6 +80,15 @@ lk_status lk__group_join(lk__groups *g, const lk__grad_group *group, int64_t fir
     return LK_OK;
 }
 
+lk_status lk__joining_advance(lk__joining *j)
+{
+    bool done;
+    for (int i = 0; i < 2; i++)
+        if (j->request[i])
+            LK_TRY(lk_test(&j->request[i], &done, NULL));
+    return LK_OK;
+}
+
 lk_status lk__joining_end(lk__groups *g, lk__joining *j)
 {
     lk_range e = j->elements;
@@ -91,10 +100,8 @@ lk_status lk__joining_end(lk__groups *g, lk__joining *j)
     return LK_OK;
 }
 
-/* The sums over tiles of all parameters that have leaves, to where their gradients lie. */
-static lk_status leaves_join(lk__groups *g)
+lk_status lk__leaves_join(lk__groups *g, lk_accumulator *total)
 {
-    lk_accumulator *total = lk__groups_result(g);
     const lk_tiling *t = g->plan->tiling;
     int64_t n = 0, elem = (int64_t)lk_dtype_size(g->dtype);
     for (int64_t i = 0; i < lk__model_uses(g->model); i++) {
@@ -121,8 +128,10 @@ static lk_status leaves_join(lk__groups *g)
 
 lk_status lk__groups_finish_overlap(lk__groups *g)
 {
+    lk__backward_unwatch(g);
     if (g->bucket)
         LK_TRY(lk__buckets_end(g));
+    LK_TRY(lk__pending_sums_finish(g));
     return LK_OK;
 }
 
@@ -136,7 +145,7 @@ lk_status lk__groups_allreduce(lk__groups *g)
             LK_TRY(lk__group_join(g, group, group->elements.first, group->elements.n, NULL));
     }
     if (g->n_leaf > 0)
-        LK_TRY(leaves_join(g));
+        LK_TRY(lk__leaves_join(g, lk__groups_result(g)));
     return LK_OK;
 }
 

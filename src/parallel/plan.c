@@ -100,8 +100,8 @@ static bool is_direct(const lk_plan *p, const lk_model *model, const int64_t *fi
     lk__program program;
     int64_t pieces = p->spec.fast ? p->ranks : p->spec.shards;
     return p->spec.shared && !p->tiling && p->spec.bucket_bytes == 0 &&
-           p->spec.wire == LK_WIRE_DTYPE && !lk_model_has_shared_params(model) &&
-           p->spec.ranks_of_node == p->ranks &&
+           p->spec.wire == LK_WIRE_DTYPE && !p->spec.double_buffering &&
+           !lk_model_has_shared_params(model) && p->spec.ranks_of_node == p->ranks &&
            lk__program_runs(pieces, p->spec.fast ? NULL : first, p->ranks, &program);
 }
 
@@ -287,6 +287,10 @@ static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
         p->memory.parameters += parameters; /* the model's own memory waits for them */
     p->memory.optimizer = p->spec.optimizer_slabs * parameters / copies;
     p->memory.gradients = (p->most_microbatches > 1 ? p->most_microbatches + 1 : 1) * sums;
+    if (p->spec.double_buffering) { /* of two batches, and a copy for states */
+        int64_t loss = lk__accumulator_loss_bytes(model, NULL);
+        p->memory.gradients = 2 * p->memory.gradients + lk__accumulator_bytes(model, NULL) - loss;
+    }
     if (p->tiling) { /* sums of leaves, and the room to join them */
         int64_t leaf_sums = lk__leaf_sums_elements(p, model);
         p->memory.gradients += (lk__tiles_join_room(p->tiling, leaf_sums) + leaf_sums) * elem;

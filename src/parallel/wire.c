@@ -1,6 +1,8 @@
 /* lk__wire: scales and conversions; wire.h has the formula. */
 #include "parallel/wire.h"
 
+#include "base/fpenv.h"
+
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/half.h>
 
@@ -192,6 +194,7 @@ static void part_widen(const lk__wire *w, float *x, lk_range part, int s)
 
 void *lk__wire_narrow(lk__wire *w, const float *x, int64_t first, int64_t n)
 {
+    LK_FP_GUARD();
     if (w->dtype == LK_BF16)
         lk_bf16_encode_array(n, x + first, w->y + first);
     for (int64_t i = 0; w->dtype == LK_F16 && i < w->slices; i++) {
@@ -203,6 +206,7 @@ void *lk__wire_narrow(lk__wire *w, const float *x, int64_t first, int64_t n)
 
 void lk__wire_widen(const lk__wire *w, float *x, int64_t first, int64_t n)
 {
+    LK_FP_GUARD();
     if (w->dtype == LK_BF16)
         lk_bf16_decode_array(n, w->y + first, x + first);
     for (int64_t i = 0; w->dtype == LK_F16 && i < w->slices; i++) {

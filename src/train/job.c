@@ -306,10 +306,11 @@ lk_status lk_job_identity(lk_job *job, uint64_t *out)
     const lk_parallel_options *p = &job->experiment->parallel;
     if (p->mode == LK_REDUCTION_FAST)
         *out = ~*out; /* another run: its bits are others */
-    if (p->wire != LK_WIRE_DTYPE) {
+    if (p->wire != LK_WIRE_DTYPE || p->double_buffering) {
         lk_hash h = lk_hash_start();
         lk_hash_add_i64(&h, (int64_t)*out);
         lk_hash_add_text(&h, lk_wire_name((lk_wire)p->wire));
+        lk_hash_add_i64(&h, p->double_buffering);
         *out = lk_hash_value(&h);
     }
     return LK_OK;

@@ -35,9 +35,32 @@ lk_status lk__tiles_check(const lk_trainer *t)
     return LK_OK;
 }
 
+/* What travels during the next step must not meet what others wait for in it. */
+static lk_status double_buffering_check(const lk_trainer *t)
+{
+    const lk_parallel_options *p = &t->spec.parallel;
+    LK_CHECK(!t->spec.chain, LK_ENOTSUP,
+             "parallel.double_buffering: the ranks of a chain exchange no gradients; leave it out");
+    LK_CHECK(space_of(t) == 1, LK_ENOTSUP,
+             "parallel.double_buffering is for ranks that share the batch alone: leave out "
+             "parallel.spatial");
+    LK_CHECK(!lk_model_needs_batch_sync(t->spec.model), LK_ENOTSUP,
+             "parallel.double_buffering: a layer takes statistics of the whole batch, for which "
+             "ranks wait in each pass; use statistics: shard");
+    LK_CHECK(p->update != LK_UPDATE_SHARED, LK_ENOTSUP,
+             "parallel.double_buffering: each rank updates its own copy; leave out "
+             "parallel.update=shared");
+    LK_CHECK(p->overlap != LK_OVERLAP_YES, LK_ENOTSUP,
+             "parallel.double_buffering: gradients travel during the next step already; leave out "
+             "parallel.overlap=yes");
+    return LK_OK;
+}
+
 lk_status lk__exchange_check(const lk_trainer *t)
 {
     const lk_parallel_options *p = &t->spec.parallel;
+    if (p->double_buffering)
+        LK_TRY(double_buffering_check(t));
     const char *wire = lk_wire_name((lk_wire)p->wire);
     if (p->wire == LK_WIRE_DTYPE)
         return LK_OK;

@@ -114,7 +114,7 @@ static lk_status load_into(lk__saver *s, lk_state_tensors *to, lk_state *state, 
  * another format says nothing: then the checksums, which have been compared, are all there is. */
 static lk_status load_take(lk__saver *s, const lk_state *state)
 {
-    lk__saver_take_numbers(s);
+    LK_TRY(lk__saver_take_numbers(s));
     s->trainer->step = state->step;
     lk__train_counts_keep_on_first(s->trainer);
     uint64_t hash;

@@ -1,7 +1,7 @@
 /* What a run keeps to go on from.
  *
- * The state of a checkpoint, in this order: the parameters and the model's state by their names; the
- * optimizer's slabs as "optimizer.m.conv1.weight"; the numbers of metrics as "seen.accuracy".  Its
+ * The state of a checkpoint, in this order: the parameters and the model's state by their names; with double
+ * buffering the sums that the next step follows, as "pending.conv1.weight"; the optimizer's slabs as "optimizer.m.conv1.weight"; the numbers of metrics as "seen.accuracy".  Its
  * numbers are those of the optimizer, what the steps of the epoch have seen so far, and the progress
  * of the run.  A run with phases saves the optimizer of the one that runs, and which that is.
  * resume.c loads it.
@@ -80,6 +80,8 @@ int64_t lk__saver_numbers(lk__saver *s)
     s->number[n++] = lk_state_f64("run.rate", p->rate);
     s->number[n++] = lk_state_i64("run.lines_bytes", p->lines_bytes);
     s->number[n++] = lk_state_i64("run.events_bytes", p->events_bytes);
+    if (t->pending)
+        s->number[n++] = lk_state_i64("pending.shards", lk__pending_shards(t));
     if (s->job->experiment->n_phases > 0) {
         s->number[n++] = lk_state_i64(LK__PHASE, s->job->phase);
         s->number[n++] = lk_state_i64(LK__PHASE_FIRST, t->spec.first);
@@ -87,7 +89,7 @@ int64_t lk__saver_numbers(lk__saver *s)
     return n;
 }
 
-void lk__saver_take_numbers(lk__saver *s)
+lk_status lk__saver_take_numbers(lk__saver *s)
 {
     lk_trainer *t = s->trainer;
     lk__progress *p = s->progress;
@@ -108,6 +110,8 @@ void lk__saver_take_numbers(lk__saver *s)
     p->rate = (number++)->f64;
     p->lines_bytes = (number++)->i64;
     p->events_bytes = (number++)->i64;
+    LK_TRY(lk__pending_load(t, number->i64));
+    return LK_OK;
 }
 
 /* ---- the folder ---- */

@@ -34,7 +34,8 @@ lk_status lk__saver_plan(const lk__saver *s, lk_plan *plan) LK_NODISCARD;
 /** Fill in s->number as they are now; returns how many. */
 int64_t lk__saver_numbers(lk__saver *s);
 
-/** Numbers that were loaded go to where they belong, in the order in which they are described. */
-void lk__saver_take_numbers(lk__saver *s);
+/** Numbers that were loaded go to where they belong, in the order in which they are described, and so do the
+ * sums that are pending. */
+lk_status lk__saver_take_numbers(lk__saver *s) LK_NODISCARD;
 
 #endif /* LK_TRAIN_SAVER_H */

@@ -48,6 +48,9 @@ static lk_status memory_make(lk_trainer *t)
         LK_TRY(lk__chained_add_state(t, t->held));
     else
         LK_TRY(lk_state_tensors_add_slab(t->held, "", lk_model_state(t->spec.model)));
+    LK_TRY(lk__pending_state_make(t));
+    if (t->pending)
+        LK_TRY(lk_state_tensors_add_slab(t->held, "pending.", t->pending));
     t->n_state = t->held->n - t->n_params;
     for (int i = 0; (slab = lk_optimizer_slab(t->optimizer, i, &name)); i++) {
         snprintf(prefix, sizeof prefix, "optimizer.%s.", name);
@@ -99,6 +102,7 @@ void lk__state_hash_free(lk_trainer *t)
     for (int i = 0; i < 3; i++)
         lk__sums_close(&t->counted[i]);
     lk_state_tensors_free(t->held);
+    lk_slab_free(t->pending);
     lk_free(t->sum);
     lk_free(t->spread_sum);
     lk_free(t->states);
@@ -155,6 +159,10 @@ static void state_add(lk_trainer *t, lk_hash *h)
     }
     if (t->spec.parallel.wire != LK_WIRE_DTYPE)
         lk_hash_add_text(h, lk_wire_name((lk_wire)t->spec.parallel.wire));
+    if (t->pending) {
+        lk_hash_add_text(h, "double_buffering");
+        lk_hash_add_i64(h, lk__pending_shards(t));
+    }
     lk_hash_add_i64(h, t->step);
     tensors_add(h, params, t->n_params, t->sum);
     tensors_add(h, params + t->n_params, t->n_state, t->sum + shared_sums(t));
@@ -192,6 +200,7 @@ lk_status lk_trainer_hash(lk_trainer *t, uint64_t *out)
     LK_CHECK(t && out, LK_EINVAL, "trainer or out is NULL");
     lk_hash h = lk_hash_start();
     *out = 0;
+    LK_TRY(lk__pending_save(t));
     LK_TRY(copies_sum(t));
     state_add(t, &h);
     LK_TRY(states_compare(t, lk_hash_value(&h)));

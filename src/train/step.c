@@ -7,6 +7,9 @@
  *     gradients and statistics of all             reduced everywhere; of gradients perhaps a share
  *     update                 update
  *
+ * With double buffering the gradients of a batch travel while the next one is computed, and an update follows
+ * those of the batch before (parallel/pending_sums.c).
+ *
  * A rank that cannot read its samples votes so, and all stop in the same step.  If a layer reduces over
  * the whole batch, ranks wait for each other in forward and backward as well: each has one micro-batch,
  * or none, and one that could not read takes part with zeros.  A failure in a pass ends the job.
@@ -127,35 +130,55 @@ static lk_status control_exchange(lk_trainer *t, lk_status st)
     return LK_OK;
 }
 
+/* What the update follows: the sums of this batch, joined, of `*shards` shards; or with double buffering those
+ * of the batch before, while this one's begin to travel.  NULL: there is nothing to follow yet. */
+static lk_status sums_take(lk_trainer *t, lk_accumulator **out, int64_t *shards)
+{
+    *out = lk__groups_result(t->groups);
+    if (t->spec.parallel.double_buffering) {
+        *out = lk__groups_pending(t->groups, shards);
+        LK_TRY(lk__groups_start_pending(t->groups));
+    } else if (t->shares) {
+        LK_TRY(lk__groups_reduce_owned(t->groups));
+    } else {
+        LK_TRY(lk__groups_allreduce(t->groups));
+    }
+    if (*out)
+        LK_TRY(lk_accumulator_join_uses(*out));
+    return LK_OK;
+}
+
 static lk_status update(lk_trainer *t, int64_t shards, lk_step_report *report)
 {
     lk_optimizer_report did;
-    int64_t clock = lk_clock_ns();
-    lk_optimizer_input step = {.at = {.step = t->step - t->spec.first,
+    lk_accumulator *sums;
+    int64_t clock = lk_clock_ns(), late = t->spec.parallel.double_buffering;
+    lk_optimizer_input step = {.at = {.step = t->step - t->spec.first - late,
                                       .steps_per_epoch = lk_loader_batches(t->spec.train),
                                       .epochs = t->spec.epochs},
                                .positions = t->positions.axes ? &t->positions : NULL,
                                .frozen = t->has_frozen ? t->frozen : NULL};
+    report->norm = -1;
+    LK_TRY(sums_take(t, &sums, &shards));
+    report->time.exchange = lk__seconds_since(&clock);
+    if (!sums)
+        return LK_OK;
     if (t->shares) {
         lk_range mine = lk__groups_owned_range(t->groups);
         step.first = mine.first;
         step.n = mine.n;
         step.read_gradient = lk__groups_read_gradient;
         step.context = t->groups;
-        LK_TRY(lk__groups_reduce_owned(t->groups));
     } else {
-        LK_TRY(lk__groups_allreduce(t->groups));
-        step.grads = lk_accumulator_slab(lk__groups_result(t->groups));
+        step.grads = lk_accumulator_slab(sums);
     }
-    LK_TRY(lk_accumulator_join_uses(lk__groups_result(t->groups)));
-    report->time.exchange = lk__seconds_since(&clock);
     LK_TRY(lk_optimizer_step(t->optimizer, &step, &did));
     LK_TRY(lk_model_constrain(t->spec.model));
     report->time.update = lk__seconds_since(&clock);
     if (t->shares)
         LK_TRY(lk__groups_barrier(t->groups));
     report->time.wait += lk__seconds_since(&clock);
-    LK_TRY(lk_model_update_running_stats(t->spec.model, lk__groups_result(t->groups), shards));
+    LK_TRY(lk_model_update_running_stats(t->spec.model, sums, shards));
     report->time.update += lk__seconds_since(&clock);
     report->rate = did.rate;
     report->norm = did.norm;

@@ -57,7 +57,8 @@ static lk_status passes_make(lk_trainer *t)
 static int64_t bucket_bytes(const lk_trainer *t, bool several_nodes)
 {
     const lk_parallel_options *p = &t->spec.parallel;
-    bool overlap = p->overlap == LK_OVERLAP_AUTO ? several_nodes : p->overlap == LK_OVERLAP_YES;
+    bool overlap = p->overlap == LK_OVERLAP_AUTO ? several_nodes && !p->double_buffering
+                                                 : p->overlap == LK_OVERLAP_YES;
     double mib = p->bucket_mib > 0 ? p->bucket_mib : 1;
     return overlap && !t->spec.parallel_model && !lk_model_has_weight_reuse(t->spec.model) &&
                    !lk_model_needs_batch_sync(t->spec.model) && p->wire != LK_WIRE_F16
@@ -69,14 +70,14 @@ static int64_t bucket_bytes(const lk_trainer *t, bool several_nodes)
  * own in less time than it takes to fetch what others have updated. */
 enum { NEAR_BYTES = 1 << 20 };
 
-/* Whether the ranks of a node share one copy: not where gradients travel during backward, because
- * then each rank gets all of them anyway, nor where rows of parameters are brought back behind the update,
+/* Whether the ranks of a node share one copy: not where gradients travel during backward or the next step,
+ * because then each rank gets all of them anyway, nor where rows of parameters are brought back behind the update,
  * which the ranges of ranks would cut apart. */
 static bool wants_shares(const lk_trainer *t, int ranks, int ranks_of_node, int64_t bucket)
 {
     int update = t->spec.parallel.update;
     if (ranks == 1 || update == LK_UPDATE_EACH || !lk__optimizer_splits(t->optimizer) ||
-        lk_model_has_constraints(t->spec.model))
+        lk_model_has_constraints(t->spec.model) || t->spec.parallel.double_buffering)
         return false;
     if (update == LK_UPDATE_SHARED)
         return true;
@@ -99,6 +100,7 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
                          .pieces = t->spec.pieces,
                          .fast = fast,
                          .wire = (lk_wire)t->spec.parallel.wire,
+                         .double_buffering = t->spec.parallel.double_buffering,
                          .ranks_of_node = ranks_of_node,
                          .bucket_bytes = ranks > 1 ? bucket_bytes(t, ranks_of_node < ranks) : 0,
                          .terms = t->terms.counts,
@@ -327,6 +329,7 @@ lk_status lk_trainer_seek(lk_trainer *t, int64_t step)
 {
     LK_CHECK(step >= t->spec.first, LK_EINVAL, "step %lld of a training that begins with %lld",
              (long long)step, (long long)t->spec.first);
+    LK_TRY(lk__pending_load(t, 0)); /* of another step */
     t->step = step;
     lk__counts_clear(t, &t->train_counts);
     return LK_OK;

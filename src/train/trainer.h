@@ -71,8 +71,10 @@ struct lk_trainer {
     lk__counts step_counts;  /* of the step that is under way: what its passes have counted */
     lk__counts train_counts; /* of the steps since lk_trainer_train_metrics() */
     lk__counts eval_counts;  /* of an evaluation */
-    lk_state_tensors *held; /* parameters, the model's state, the optimizer's slabs: state_hash.c */
-    int64_t n_params, n_state; /* of them */
+    /* Parameters, the model's state, what is pending, the optimizer's slabs: state_hash.c */
+    lk_state_tensors *held;
+    lk_slab *pending;          /* of double buffering, a copy for states; NULL: there is none */
+    int64_t n_params, n_state; /* of them; what is pending counts as state */
     lk__sums counted[3];       /* what this rank hashes of them */
     uint64_t *sum, *states;    /* of the state's tensors, and the hashes of all ranks */
     uint64_t *spread_sum;      /* of those that ranks along space hold positions of */
@@ -124,6 +126,17 @@ void lk__frozen_free(lk_trainer *t);
 /** What lk_trainer_hash() and checkpoints need, when copies are where they stay.  Collective. */
 lk_status lk__state_hash_make(lk_trainer *t) LK_NODISCARD;
 void lk__state_hash_free(lk_trainer *t);
+
+/** Room for what is pending between steps, if the options say so.  Not collective. */
+lk_status lk__pending_state_make(lk_trainer *t) LK_NODISCARD;
+
+/** How many shards the batch had whose sums are pending; 0: none are. */
+int64_t lk__pending_shards(const lk_trainer *t);
+
+/** Wait until they are joined and copy them to t->pending; and the other way, those of a batch of so many
+ * shards.  Nothing if t->pending is NULL. */
+lk_status lk__pending_save(lk_trainer *t) LK_NODISCARD;
+lk_status lk__pending_load(lk_trainer *t, int64_t shards) LK_NODISCARD;
 
 /** Whether the node has one copy of t->held->tensor[i]. */
 bool lk__held_is_shared(const lk_trainer *t, int64_t i);

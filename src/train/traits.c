@@ -71,8 +71,8 @@ static lk__trait layout_trait(const lk_parallel_options *p, const lk_pieces *cut
         lk_hash_add_i64(&h, cut->tile[i] > 1 ? cut->tile[i] : 1);
     }
     lk_hash_add_i64(&h, cut->least_tile);
-    const int64_t numbers[] = {p->data, p->features, p->stages, p->mode,
-                               p->wire, p->update,   p->overlap};
+    const int64_t numbers[] = {p->data, p->features, p->stages,  p->mode,
+                               p->wire, p->update,   p->overlap, p->double_buffering};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         lk_hash_add_i64(&h, numbers[i]);
     lk_hash_add_bytes(&h, &p->bucket_mib, sizeof p->bucket_mib);

@@ -58,6 +58,8 @@ static void a_step_sends_what_was_planned(lk_comm *comm)
         {"parallel.mode=fast", "parallel.wire=bf16"},
         {"parallel.mode=fast", "parallel.wire=f16", "model.1=batch_norm"},
         {"parallel={mode: fast, wire: bf16, overlap: yes}", "model.1=batch_norm"},
+        {"parallel.double_buffering=true", "model.1=batch_norm"},
+        {"parallel={mode: fast, wire: f16, double_buffering: true}", "model.1=batch_norm"},
         {"model.1={type: batch_norm, statistics: batch}", "parallel.update=each"},
         {"model.1={type: batch_norm, statistics: batch}", "data.shards=11"},
         {"model=[{type: reshape, shape: [12, 12]}, {type: gru, units: 5}, flatten,"
@@ -211,14 +213,21 @@ static lk_status memory_count(lk_comm *comm, void *arg)
 static void presets_take_what_was_planned(lk_comm *comm)
 {
     static const struct {
-        const char *file, *data;
+        const char *file, *data, *parallel;
     } preset[] = {
-        {"experiments/mnist-mlp-1000.yaml", "data={type: glyphs, count: 64, test_count: 64, shape: "
-                                            "[28, 28, 1], batch: 64, shards: 4}"},
-        {"experiments/mnist-cnn.yaml", "data={type: glyphs, count: 64, test_count: 64, shape: [28, "
-                                       "28, 1], batch: 64, shards: 4}"},
-        {"experiments/cifar10-cnn.yaml", "data={type: glyphs, count: 64, test_count: 64, shape: "
-                                         "[32, 32, 3], batch: 64, shards: 4}"}};
+        {"experiments/mnist-mlp-1000.yaml",
+         "data={type: glyphs, count: 64, test_count: 64, shape: [28, 28, 1], batch: 64, shards: 4}",
+         "parallel={double_buffering: true}"},
+        {"experiments/mnist-mlp-1000.yaml",
+         "data={type: glyphs, count: 64, test_count: 64, shape: [28, 28, 1], batch: 64, shards: 4}",
+         "parallel={}"},
+        {"experiments/mnist-cnn.yaml",
+         "data={type: glyphs, count: 64, test_count: 64, shape: [28, 28, 1], batch: 64, shards: 4}",
+         "parallel={}"},
+        {"experiments/cifar10-cnn.yaml",
+         "data={type: glyphs, count: 64, test_count: 64, shape: "
+         "[32, 32, 3], batch: 64, shards: 4}",
+         "parallel={}"}};
     if (strcmp(lk_comm_transport(comm), "mpi") == 0 || lk_comm_size(comm) != 1)
         return;
     size_t n = ranks_brief() ? 1 : sizeof preset / sizeof preset[0];
@@ -226,8 +235,8 @@ static void presets_take_what_was_planned(lk_comm *comm)
         for (int ranks = 1; ranks <= 4; ranks++) {
             struct memory_case c = {NULL, 0};
             lk_experiment *e = NULL;
-            const char *settings[] = {preset[i].data};
-            ASSERT_OK(lk_experiment_read(preset[i].file, settings, 1, &e));
+            const char *settings[] = {preset[i].data, preset[i].parallel};
+            ASSERT_OK(lk_experiment_read(preset[i].file, settings, 2, &e));
             int64_t planned = memory_planned(e, ranks), before = lk_alloc_stats_now().live_bytes;
             c.experiment = e;
             ASSERT_OK(lk_run_local(ranks, memory_count, &c));

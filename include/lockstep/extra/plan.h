@@ -86,6 +86,7 @@ typedef struct lk_plan_spec {
     lk_pieces pieces;        /* tiles: zeros are 1 */
     bool fast;               /* ranks are the shards, joined in any order */
     lk_wire wire;            /* what gradients travel as; other than dtype: in fast mode */
+    bool double_buffering;   /* sums of a batch travel while the next one is computed */
     bool shared;             /* the ranks of a node share one copy of parameters and optimizer */
     int ranks_of_node;       /* that share it */
     /* Bytes of gradients that travel together while backward goes on; 0: after it, all at once. */

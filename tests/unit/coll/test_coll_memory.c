@@ -246,10 +246,8 @@ static lk_status agreement(void *side)
     return st;
 }
 
-static lk_status groups(void *side)
+static lk_status groups_run(struct side *s, lk_plan_spec spec)
 {
-    struct side *s = side;
-    const lk_plan_spec spec = {.batch = 8, .shards = 8, .shard_size = 1, .bucket_bytes = 64};
     lk_mesh *mesh = NULL;
     lk_plan *plan = NULL;
     lk__groups *g = NULL;
@@ -261,13 +259,29 @@ static lk_status groups(void *side)
     LK_TRY_TO(done, lk__groups_share_slab(g, lk_model_params(s->model), "parameters", &slab));
     (void)lk__groups_begin(g, 8, 8);
     LK_TRY_TO(done, lk__groups_finish_overlap(g));
-    LK_TRY_TO(done, lk__groups_allreduce(g));
+    LK_TRY_TO(done, spec.double_buffering ? lk__groups_start_pending(g) : lk__groups_allreduce(g));
 done:
     lk_slab_free(slab);
     lk__groups_free(g);
     lk_plan_free(plan);
     lk_mesh_free(mesh);
     return st;
+}
+
+static lk_status groups(void *side)
+{
+    return groups_run(side,
+                      (lk_plan_spec){.batch = 8, .shards = 8, .shard_size = 1, .bucket_bytes = 64});
+}
+
+static lk_status late_groups(void *side)
+{
+    return groups_run(side, (lk_plan_spec){.batch = 8,
+                                           .shards = 4,
+                                           .shard_size = 2,
+                                           .fast = true,
+                                           .wire = LK_WIRE_F16,
+                                           .double_buffering = true});
 }
 
 static const struct memory_sides sides = {sizeof(struct side), side_begin, side_end};
@@ -286,7 +300,7 @@ static void the_others_are_told_of_messages_and_collectives(void)
 static void the_others_are_told_of_ddl_and_groups(void)
 {
     static const struct memory_work all[] = {
-        {"ddl", ddl}, {"agreement", agreement}, {"groups", groups}};
+        {"ddl", ddl}, {"agreement", agreement}, {"groups", groups}, {"late groups", late_groups}};
     memory_runs_out_on_few(all, (int)(sizeof all / sizeof *all), &sides);
 }
 
