@@ -17,6 +17,7 @@ struct part {
     lk_model *model;
     lk_accumulator *grads;
     lk_optimizer *adam;
+    lk_multi_node_optimizer *optimizer;
     lk_tape *tape;
     lk_summary *summary;
     lk_early_stop_trigger *trigger;
@@ -50,7 +51,7 @@ static lk_status data_make(struct part *p)
     return LK_OK;
 }
 
-/* The same seed makes the same weights on every rank. */
+/* The optimizer sends the weights of rank 0 to all at its first update. */
 static lk_status model_make(struct part *p)
 {
     lk_field x = lk_iterator_field(p->train_it, 0);
@@ -65,6 +66,7 @@ static lk_status model_make(struct part *p)
     LK_TRY(lk_model_hold(p->model, NULL));
     LK_TRY(lk_accumulator_new(p->model, &p->grads));
     LK_TRY(lk_optimizer_new(lk_model_params(p->model), "adam", "rate=0.003", &p->adam));
+    LK_TRY(lk_multi_node_optimizer_new(p->adam, p->comm, "zero_fill=false", &p->optimizer));
     return LK_OK;
 }
 
@@ -85,9 +87,7 @@ static lk_status forward(struct part *p, const lk_batch *batch, bool training, l
 /* A step of all ranks: each with its own batch, all with the mean of their gradients. */
 static lk_status step(struct part *p)
 {
-    lk_slab *grads = lk_accumulator_slab(p->grads); /* begins as the slab of parameters does */
-    int64_t bytes = lk_slab_layout_bytes(lk_slab_layout_of(lk_model_params(p->model)));
-    lk_optimizer_input input = {.grads = grads, .at.step = lk_iterator_position(p->train_it).step};
+    lk_multi_node_input input = {.grads = lk_accumulator_slab(p->grads)};
     lk_batch batch;
     lk_var y, loss;
     bool more;
@@ -95,9 +95,8 @@ static lk_status step(struct part *p)
     lk_accumulator_clear(p->grads);
     LK_TRY(forward(p, &batch, true, &y, &loss));
     LK_TRY(lk_backward(p->tape, &(lk_seed){.of = loss}, 1, 0));
-    LK_TRY(lk_allreduce(p->comm, NULL, lk_slab_data(grads), bytes / 4, LK_F32, LK_REDUCE_AVG,
-                        "gradients"));
-    LK_TRY(lk_optimizer_step(p->adam, &input, NULL));
+    input.samples = batch.n;
+    LK_TRY(lk_multi_node_optimizer_update(p->optimizer, &input, NULL));
     return LK_OK;
 }
 
@@ -147,11 +146,14 @@ static lk_status train(struct part *p)
 static lk_status run(lk_comm *comm, void *arg)
 {
     struct part p = {.comm = comm};
+    lk_status st;
     (void)arg;
-    lk_status st = train(&p);
+    LK_TRY(lk_abort_hook_install(comm, stderr));
+    st = train(&p);
     lk_early_stop_trigger_free(p.trigger);
     lk_summary_free(p.summary);
     lk_tape_free(p.tape);
+    lk_multi_node_optimizer_free(p.optimizer);
     lk_optimizer_free(p.adam);
     lk_accumulator_free(p.grads);
     lk_model_free(p.model);

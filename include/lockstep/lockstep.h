@@ -31,6 +31,7 @@
 #include <lockstep/make_parallel.h>
 #include <lockstep/metric.h>
 #include <lockstep/models.h>
+#include <lockstep/multi_node.h>
 #include <lockstep/nn.h>
 #include <lockstep/observe.h>
 #include <lockstep/op.h>

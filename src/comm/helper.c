@@ -183,6 +183,19 @@ lk_status lk__helper_default(lk__world *w)
     return LK_OK;
 }
 
+bool lk__helper_for(lk_comm *comm, const char *what)
+{
+    if (comm->w->helper)
+        return false;
+    if (lk__helper_start(comm->w) == LK_OK)
+        return true;
+    if (lk_comm_rank(comm) == 0)
+        lk_log_write(LK_LOG_WARN, "%s: messages progress inside calls alone (%s)", what,
+                     lk_error_message());
+    lk_error_clear();
+    return false;
+}
+
 lk_status lk_comm_set_progress(lk_comm *comm, bool on)
 {
     LK_CHECK(comm, LK_EINVAL, "comm is NULL");

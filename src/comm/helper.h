@@ -41,6 +41,10 @@ lk_status lk__helper_default(lk__world *w) LK_NODISCARD;
 /** What LK_PROGRESS says.  Errors: LK_EINVAL unless it is 0, 1 or not there. */
 lk_status lk__helper_wanted(bool *out) LK_NODISCARD;
 
+/** Have a helper for `what` ("double_buffering"), unless there is one: whether it was started, and whoever asked
+ * ends it by lk_comm_set_progress().  Where it cannot be had, rank 0 logs why, and calls alone progress. */
+bool lk__helper_for(lk_comm *comm, const char *what);
+
 void lk__helper_enter(lk__helper *h);
 void lk__helper_leave(lk__helper *h);
 

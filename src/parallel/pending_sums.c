@@ -11,34 +11,15 @@
  * block: so the first sums are waited for.
  */
 #include "base/failure.h"
-#include "comm/comm.h"
 #include "comm/helper.h"
 #include "parallel/groups_internal.h"
 
-#include <lockstep/log.h>
-
 #include <string.h>
-
-/* A thread that makes progress while this rank computes; where MPI does not allow it, nothing but a line of
- * the log. */
-static void helper_get(lk__groups *g)
-{
-    if (!g->comm || g->comm->w->helper)
-        return;
-    g->pending.helps = lk_comm_set_progress(g->comm, true) == LK_OK;
-    if (g->pending.helps)
-        return;
-    if (g->rank == 0)
-        lk_log_write(LK_LOG_WARN,
-                     "parallel.double_buffering: gradients travel during backward alone (%s)",
-                     lk_error_message());
-    lk_error_clear();
-}
 
 lk_status lk__pending_sums_make(lk__groups *g)
 {
     LK_TRY(lk_alloc_zero(&g->pending.joining, g->n_groups, sizeof *g->pending.joining));
-    helper_get(g);
+    g->pending.helps = g->comm && lk__helper_for(g->comm, "parallel.double_buffering");
     return LK_OK;
 }
 

@@ -63,7 +63,7 @@ done
 
 # The lines of code that the guides show are those of the examples, and so is the output of the tape's.
 for document in docs/tape.md docs/differentiable.md docs/experiments.md \
-    docs/model-parallel.md docs/porting.md; do
+    docs/model-parallel.md docs/multi-node.md docs/porting.md; do
     awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on && NF' "$document" |
         while IFS= read -r line; do
             cat examples/*.[ch] | grep -qxF -- "$line" ||
