@@ -53,8 +53,8 @@ static lk_status layout_check(lk__batch_layout *l)
 /* Memory for a batch of the master's. */
 static lk_status batch_new(lk_iterator *it)
 {
-    int64_t rest = it->layout.samples % it->layout.batch;
     LK_TRY(layout_check(&it->layout));
+    int64_t rest = it->layout.samples % it->layout.batch;
     LK_TRY(lk_alloc(&it->index, it->layout.batch, sizeof *it->index));
     for (int f = 0; f < it->layout.n_fields; f++) {
         const lk_field *field = &it->layout.field[f];
