@@ -51,8 +51,8 @@ status 0 "$lockstep" ckpt hash "$work/one/weights.safetensors" "$work/chain.safe
 # What is refused, before anything is trained.
 status 2 "$chain" --unti 4
 err "unrecognized option '--unti'"
-status 1 "$messages" --communicator pure_nccl
-err 'no allreduce algorithm named "pure_nccl"; the names are'
+status 1 "$messages" --communicator pure_mpi
+err 'no allreduce algorithm named "pure_mpi"; the names are'
 no_out
 status 1 "$chain" --epoch none
 err -- '--epoch none is no number of epochs'
