@@ -6,22 +6,32 @@
 
 #include <lockstep/extra/half.h>
 
+/* Channels are repeated until there are so many numbers, which is enough for any vector. */
+enum { REPEATED = 64 };
+
 /* One loop for each pair of types; `value` turns an element of `in` into a number. */
-#define CONVERT(in_type, out_type, value)                               \
-    do {                                                                \
-        const in_type *x = in;                                          \
-        out_type *y = out;                                              \
-        const out_type *a = f ? f->a : NULL, *b = f ? f->b : NULL;      \
-        if (!f || f->identity)                                          \
-            for (int64_t i = 0; i < count; i++)                         \
-                y[i] = (out_type)value(x[i]);                           \
-        else if (f->channels == 1)                                      \
-            for (int64_t i = 0; i < count; i++)                         \
-                y[i] = (out_type)value(x[i]) * a[0] + b[0];             \
-        else                                                            \
-            for (int64_t i = 0; i < count; i += f->channels)            \
-                for (int64_t c = 0; c < f->channels; c++)               \
-                    y[i + c] = (out_type)value(x[i + c]) * a[c] + b[c]; \
+#define CONVERT(in_type, out_type, value)                                                     \
+    do {                                                                                      \
+        const in_type *x = in;                                                                \
+        out_type *y = out;                                                                    \
+        int64_t i = 0, width = 0;                                                             \
+        if (!f || f->identity || count == 0) { /* of an empty box there may be no channels */ \
+            for (; i < count; i++)                                                            \
+                y[i] = (out_type)value(x[i]);                                                 \
+            break;                                                                            \
+        }                                                                                     \
+        const out_type *of_channel_a = f->a, *of_channel_b = f->b;                            \
+        out_type a[2 * REPEATED] = {0}, b[2 * REPEATED] = {0};                                \
+        for (; width < REPEATED && f->channels <= REPEATED; width += f->channels)             \
+            for (int64_t c = 0; c < f->channels; c++) {                                       \
+                a[width + c] = of_channel_a[c];                                               \
+                b[width + c] = of_channel_b[c];                                               \
+            }                                                                                 \
+        for (; width > 0 && i + width <= count; i += width)                                   \
+            for (int64_t c = 0; c < width; c++)                                               \
+                y[i + c] = (out_type)value(x[i + c]) * a[c] + b[c];                           \
+        for (int64_t c = 0; i < count; i++, c = c + 1 < f->channels ? c + 1 : 0)              \
+            y[i] = (out_type)value(x[i]) * of_channel_a[c] + of_channel_b[c];                 \
     } while (0)
 
 #define CONVERT_TO(out_type)                                        \
