@@ -162,7 +162,8 @@ LK_API lk_status lk_experiment_parse(const char *name, const char *text,
 LK_API void lk_experiment_free(lk_experiment *experiment);
 
 /**
- * Replace {rank} and {size} in all paths of an experiment: in options whose value is called "PATH".
+ * Replace {rank} and {size} in all paths of an experiment: in options whose value is called "PATH" or
+ * "PATHS".
  *
  * Errors: LK_EINVAL unless 0 <= rank < size, and for other words in braces; LK_ENOMEM.
  */

@@ -199,6 +199,9 @@ typedef struct lk_format {
      * written. */
     lk_status (*write)(const lk_dataset *ds, lk_split split, const char *path);
     const char *suffix; /* of its files, such as ".npy"; NULL: none of its own */
+    /* A set may lie in many files: `path` can also be a folder, a pattern, or several with commas between
+     * them, and the suffix may stand anywhere in their names. */
+    bool many;
 } lk_format;
 
 /** All formats, by name. */
@@ -224,7 +227,8 @@ LK_API lk_status lk_dataset_open_config(const lk_config *format, lk_split split,
                                         lk_dataset **out) LK_NODISCARD;
 
 /**
- * The config that reads the file or folder `path`, by its name or its first bytes.
+ * The config that reads the file or folder `path`, by its name or its first bytes; also a pattern, or several
+ * files, whose names tell a format that has sets in many files.
  *
  * `*out` lives in `arena`.  Errors: LK_EIO if there is no such file, LK_ENOTSUP if no format is
  * known for it; LK_ENOMEM.

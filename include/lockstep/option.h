@@ -110,7 +110,8 @@ typedef struct lk_option {
         *name; /* without dashes; words are joined by "_" in files, "-" on the command line */
     lk_option_type type;
     size_t offset;
-    const char *value;   /* its name in help, such as "N"; NULL: the usual; "PATH" marks a path */
+    const char *value;   /* its name in help, such as "N"; NULL: the usual; "PATH" marks a path,
+                            "PATHS" several, or a pattern */
     const char *def;     /* the default, read as a value is; NULL: zero, none */
     double min, max;     /* of a number; no limits if equal; HUGE_VAL is allowed */
     const char *help;    /* one or two sentences without a full stop at the end */

@@ -41,7 +41,7 @@ static lk_status expand_config(const lk_config *config, int rank, int size, lk_a
 {
     const lk_option *o = config->descriptor->options;
     for (; o && o->name; o++) {
-        bool path = o->type == LK_OPTION_TEXT && o->value && strcmp(o->value, "PATH") == 0;
+        bool path = o->type == LK_OPTION_TEXT && o->value && strncmp(o->value, "PATH", 4) == 0;
         const char **field = (const char **)(void *)((char *)config->options + o->offset);
         if (path && *field)
             LK_TRY(lk_path_expand(*field, rank, size, arena, field));

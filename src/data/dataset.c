@@ -150,6 +150,11 @@ void lk__dataset_set_split(lk_dataset *ds, lk_split split)
     snprintf(ds->title, length + SET_ROOM, "%s, %s set", ds->name, lk_split_name(split));
 }
 
+void lk__dataset_set_classes(lk_dataset *ds, int64_t classes)
+{
+    ds->info.classes = classes;
+}
+
 const char *lk__dataset_split_suffix(const lk_dataset *ds)
 {
     return ds->split == LK_VALIDATION ? ".validation" : ds->split == LK_TEST ? ".test" : NULL;
@@ -234,11 +239,11 @@ void lk__dataset_set_compared(lk_dataset *ds)
 
 /* ---- what is known without reading ---- */
 
-void lk__dataset_set_files(lk_dataset *ds, lk__source *const *source, int n)
+void lk__dataset_set_files(lk_dataset *ds, lk__source *const *source, int64_t n)
 {
     lk_hash h = lk_hash_start();
     bool any = false;
-    for (int i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         lk_hash_add_i64(&h, (int64_t)lk__source_stamp(source[i]));
         any = any || lk__source_stamp(source[i]) != 0;
     }

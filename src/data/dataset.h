@@ -20,6 +20,9 @@ lk_field lk__field(const char *name, lk_dtype dtype, lk_shape shape);
 /** Which set of its data this is, for messages; nobody else may have it yet. */
 void lk__dataset_set_split(lk_dataset *ds, lk_split split);
 
+/** How many classes it has, found after it was made; nobody else may have it yet. */
+void lk__dataset_set_classes(lk_dataset *ds, int64_t classes);
+
 /** ".validation" or ".test"; NULL for a training set, or if it is not known. */
 const char *lk__dataset_split_suffix(const lk_dataset *ds);
 
@@ -87,7 +90,7 @@ lk_status lk__dataset_rows_new(const lk_dataset *ds, void **row, void **block) L
 /* ---- what is known of it without reading ---- */
 
 /** Its samples are those of these sources: lk__dataset_stamp() can tell whether they have changed. */
-void lk__dataset_set_files(lk_dataset *ds, lk__source *const *source, int n);
+void lk__dataset_set_files(lk_dataset *ds, lk__source *const *source, int64_t n);
 
 /** Its samples are a function of the options of its format alone. */
 void lk__dataset_set_generated(lk_dataset *ds);

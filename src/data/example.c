@@ -1,14 +1,12 @@
-/* Reading and writing tf.train.Example: records.c reads with it while a dataset is opened, and integers
- * later, on any thread that reads samples; formats/tfrecord.c writes with it.
+/* Reading tf.train.Example: record_cursor.c finds features with it, and integers, on any thread that reads
+ * samples.
  */
 #include "data/example.h"
 
-#include "data/bytes.h"
 #include "data/dataset.h"
+#include "data/tfrecord.h"
 
 #include <string.h>
-
-/* ---- reading ---- */
 
 /* Wire types, the lower three bits of a field's tag. */
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
@@ -28,20 +26,21 @@ struct field {
 
 static lk_status damaged(const struct message *m, const char *what)
 {
-    return LK_DAMAGED(m->window->source, m->at, "tf.train.Example: %s", what);
+    return LK_RECORD_WRONG(LK_EIO, m->window->source, m->window->record, m->at,
+                           "tf.train.Example: %s", what);
 }
 
 static lk_status wrong_type(const struct message *m, const char *what, int type)
 {
-    return LK_DAMAGED(m->window->source, m->at, "tf.train.Example: %s has wire type %d", what,
-                      type);
+    return LK_RECORD_WRONG(LK_EIO, m->window->source, m->window->record, m->at,
+                           "tf.train.Example: %s has wire type %d", what, type);
 }
 
 /* Valid, but nothing that a sample can be made of here. */
 static lk_status unsupported(const struct message *m, const char *name, const char *what)
 {
-    return LK_RAISE(LK_ENOTSUP, "%s: offset %lld: tf.train.Example: feature \"%s\": %s",
-                    lk__source_name(m->window->source), (long long)m->at, name, what);
+    return LK_RECORD_WRONG(LK_ENOTSUP, m->window->source, m->window->record, m->at,
+                           "tf.train.Example: feature \"%s\": %s", name, what);
 }
 
 /* The byte at `at` of the message, which is there. */
@@ -50,7 +49,7 @@ static lk_status byte_at(const struct message *m, int64_t at, unsigned char *out
     lk__example_window *w = m->window;
     if (at < w->at || at >= w->at + w->n) {
         int64_t n = m->end - at;
-        n = n < (int64_t)sizeof w->bytes ? n : (int64_t)sizeof w->bytes;
+        n = n < w->room ? n : w->room;
         w->n = 0;
         LK_TRY(lk__source_read(w->source, at, w->bytes, n, "a record"));
         w->at = at;
@@ -117,7 +116,8 @@ static lk_status read_bytes(struct message list, lk__feature *out)
             return unsupported(&list, out->name, "more than one value of bytes is not supported");
         out->kind = LK_FEATURE_BYTES;
         out->at = f.payload.at;
-        out->n = f.payload.end - f.payload.at;
+        out->end = f.payload.end;
+        out->n = out->end - out->at;
     }
     return LK_OK;
 }
@@ -142,6 +142,7 @@ static lk_status read_floats(struct message list, lk__feature *out)
             out->kind = LK_FEATURE_FLOATS;
             out->n = bytes / 4;
             out->at = f.payload.at;
+            out->end = f.payload.end;
         }
     }
     return LK_OK;
@@ -171,6 +172,7 @@ static lk_status read_ints(struct message list, lk__feature *out)
             return wrong_type(&list, "an integer list", f.type);
         out->scattered = out->scattered || out->n > 0;
         out->at = f.payload.at;
+        out->end = f.payload.end;
         while (f.payload.at < f.payload.end) {
             uint64_t v;
             LK_TRY(read_varint(&f.payload, &v));
@@ -280,18 +282,11 @@ lk_status lk__example_read(lk__example_window *w, int64_t offset, int64_t n, lk_
     return LK_OK;
 }
 
-lk_status lk__example_ints(const lk__source *s, lk__example_place *from, const lk_shape *shape,
-                           const lk_box *box, int64_t *out)
+lk_status lk__example_ints(lk__example_window *w, int64_t end, lk__example_place *from,
+                           const lk_shape *shape, const lk_box *box, int64_t *out)
 {
-    enum { MAX_VARINT = 10 }; /* bytes of a number */
-    lk__example_window w;
-    w.source = s;
-    w.at = w.n = 0;
     /* No number tells where another begins, so all up to the last of the box are read. */
-    int64_t more = lk__box_last(shape, box) - from->number;
-    int64_t left = lk__source_size(s) - from->offset;
-    int64_t most = more < left / MAX_VARINT ? (more + 1) * MAX_VARINT : left;
-    struct message m = {&w, from->offset, from->offset + most};
+    struct message m = {w, from->offset, end};
     lk_box_walk walk = lk_box_start(box, shape->dim);
     uint64_t v;
     int64_t i = from->number;
@@ -305,96 +300,4 @@ lk_status lk__example_ints(const lk__source *s, lk__example_place *from, const l
     }
     *from = (lk__example_place){i, m.at};
     return LK_OK;
-}
-
-/* ---- writing ---- */
-
-static int64_t varint_size(uint64_t v)
-{
-    int64_t n = 1;
-    for (; v >= 0x80; v >>= 7)
-        n++;
-    return n;
-}
-
-static unsigned char *put_varint(unsigned char *p, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7)
-        *p++ = (unsigned char)(v | 0x80);
-    *p++ = (unsigned char)v;
-    return p;
-}
-
-/* Bytes of a field of `n` bytes whose number is below 16. */
-static int64_t field_size(int64_t n)
-{
-    return 1 + varint_size((uint64_t)n) + n;
-}
-
-static unsigned char *put_head(unsigned char *p, int number, int64_t n)
-{
-    *p++ = (unsigned char)(number << 3 | BYTES);
-    return put_varint(p, (uint64_t)n);
-}
-
-static int64_t values_size(const lk__feature_out *f)
-{
-    if (f->kind == LK_FEATURE_BYTES)
-        return f->n;
-    if (f->kind == LK_FEATURE_FLOATS)
-        return 4 * f->n;
-    int64_t bytes = 0;
-    for (int64_t i = 0; i < f->n; i++)
-        bytes += varint_size((uint64_t)((const int64_t *)f->data)[i]);
-    return bytes;
-}
-
-/* Bytes of the map's entry, without its own head. */
-static int64_t entry_size(const lk__feature_out *f)
-{
-    int64_t list = field_size(values_size(f));
-    return field_size((int64_t)strlen(f->name)) + field_size(field_size(list));
-}
-
-static int64_t map_size(const lk__feature_out *feature, int n_features)
-{
-    int64_t bytes = 0;
-    for (int i = 0; i < n_features; i++)
-        bytes += field_size(entry_size(&feature[i]));
-    return bytes;
-}
-
-int64_t lk__example_size(const lk__feature_out *feature, int n_features)
-{
-    return field_size(map_size(feature, n_features));
-}
-
-static unsigned char *put_values(unsigned char *p, const lk__feature_out *f)
-{
-    if (f->kind != LK_FEATURE_INTS) { /* machines are little-endian, as the format is */
-        size_t bytes = (size_t)values_size(f);
-        if (bytes > 0)
-            memcpy(p, f->data, bytes);
-        return p + bytes;
-    }
-    for (int64_t i = 0; i < f->n; i++)
-        p = put_varint(p, (uint64_t)((const int64_t *)f->data)[i]);
-    return p;
-}
-
-void lk__example_write(const lk__feature_out *feature, int n_features, unsigned char *out)
-{
-    unsigned char *p = put_head(out, 1, map_size(feature, n_features));
-    for (int i = 0; i < n_features; i++) {
-        const lk__feature_out *f = &feature[i];
-        size_t name = strlen(f->name);
-        int64_t values = values_size(f);
-        p = put_head(p, 1, entry_size(f));
-        p = put_head(p, 1, (int64_t)name);
-        memcpy(p, f->name, name);
-        p = put_head(p + name, 2, field_size(field_size(values)));
-        p = put_head(p, (int)f->kind, field_size(values)); /* the list's number, too */
-        p = put_head(p, 1, values);
-        p = put_values(p, f);
-    }
 }

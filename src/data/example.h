@@ -28,17 +28,20 @@ enum { LK_FEATURE_INTS_KEPT = 8 };
 typedef struct lk__feature {
     const char *name; /* borrowed; NULL: nothing is looked for */
     lk__feature_kind kind;
-    int64_t n;  /* values; of BYTES, the bytes of its only value */
-    int64_t at; /* where they begin in the source, FLOATS and INTS without gaps unless scattered */
+    int64_t n;       /* values; of BYTES, the bytes of its only value */
+    int64_t at, end; /* their bytes in the source; FLOATS and INTS without gaps, unless scattered */
     bool scattered; /* INTS: not packed in one piece, so that lk__example_ints() cannot read them */
     int64_t value[LK_FEATURE_INTS_KEPT]; /* INTS: the first ones */
 } lk__feature;
 
-/** Bytes of a source that are held while a record is read. */
+/** Bytes of a source that are held while a record is read.  Where they are all of the record, nothing is
+ * read from the source. */
 typedef struct lk__example_window {
     const lk__source *source;
-    int64_t at, n; /* which, from `at` on; n is 0: none yet */
-    unsigned char bytes[1 << 14];
+    int64_t record; /* its number in the file, for messages */
+    int64_t at, n;  /* which bytes, from `at` on; n is 0: none yet */
+    unsigned char *bytes;
+    int64_t room;
 } lk__example_window;
 
 /** Find `n_features` features in the record of `n` bytes, which lies at `offset` of the window's source.
@@ -52,10 +55,11 @@ typedef struct lk__example_place {
     int64_t number, offset; /* which, and where in the source */
 } lk__example_place;
 
-/** Decode packed INTS: those of a box of the array of `shape`, none of which comes before `*from`.  At first
- * that is number 0, where lk__example_read() has found them; then `*from` is behind the last of the box. */
-lk_status lk__example_ints(const lk__source *s, lk__example_place *from, const lk_shape *shape,
-                           const lk_box *box, int64_t *out) LK_NODISCARD;
+/** Decode packed INTS, whose bytes end at `end`: those of a box of the array of `shape`, none of which comes
+ * before `*from`.  At first that is number 0, where lk__example_read() has found them; then `*from` is
+ * behind the last of the box. */
+lk_status lk__example_ints(lk__example_window *w, int64_t end, lk__example_place *from,
+                           const lk_shape *shape, const lk_box *box, int64_t *out) LK_NODISCARD;
 
 /* ---- writing, into memory ---- */
 

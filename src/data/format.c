@@ -2,6 +2,7 @@
 #include "data/format.h"
 
 #include "base/fpenv.h"
+#include "base/storage.h"
 #include "data/dataset.h"
 #include "data/source.h"
 
@@ -103,8 +104,18 @@ done:
     return st;
 }
 
+/* The format of sets in many files whose suffix stands in a path's name; NULL: there is none. */
+static const char *guess_many(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (int i = 0; lk__formats[i]; i++)
+        if (lk__formats[i]->many && strstr(name, lk__formats[i]->suffix))
+            return lk__formats[i]->descriptor.name;
+    return NULL;
+}
+
 /* What a folder holds, by the names of its files. */
-static const char *guess_folder(const char *path)
+static lk_status guess_folder(const char *path, lk_arena *arena, const char **out)
 {
     static const struct {
         const char *file, *format;
@@ -116,9 +127,16 @@ static const char *guess_folder(const char *path)
     char file[LK_PATH_SIZE];
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (snprintf(file, sizeof file, "%s/%s", path, known[i].file) < LK_PATH_SIZE &&
-            lk__path_exists(file))
-            return known[i].format;
-    return NULL;
+            lk__path_exists(file)) {
+            *out = known[i].format;
+            return LK_OK;
+        }
+    const char **name;
+    int64_t n;
+    LK_TRY(lk__storage_list(path, "", arena, &name, &n));
+    for (int64_t i = 0; i < n && !*out; i++)
+        *out = guess_many(name[i]);
+    return LK_OK;
 }
 
 /* The format of a suffix; NULL if no format has it. */
@@ -158,10 +176,12 @@ static lk_status guess_file(const char *path, const char **name)
 lk_status lk_format_guess(const char *path, lk_arena *arena, lk_config *out)
 {
     const char *name = NULL;
-    LK_CHECK(lk__path_exists(path), LK_EIO, "%s: there is no such file or folder", path);
     if (lk__path_is_folder(path))
-        name = guess_folder(path);
+        LK_TRY(guess_folder(path, arena, &name));
     else
+        name = guess_many(path);
+    LK_CHECK(name || lk__path_exists(path), LK_EIO, "%s: there is no such file or folder", path);
+    if (!name && !lk__path_is_folder(path))
         LK_TRY(guess_file(path, &name));
     LK_CHECK(name, LK_ENOTSUP,
              "%s: its name and its first bytes tell no format: name one (lockstep data: --type)",

@@ -30,6 +30,11 @@ lk_status lk__shape_given(const lk_option_ints *given, lk_shape found, const cha
         .name = #field, .type = LK_OPTION_TEXT, .offset = offsetof(of, field), .value = "PATH", \
         .help = text, .flags = LK_OPTION_NO_HASH                                                \
     }
+#define LK_PATHS_OPTION(of, field, text)                                                         \
+    {                                                                                            \
+        .name = #field, .type = LK_OPTION_TEXT, .offset = offsetof(of, field), .value = "PATHS", \
+        .help = text, .flags = LK_OPTION_NO_HASH                                                 \
+    }
 #define LK_CLASSES_OPTION(of)                                                                    \
     {                                                                                            \
         .name = "classes", .type = LK_OPTION_INT, .offset = offsetof(of, classes), .value = "N", \

@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 struct lk__source {
-    int fd; /* -1: in memory */
+    int fd;    /* -1: in memory, or `late` */
+    bool late; /* a file that is opened by its name for each read: see is_scarce() */
     const unsigned char *bytes;
     void *owned; /* the same, if it is to be freed */
     int64_t size;
@@ -73,35 +75,70 @@ static uint64_t stamp_of(const struct stat *about)
     return lk_hash_value(&h);
 }
 
+/* A process may hold only so many files, and a set may have thousands: from half of that on they are not
+ * held open. */
+static bool is_scarce(int fd)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+           (rlim_t)fd >= limit.rlim_cur / 2;
+}
+
+static lk_status open_named(const lk__source *s, int *fd, struct stat *about)
+{
+    *fd = open(s->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    LK_CHECK(*fd >= 0, LK_EIO, "%s: cannot be opened: %s", s->name, strerror(errno));
+    LK_CHECK(fstat(*fd, about) == 0, LK_EIO, "%s: %s", s->name, strerror(errno));
+    return LK_OK;
+}
+
 static lk_status open_file(lk__source *s)
 {
-    s->fd = open(s->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    LK_CHECK(s->fd >= 0, LK_EIO, "%s: cannot be opened: %s", s->name, strerror(errno));
     struct stat about;
-    LK_CHECK(fstat(s->fd, &about) == 0, LK_EIO, "%s: %s", s->name, strerror(errno));
+    LK_TRY(open_named(s, &s->fd, &about));
     LK_CHECK(S_ISREG(about.st_mode), LK_EIO, "%s: is %s, not a file", s->name,
              S_ISDIR(about.st_mode) ? "a folder" : "a device or pipe");
     s->size = about.st_size;
     s->stamp = stamp_of(&about);
+    s->late = is_scarce(s->fd);
+    if (s->late) {
+        close(s->fd);
+        s->fd = -1;
+    }
+    return LK_OK;
+}
+
+lk_status lk__source_open_packed(const char *path, lk__source **out)
+{
+    *out = NULL;
+    lk__source *s;
+    LK_TRY(source_new(path, &s));
+    lk_status st = open_file(s);
+    if (st != LK_OK) {
+        lk__source_free(s);
+        LK_TRY(st);
+    }
+    *out = s;
     return LK_OK;
 }
 
 lk_status lk__source_open(const char *path, lk__source **out)
 {
-    lk__source *s;
-    *out = NULL;
-    LK_TRY(source_new(path, &s));
-    lk_status st = LK_OK;
-    LK_TRY_TO(done, open_file(s));
-    if (!lk__path_ends(path, ".gz")) {
-        *out = s;
-        return LK_OK;
-    }
-    LK_TRY_TO(done, lk__gunzip(s, out));
-    (*out)->stamp = s->stamp;
-done:
-    lk__source_free(s);
-    return st;
+    LK_TRY(lk__source_open_packed(path, out));
+    if (lk__path_ends(path, ".gz"))
+        LK_TRY(lk__source_unpack(out, LK_PACKED_GZIP, NULL));
+    return LK_OK;
+}
+
+lk_status lk__source_unpack(lk__source **s, lk__packing how, bool *cut)
+{
+    lk__source *packed = *s;
+    lk_status st = lk__unpack(packed, how, cut, s);
+    if (st == LK_OK)
+        (*s)->stamp = packed->stamp;
+    lk__source_free(packed);
+    LK_TRY(st);
+    return LK_OK;
 }
 
 void lk__source_free(lk__source *s)
@@ -130,10 +167,10 @@ const char *lk__source_name(const lk__source *s)
 }
 
 /* Read from the file; one that became shorter since is an error as well. */
-static lk_status read_file(const lk__source *s, int64_t offset, char *out, int64_t n)
+static lk_status read_file(const lk__source *s, int fd, int64_t offset, char *out, int64_t n)
 {
     while (n > 0) {
-        ssize_t got = pread(s->fd, out, (size_t)n, (off_t)offset);
+        ssize_t got = pread(fd, out, (size_t)n, (off_t)offset);
         if (got < 0 && errno == EINTR)
             continue;
         LK_CHECK(got >= 0, LK_EIO, "%s: offset %lld: %s", s->name, (long long)offset,
@@ -147,14 +184,30 @@ static lk_status read_file(const lk__source *s, int64_t offset, char *out, int64
     return LK_OK;
 }
 
+static lk_status read_late(const lk__source *s, int64_t offset, char *out, int64_t n)
+{
+    int fd = -1;
+    struct stat about;
+    lk_status st = open_named(s, &fd, &about);
+    if (st == LK_OK && stamp_of(&about) != s->stamp)
+        st = LK_RAISE(LK_EIO, "%s: the file was changed since it was opened", s->name);
+    if (st == LK_OK)
+        st = read_file(s, fd, offset, out, n);
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
 lk_status lk__source_read(const lk__source *s, int64_t offset, void *out, int64_t n,
                           const char *what)
 {
     LK_CHECK(offset >= 0 && n >= 0 && offset <= s->size && n <= s->size - offset, LK_EIO,
              "%s: offset %lld: %s needs %lld bytes, but the file ends at %lld", s->name,
              (long long)offset, what, (long long)n, (long long)s->size);
-    if (s->fd >= 0)
-        LK_TRY(read_file(s, offset, out, n));
+    if (s->late)
+        LK_TRY(read_late(s, offset, out, n));
+    else if (s->fd >= 0)
+        LK_TRY(read_file(s, s->fd, offset, out, n));
     else if (n > 0)
         memcpy(out, s->bytes + offset, (size_t)n);
     return LK_OK;

@@ -15,8 +15,18 @@
 
 typedef struct lk__source lk__source;
 
+/* How a file is packed. */
+typedef enum lk__packing { LK_PACKED_NOT, LK_PACKED_GZIP, LK_PACKED_ZLIB } lk__packing;
+
 /** Open a regular file; one whose name ends in ".gz" is unpacked. */
 lk_status lk__source_open(const char *path, lk__source **out) LK_NODISCARD;
+
+/** Open a regular file as it is, packed or not. */
+lk_status lk__source_open_packed(const char *path, lk__source **out) LK_NODISCARD;
+
+/** Put what a source unpacks to in its place, as lk__unpack() does it (inflate.h); `*s` is NULL after a
+ * failure. */
+lk_status lk__source_unpack(lk__source **s, lk__packing how, bool *cut) LK_NODISCARD;
 
 /** A source of `n` bytes in memory, borrowed; `name` stands for a path in messages. */
 lk_status lk__source_memory(const char *name, const void *bytes, int64_t n,

@@ -157,7 +157,7 @@ static lk_status whole_records(const char *path, int64_t most, int64_t *end)
     if (!lk__path_exists(path))
         return LK_OK;
     LK_TRY(lk__source_open(path, &source));
-    while (lk__tfrecord_find(source, *end, &at, &n, &next) == LK_OK && next <= most)
+    while (lk__tfrecord_find(source, 0, *end, &at, &n, &next) == LK_OK && next <= most)
         *end = next;
     lk_error_clear();
     int64_t size = lk__source_size(source);

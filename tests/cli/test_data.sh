@@ -89,7 +89,7 @@ status 2 "$lockstep" data inspect --type glyphs "$work/a.npz"
 err 'reads no file'
 head -c 1000 "$work/a.tfrecord" >"$work/cut.tfrecord"
 status 1 "$lockstep" data inspect "$work/cut.tfrecord"
-err "$work/cut.tfrecord: offset "
+err "$work/cut.tfrecord: record 1, offset "
 status 0 "$lockstep" data inspect --type raw "$work/a.npz" --options 'dtype=u8 shape=2'
 grep -Eq '^train +x +u8 +\[2\] ' "$work/out" || fail 'no raw bytes'
 

@@ -9,7 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lk__source *s = fuzz_source(data + 1, size - 1);
     lk__source *unpacked;
     lk_status st = data[0] & 1 ? lk__inflate(s, 0, lk__source_size(s), data[0] >> 1, &unpacked)
-                               : lk__gunzip(s, &unpacked);
+                               : lk__unpack(s, data[0] & 2 ? LK_PACKED_ZLIB : LK_PACKED_GZIP, NULL,
+                                            &unpacked);
     FUZZ_CHECK((st == LK_OK) == (unpacked != NULL));
     lk__source_free(unpacked);
     lk__source_free(s);

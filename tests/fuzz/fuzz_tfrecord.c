@@ -33,8 +33,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
-    static const lk__record_names names = {"image_raw", "label", "height", "width", "depth"};
-    static const lk_option_ints none;
+    lk__record_options o = {.image = "image_raw",
+                            .label = "label",
+                            .height = "height",
+                            .width = "width",
+                            .depth = "depth",
+                            .classes = data[0] >> 1};
     unsigned char *file = malloc(size + 255 * 16);
     lk__source *s = NULL;
     if (data[0] & 1)
@@ -42,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         s = fuzz_source(data + 1, size - 1);
     lk_dataset *ds;
-    lk_status st = lk__records_dataset(s, &names, data[0] >> 1, &none, &ds);
+    lk_status st = lk__records_dataset("input", &s, 1, &o, &ds);
     fuzz_finish(st, ds);
     free(file);
     return 0;

@@ -196,6 +196,8 @@ static void files_tell_their_formats(void)
                  {"g.npy", "", "npy", 0},
                  {"g.npz", "", "npz", 0},
                  {"g.tfrecord", "", "tfrecord", 0},
+                 {"g.tfrecord.gz", "", "tfrecord", 0},
+                 {"g.tfrecord-00000-of-00001", "", "tfrecord", 0},
                  {"images", "\0\0\10\3", "idx", 4},
                  {"other", "abcd", NULL, 4},
                  {"empty", "", NULL, 0}};
@@ -212,7 +214,13 @@ static void files_tell_their_formats(void)
         ASSERT_EQ(strcmp(choice.descriptor->name, known[i].format), 0);
     }
     ASSERT_FAILS(lk_format_guess(test_path("nothing"), arena, &choice), LK_EIO, "no such file");
-    ASSERT_FAILS(lk_format_guess(test_folder(), arena, &choice), LK_ENOTSUP, "tell no format");
+    ASSERT_EQ(mkdir(test_path("none"), 0777), 0);
+    ASSERT_FAILS(lk_format_guess(test_path("none"), arena, &choice), LK_ENOTSUP, "tell no format");
+    /* a folder of records, and a pattern of which no file has the name */
+    ASSERT_OK(lk_format_guess(test_folder(), arena, &choice));
+    ASSERT_EQ(strcmp(choice.descriptor->name, "tfrecord"), 0);
+    ASSERT_OK(lk_format_guess(test_path("train-*.tfrecord"), arena, &choice));
+    ASSERT_EQ(strcmp(choice.descriptor->name, "tfrecord"), 0);
     lk_arena_free(arena);
 }
 

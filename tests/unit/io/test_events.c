@@ -52,10 +52,10 @@ static int64_t record_at(const char *path, int i, unsigned char *buf, size_t siz
     int64_t at = 0, n = 0, next = 0, result = -1;
     ASSERT_OK(lk__source_open(path, &s));
     for (int k = 0; k <= i && next < lk__source_size(s); k++) {
-        ASSERT_OK(lk__tfrecord_find(s, next, &at, &n, &next));
+        ASSERT_OK(lk__tfrecord_find(s, 0, next, &at, &n, &next));
         if (k == i) {
             ASSERT_TRUE(n <= (int64_t)size);
-            ASSERT_OK(lk__tfrecord_check(s, at, n, buf, (int64_t)size));
+            ASSERT_OK(lk__tfrecord_check(s, 0, at, n, buf, (int64_t)size));
             result = n;
         }
     }

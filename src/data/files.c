@@ -1,0 +1,208 @@
+/* Finding the files that an option names: see files.h.  Formats call it when a set is opened. */
+#include "data/files.h"
+
+#include "base/grow.h"
+#include "base/storage.h"
+
+#include <lockstep/extra/alloc.h>
+
+#include <fnmatch.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is found so far. */
+struct finding {
+    const char *mark, *what;
+    lk_arena *arena;
+    const char **path;
+    int64_t n, room;
+};
+
+static lk_status add(struct finding *f, const char *path)
+{
+    LK_TRY(lk__grow(&f->path, &f->room, f->n + 1, sizeof *f->path));
+    LK_TRY(lk_arena_text(f->arena, path, strlen(path), &f->path[f->n]));
+    f->n++;
+    return LK_OK;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* ---- files that are numbered ---- */
+
+/* "-00003-of-00008" in a path: where it begins and how long it is; of how many it is one. */
+struct numbers {
+    const char *at;
+    size_t length;
+    long of;
+};
+
+static bool find_numbers(const char *path, struct numbers *out)
+{
+    const char *slash = strrchr(path, '/'), *digit = "0123456789";
+    for (const char *at = slash ? slash : path; (at = strstr(at, "-of-")); at++) {
+        size_t behind = strspn(at + 4, digit);
+        const char *begin = at - behind - 1;
+        if (behind == 0 || behind > 6 || begin < path || *begin != '-' ||
+            strspn(begin + 1, digit) != behind)
+            continue;
+        *out = (struct numbers){begin, 2 * behind + 5, strtol(at + 4, NULL, 10)};
+        return true;
+    }
+    return false;
+}
+
+/* The path with another number. */
+static lk_status renumber(const char *path, const struct numbers *n, long number,
+                          char out[LK_PATH_SIZE])
+{
+    int digits = (int)strspn(n->at + 1, "0123456789");
+    int length = snprintf(out, LK_PATH_SIZE, "%.*s-%0*ld%s", (int)(n->at - path), path, digits,
+                          number, n->at + 1 + digits);
+    LK_CHECK(length >= 0 && length < LK_PATH_SIZE, LK_EINVAL, "the path %s is too long", path);
+    return LK_OK;
+}
+
+/* Whether two paths are the same but for their numbers. */
+static bool is_of_set(const char *a, const struct numbers *in_a, const char *b,
+                      const struct numbers *in_b)
+{
+    size_t head = (size_t)(in_a->at - a);
+    return head == (size_t)(in_b->at - b) && memcmp(a, b, head) == 0 &&
+           strcmp(in_a->at + in_a->length, in_b->at + in_b->length) == 0;
+}
+
+/* All files that the numbers of `path` promise, and that `pattern` matches, are among those from `first`
+ * on. */
+static lk_status check_complete(const struct finding *f, int64_t first, const char *pattern,
+                                const char *path, const struct numbers *n)
+{
+    char want[LK_PATH_SIZE];
+    const char *key = want;
+    for (long k = 0; k < n->of; k++) {
+        LK_TRY(renumber(path, n, k, want));
+        LK_CHECK(
+            fnmatch(pattern, want, FNM_PATHNAME) != 0 ||
+                bsearch(&key, f->path + first, (size_t)(f->n - first), sizeof *f->path, by_bytes),
+            LK_EIO, "%s is missing: %s, which is there, is one of %ld files", want, path, n->of);
+    }
+    return LK_OK;
+}
+
+/* The files from `first` on are sorted, and match `pattern`. */
+static lk_status check_numbers(const struct finding *f, int64_t first, const char *pattern)
+{
+    const char *before = NULL;
+    struct numbers n, of_before = {0};
+    for (int64_t i = first; i < f->n; i++) {
+        const char *path = f->path[i];
+        if (!find_numbers(path, &n))
+            continue;
+        bool same = before && is_of_set(path, &n, before, &of_before);
+        LK_CHECK(!same || n.of == of_before.of, LK_EIO,
+                 "%s is one of %ld files and %s one of %ld: they are not of one set; name one, or "
+                 "delete the other",
+                 path, n.of, before, of_before.of);
+        if (!same)
+            LK_TRY(check_complete(f, first, pattern, path, &n));
+        before = path;
+        of_before = n;
+    }
+    return LK_OK;
+}
+
+/* ---- folders and patterns ---- */
+
+static lk_status find_folder(struct finding *f, const char *folder)
+{
+    const char **name;
+    int64_t n, first = f->n;
+    char path[LK_PATH_SIZE];
+    LK_TRY(lk__storage_list(folder, "", f->arena, &name, &n));
+    for (int64_t i = 0; i < n; i++) {
+        if (name[i][0] == '.' || !strstr(name[i], f->mark) || lk__path_ends(name[i], ".part"))
+            continue;
+        LK_TRY(lk__path_join(folder, name[i], path, sizeof path));
+        if (!lk__path_is_folder(path))
+            LK_TRY(add(f, path));
+    }
+    LK_CHECK(f->n > first, LK_EIO, "%s: no file in this folder has %s in its name", folder,
+             f->mark);
+    LK_TRY(lk__path_join(folder, "*", path, sizeof path));
+    return check_numbers(f, first, path);
+}
+
+static lk_status add_found(struct finding *f, const char *pattern, const glob_t *found)
+{
+    int64_t first = f->n;
+    for (size_t i = 0; i < found->gl_pathc; i++)
+        if (!lk__path_ends(found->gl_pathv[i], ".part") && !lk__path_is_folder(found->gl_pathv[i]))
+            LK_TRY(add(f, found->gl_pathv[i]));
+    LK_CHECK(f->n > first, LK_EIO, "%s: there is no such file or folder; %s", pattern, f->what);
+    qsort(f->path + first, (size_t)(f->n - first), sizeof *f->path, by_bytes);
+    return check_numbers(f, first, pattern);
+}
+
+static lk_status find_pattern(struct finding *f, const char *pattern)
+{
+    glob_t found = {0};
+    int code = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &found);
+    lk_status st = LK_OK;
+    if (code == GLOB_NOSPACE)
+        st = LK_RAISE(LK_ENOMEM, "%s: no memory for the names of its files", pattern);
+    else if (code == GLOB_ABORTED)
+        st = LK_RAISE(LK_EIO, "%s: a folder on the way cannot be looked into", pattern);
+    else
+        st = add_found(f, pattern, &found);
+    globfree(&found);
+    return st;
+}
+
+static lk_status find_one(struct finding *f, const char *text)
+{
+    if (lk__path_is_folder(text))
+        LK_TRY(find_folder(f, text));
+    else if (lk__path_exists(text))
+        LK_TRY(add(f, text));
+    else
+        LK_TRY(find_pattern(f, text));
+    return LK_OK;
+}
+
+static lk_status find_all(struct finding *f, const char *text)
+{
+    if (lk__path_exists(text) || !strchr(text, ',')) {
+        LK_TRY(find_one(f, text));
+        return LK_OK;
+    }
+    for (const char *at = text;; at++) {
+        size_t n = strcspn(at, ",");
+        const char *item;
+        LK_CHECK(n > 0, LK_EINVAL, "%s: nothing stands between two commas, or at an end", text);
+        LK_TRY(lk_arena_text(f->arena, at, n, &item));
+        LK_TRY(find_one(f, item));
+        at += n;
+        if (!*at)
+            return LK_OK;
+    }
+}
+
+lk_status lk__files_find(const char *text, const char *mark, const char *what, lk_arena *arena,
+                         lk__files *out)
+{
+    struct finding f = {.mark = mark, .what = what, .arena = arena};
+    lk_status st = find_all(&f, text);
+    *out = (lk__files){.n = f.n};
+    if (st == LK_OK)
+        st = lk_arena_alloc(arena, &out->path, f.n, sizeof *out->path);
+    if (st == LK_OK)
+        memcpy(out->path, f.path, (size_t)f.n * sizeof *out->path);
+    lk_free(f.path);
+    LK_TRY(st);
+    return LK_OK;
+}

@@ -1,0 +1,68 @@
+/* The index of the records of a set: see record_index.h. */
+#include "data/record_index.h"
+
+#include "base/grow.h"
+#include "data/tfrecord.h"
+
+#include <lockstep/extra/alloc.h>
+
+static lk_status add_file(lk__record_index *x, lk__source *s)
+{
+    lk_status st = lk__grow(&x->first, &x->firsts_room, x->n_files + 1, sizeof *x->first);
+    if (st == LK_OK)
+        st = lk__grow(&x->source, &x->files_room, x->n_files + 1, sizeof *x->source);
+    if (st != LK_OK) {
+        lk__source_free(s);
+        return st;
+    }
+    x->first[x->n_files] = x->count;
+    x->source[x->n_files++] = s;
+    return LK_OK;
+}
+
+lk_status lk__record_index_add(lk__record_index *x, lk__source *s)
+{
+    LK_TRY(add_file(x, s));
+    for (int64_t begin = 0, number = 0, at, n, next; begin < lk__source_size(s); number++) {
+        LK_TRY(lk__tfrecord_find(s, number, begin, &at, &n, &next));
+        LK_TRY(lk__grow(&x->at, &x->room, x->count + 1, sizeof *x->at));
+        x->at[x->count++] = begin;
+        x->largest = next - begin > x->largest ? next - begin : x->largest;
+        begin = next;
+    }
+    return LK_OK;
+}
+
+void lk__record_index_free(lk__record_index *x)
+{
+    for (int64_t i = 0; i < x->n_files; i++)
+        lk__source_free(x->source[i]);
+    lk_free(x->source);
+    lk_free(x->first);
+    lk_free(x->at);
+}
+
+/* The file of a record: the last one that begins with it or before; empty ones lie before that. */
+static int64_t file_of(const lk__record_index *x, int64_t record)
+{
+    int64_t low = 0, high = x->n_files;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (x->first[middle] <= record)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+lk__record_place lk__record_index_find(const lk__record_index *x, int64_t record)
+{
+    int64_t file = file_of(x, record);
+    int64_t next = file + 1 < x->n_files ? x->first[file + 1] : x->count;
+    lk__record_place p = {.source = x->source[file], .number = record - x->first[file]};
+    p.end_of_all = lk__source_size(p.source);
+    p.at = x->at[record];
+    p.end = record + 1 < next ? x->at[record + 1] : p.end_of_all;
+    return p;
+}

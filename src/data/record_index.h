@@ -1,0 +1,34 @@
+/* Where the records of some files begin; together they are one set.  records.c has one for each set, and
+ * cursors ask it on any thread.  8 bytes a record.
+ */
+#ifndef LK_DATA_RECORD_INDEX_H
+#define LK_DATA_RECORD_INDEX_H
+
+#include "data/source.h"
+
+typedef struct lk__record_index {
+    int64_t n_files, files_room, firsts_room;
+    lk__source **source; /* owned */
+    int64_t *first;      /* the number of each file's first record among all */
+    int64_t count, room; /* records */
+    int64_t *at;         /* where each begins in its file */
+    int64_t largest;     /* bytes of the largest, its lengths and checksums included */
+} lk__record_index;
+
+/** Add a file, which the index owns from here on, also if this fails, and note where its records begin:
+ * their lengths are read and checked, nothing else. */
+lk_status lk__record_index_add(lk__record_index *x, lk__source *s) LK_NODISCARD;
+
+void lk__record_index_free(lk__record_index *x);
+
+/** Where a record is. */
+typedef struct lk__record_place {
+    const lk__source *source;
+    int64_t number;     /* in its file */
+    int64_t at, end;    /* its bytes there, from its length on; more may lie behind it */
+    int64_t end_of_all; /* of the file */
+} lk__record_place;
+
+lk__record_place lk__record_index_find(const lk__record_index *x, int64_t record);
+
+#endif /* LK_DATA_RECORD_INDEX_H */
