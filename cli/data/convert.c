@@ -5,11 +5,14 @@
 
 #include <lockstep/lockstep.h>
 
+#include <string.h>
+
 struct convert_options {
     dataset_choice choice;
     const char *to;
     int set;
-    bool json;
+    int64_t files;
+    bool gzip, json;
 };
 
 static const lk_option options[] = {
@@ -28,6 +31,19 @@ static const lk_option options[] = {
      .offset = offsetof(struct convert_options, to),
      .value = "FORMAT",
      .help = "the format of OUT; by default that of its suffix: .tfrecord, .npy, .npz, .csv"},
+    {.name = "files",
+     .type = LK_OPTION_INT,
+     .offset = offsetof(struct convert_options, files),
+     .value = "N",
+     .def = "0",
+     .min = 0,
+     .max = 99999,
+     .help = "write records to N files, each with a range of the samples: for OUT NAME.tfrecord "
+             "NAME-00000-of-N.tfrecord and so on; 0: to OUT"},
+    {.name = "gzip",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(struct convert_options, gzip),
+     .help = "pack files of records by gzip; so are those whose name ends in .gz"},
     {.name = "set",
      .type = LK_OPTION_CHOICE,
      .offset = offsetof(struct convert_options, set),
@@ -53,9 +69,13 @@ static lk_status convert(const struct convert_options *o, const char *in, const 
     LK_TRY(lk_dataset_open_config(&config, (lk_split)o->set, ds));
     LK_CHECK(*ds, LK_EINVAL, "%s: it has no %s set", in ? in : config.descriptor->name,
              lk_split_name((lk_split)o->set));
-    LK_TRY(lk_dataset_write_as(*ds, o->to, (lk_split)o->set, to));
     uint64_t hash;
-    char text[LK_HASH_TEXT];
+    char text[LK_HASH_TEXT], writing[64] = "";
+    if (o->files > 0)
+        snprintf(writing, sizeof writing, "files=%lld ", (long long)o->files);
+    if (o->gzip)
+        snprintf(writing + strlen(writing), 16, "gzip=true");
+    LK_TRY(lk_dataset_write_as(*ds, o->to, writing, (lk_split)o->set, to));
     LK_TRY(lk_dataset_hash(*ds, &hash));
     report out;
     report_keep(&out, columns, 3, o->json);
@@ -94,8 +114,8 @@ const lk__verb lk__data_kind_convert = {
         "Writes a set of the file or folder IN, or of a generator (--type glyphs, without IN), "
         "to OUT. The format follows from the suffix of OUT or from --to; idx makes a folder, in "
         "which --set says whose files are written. KEY=VALUE sets an option of IN's format, such "
-        "as "
-        "count=200. The hash is of the content that was read.",
+        "as count=200. Records can be written to many files (--files), which take their names when "
+        "all are complete, and packed (--gzip). The hash is of the content that was read.",
     .options = options,
     .options_size = sizeof(struct convert_options),
     .min_operands = 1,

@@ -197,8 +197,9 @@ typedef struct lk_format {
     lk_status (*open)(const void *options, lk_split split, lk_dataset **out);
     /* Write a dataset to the new file `path`, or as a set of the folder `path`; NULL: the format is not
      * written. */
-    lk_status (*write)(const lk_dataset *ds, lk_split split, const char *path);
-    const char *suffix; /* of its files, such as ".npy"; NULL: none of its own */
+    lk_status (*write)(const lk_dataset *ds, lk_split split, const void *options, const char *path);
+    const lk_descriptor *writing; /* the options of `write`; NULL: it has none, and gets NULL */
+    const char *suffix;           /* of its files, such as ".npy"; NULL: none of its own */
     /* A set may lie in many files: `path` can also be a folder, a pattern, or several with commas between
      * them, and the suffix may stand anywhere in their names. */
     bool many;
@@ -244,10 +245,15 @@ LK_API lk_status lk_format_guess(const char *path, lk_arena *arena, lk_config *o
 LK_API lk_status lk_dataset_write(const lk_dataset *ds, const char *format,
                                   const char *path) LK_NODISCARD;
 
-/** As lk_dataset_write(); a format whose folders hold several sets, such as idx, writes this one of them
- * and leaves the others.  Errors: also LK_ENOTSUP for a set that the format has no files for. */
-LK_API lk_status lk_dataset_write_as(const lk_dataset *ds, const char *format, lk_split split,
-                                     const char *path) LK_NODISCARD;
+/**
+ * As lk_dataset_write(), with options as lk_options_parse() reads them, such as "files=8 gzip=true" of the
+ * format tfrecord; NULL: all defaults.  A format whose folders hold several sets, such as idx, writes this
+ * one of them and leaves the others.
+ *
+ * Errors: also those of lk_options_parse(), and LK_ENOTSUP for a set that the format has no files for.
+ */
+LK_API lk_status lk_dataset_write_as(const lk_dataset *ds, const char *format, const char *options,
+                                     lk_split split, const char *path) LK_NODISCARD;
 
 /* ---- loaders ---- */
 

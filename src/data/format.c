@@ -196,28 +196,59 @@ lk_status lk_format_guess(const char *path, lk_arena *arena, lk_config *out)
 
 lk_status lk_dataset_write(const lk_dataset *ds, const char *name, const char *path)
 {
-    LK_TRY(lk_dataset_write_as(ds, name, LK_TRAIN, path));
+    LK_TRY(lk_dataset_write_as(ds, name, NULL, LK_TRAIN, path));
     return LK_OK;
 }
 
-lk_status lk_dataset_write_as(const lk_dataset *ds, const char *name, lk_split split,
-                              const char *path)
+/* The format to write: of this name, or that of the path's. */
+static lk_status writer_find(const char *name, const char *path, const lk_format **out)
+{
+    const lk_descriptor *entry = NULL;
+    *out = by_suffix(path);
+    if (!name && !*out)
+        name = guess_many(path);
+    if (name) {
+        LK_TRY(lk_descriptor_find(&lk_registry_format, name, &entry));
+        *out = format_of(entry);
+    }
+    LK_CHECK(*out, LK_EINVAL,
+             "%s: its name tells no format to write: name one (lockstep data convert: --to)", path);
+    LK_CHECK((*out)->write, LK_ENOTSUP, "%s: the format \"%s\" is only read, not written", path,
+             (*out)->descriptor.name);
+    return LK_OK;
+}
+
+static lk_status write_with(const lk_dataset *ds, const lk_format *format, const char *options,
+                            lk_split split, const char *path)
+{
+    lk_arena *arena;
+    void *fields;
+    LK_TRY(lk_arena_new(&arena));
+    lk_status st = LK_OK;
+    LK_TRY_TO(done, lk_arena_alloc(arena, &fields, 1, format->writing->options_size));
+    LK_TRY_TO(done, lk_options_parse(format->writing, options, arena, fields));
+    LK_TRY_TO(done, format->write(ds, split, fields, path));
+done:
+    lk_arena_free(arena);
+    return st;
+}
+
+lk_status lk_dataset_write_as(const lk_dataset *ds, const char *name, const char *options,
+                              lk_split split, const char *path)
 {
     LK_FP_GUARD();
-    const lk_format *format = by_suffix(path);
-    if (name) {
-        const lk_descriptor *entry;
-        LK_TRY(lk_descriptor_find(&lk_registry_format, name, &entry));
-        format = format_of(entry);
-    }
-    LK_CHECK(format, LK_EINVAL,
-             "%s: its name tells no format to write: name one (lockstep data convert: --to)", path);
-    LK_CHECK(format->write, LK_ENOTSUP, "%s: the format \"%s\" is only read, not written", path,
-             format->descriptor.name);
+    const lk_format *format;
+    LK_TRY(writer_find(name, path, &format));
     LK_CHECK(lk_dataset_info_of(ds)->n_fields > 0, LK_ENOTSUP,
              "%s: the data is empty: %lld samples without fields, there is nothing to write", path,
              (long long)lk_dataset_info_of(ds)->count);
-    LK_TRY(format->write(ds, split, path));
+    LK_CHECK(format->writing || !options || !options[0], LK_EINVAL,
+             "%s: the format \"%s\" is written without options, such as \"%s\"", path,
+             format->descriptor.name, options);
+    if (format->writing)
+        LK_TRY(write_with(ds, format, options, split, path));
+    else
+        LK_TRY(format->write(ds, split, NULL, path));
     return LK_OK;
 }
 

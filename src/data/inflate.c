@@ -7,6 +7,8 @@
 
 #ifdef LK_HAVE_ZLIB
 
+#    include "data/zlib_memory.h"
+
 #    include <string.h>
 #    include <zlib.h>
 
@@ -27,21 +29,6 @@ struct lk__unpacker {
     z_stream z;
     unsigned char in[CHUNK], out[CHUNK];
 };
-
-static void *zlib_alloc(void *context, unsigned items, unsigned bytes)
-{
-    (void)context;
-    void *block;
-    if (lk_alloc(&block, (int64_t)items, bytes) != LK_OK)
-        return NULL;
-    return block;
-}
-
-static void zlib_free(void *context, void *block)
-{
-    (void)context;
-    lk_free(block);
-}
 
 static int64_t position(const lk__unpacker *u)
 {
@@ -138,8 +125,8 @@ static lk_status start(lk__unpacker *u, const lk__source *s, int64_t offset, int
     u->total = 0;
     u->wrapped = wrapped;
     u->ended = false;
-    u->z.zalloc = zlib_alloc;
-    u->z.zfree = zlib_free;
+    u->z.zalloc = lk__zlib_alloc;
+    u->z.zfree = lk__zlib_free;
     int code = inflateInit2(&u->z, wrapped);
     LK_CHECK(code == Z_OK, code == Z_MEM_ERROR ? LK_ENOMEM : LK_ENOTSUP, "%s: zlib cannot start%s",
              lk__source_name(s), code == Z_MEM_ERROR ? ": no memory" : "");

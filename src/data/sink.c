@@ -2,6 +2,7 @@
 #include "data/sink.h"
 
 #include "base/storage.h"
+#include "data/deflate.h"
 
 #include <lockstep/extra/alloc.h>
 
@@ -14,9 +15,17 @@ struct lk__sink {
     int fd; /* -1: closed */
     int64_t at, flushed;
     size_t held;
+    lk__packer *packer;    /* NULL: it is not packed */
+    unsigned char *buffer; /* NULL: it is sealed */
     char path[LK_PATH_SIZE], part[LK_PATH_SIZE];
-    unsigned char buffer[BUFFER];
 };
+
+static void sink_free(lk__sink *s)
+{
+    lk__packer_close(s->packer);
+    lk_free(s->buffer);
+    lk_free(s);
+}
 
 lk_status lk__sink_open(const char *path, lk__sink **out)
 {
@@ -24,16 +33,17 @@ lk_status lk__sink_open(const char *path, lk__sink **out)
     lk__sink *s;
     LK_CHECK(strlen(path) + sizeof ".part" <= LK_PATH_SIZE, LK_EINVAL, "the path %s is too long",
              path);
-    LK_TRY(lk_alloc(&s, 1, sizeof *s));
-    s->at = s->flushed = 0;
-    s->held = 0;
+    LK_TRY(lk_alloc_zero(&s, 1, sizeof *s));
+    s->fd = -1;
     snprintf(s->path, sizeof s->path, "%s", path);
     snprintf(s->part, sizeof s->part, "%.*s.part", LK_PATH_SIZE - 6, path);
-    lk_status st = lk__storage_remove(s->part); /* of a dead program; of a link, the link */
+    lk_status st = lk_alloc(&s->buffer, BUFFER, 1);
+    if (st == LK_OK)
+        st = lk__storage_remove(s->part); /* of a dead program; of a link, the link */
     if (st == LK_OK)
         st = lk__storage_create(s->part, 0666, &s->fd);
     if (st != LK_OK) {
-        lk_free(s);
+        sink_free(s);
         LK_TRY(st);
     }
     *out = s;
@@ -54,9 +64,9 @@ static lk_status flush(lk__sink *s)
     return LK_OK;
 }
 
-lk_status lk__sink_write(lk__sink *s, const void *bytes, int64_t n)
+static lk_status append(void *sink, const void *bytes, int64_t n)
 {
-    s->at += n;
+    lk__sink *s = sink;
     if ((size_t)n > BUFFER - s->held)
         LK_TRY(flush(s));
     if ((size_t)n > BUFFER) {
@@ -68,18 +78,54 @@ lk_status lk__sink_write(lk__sink *s, const void *bytes, int64_t n)
     return LK_OK;
 }
 
+lk_status lk__sink_open_gzip(const char *path, lk__sink **out)
+{
+    LK_TRY(lk__sink_open(path, out));
+    lk_status st = lk__packer_open((*out)->path, append, *out, &(*out)->packer);
+    if (st != LK_OK) {
+        lk__sink_abandon(*out);
+        *out = NULL;
+        LK_TRY(st);
+    }
+    return LK_OK;
+}
+
+lk_status lk__sink_write(lk__sink *s, const void *bytes, int64_t n)
+{
+    s->at += n;
+    if (s->packer)
+        LK_TRY(lk__packer_write(s->packer, bytes, n));
+    else
+        LK_TRY(append(s, bytes, n));
+    return LK_OK;
+}
+
 int64_t lk__sink_at(const lk__sink *s)
 {
     return s->at;
 }
 
-static lk_status finish(lk__sink *s)
+lk_status lk__sink_seal(lk__sink *s)
 {
+    if (!s->buffer)
+        return LK_OK;
+    if (s->packer)
+        LK_TRY(lk__packer_finish(s->packer));
     LK_TRY(flush(s));
     LK_TRY(lk__storage_sync(s->fd, s->part));
     int fd = s->fd;
     s->fd = -1;
     LK_TRY(lk__storage_close(fd, s->part));
+    lk__packer_close(s->packer);
+    lk_free(s->buffer);
+    s->packer = NULL;
+    s->buffer = NULL;
+    return LK_OK;
+}
+
+static lk_status finish(lk__sink *s)
+{
+    LK_TRY(lk__sink_seal(s));
     LK_TRY(lk__storage_rename(s->part, s->path));
     LK_TRY(lk__storage_sync_parent(s->path));
     return LK_OK;
@@ -92,7 +138,7 @@ lk_status lk__sink_close(lk__sink *s)
         lk__sink_abandon(s);
         LK_TRY(st);
     }
-    lk_free(s);
+    sink_free(s);
     return LK_OK;
 }
 
@@ -103,7 +149,7 @@ void lk__sink_abandon(lk__sink *s)
     if (s->fd >= 0)
         lk__storage_release(s->fd);
     lk__storage_discard(s->part);
-    lk_free(s);
+    sink_free(s);
 }
 
 lk_status lk__sink_end(lk__sink *s, lk_status st)

@@ -12,11 +12,18 @@ typedef struct lk__sink lk__sink;
 /** Begin the file `path`, as `path` with ".part" behind it. */
 lk_status lk__sink_open(const char *path, lk__sink **out) LK_NODISCARD;
 
+/** The same, of a file that is packed by gzip: what is appended is unpacked. */
+lk_status lk__sink_open_gzip(const char *path, lk__sink **out) LK_NODISCARD;
+
 /** Append `n` bytes. */
 lk_status lk__sink_write(lk__sink *s, const void *bytes, int64_t n) LK_NODISCARD;
 
 /** Bytes written so far. */
 int64_t lk__sink_at(const lk__sink *s);
+
+/** Bring the file to disk; only its name is missing then.  Nothing can be appended afterwards, and little
+ * memory is left: for sets of files that appear together. */
+lk_status lk__sink_seal(lk__sink *s) LK_NODISCARD;
 
 /** Bring the file to disk, give it its name and free the sink, which is gone after an error as well. */
 lk_status lk__sink_close(lk__sink *s) LK_NODISCARD;

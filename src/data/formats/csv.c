@@ -142,9 +142,10 @@ static lk_status write_line(lk__sink *s, const lk_dataset_info *info, void *cons
     return LK_OK;
 }
 
-static lk_status csv_write(const lk_dataset *ds, lk_split split, const char *path)
+static lk_status csv_write(const lk_dataset *ds, lk_split split, const void *given,
+                           const char *path)
 {
-    (void)split; /* the file holds one */
+    (void)split, (void)given; /* the file holds one */
     const lk_dataset_info *info = lk_dataset_info_of(ds);
     for (int f = 0; f < info->n_fields; f++)
         LK_CHECK(info->field[f].dtype <= LK_U8, LK_ENOTSUP, "%s: %s is not written as text", path,

@@ -147,8 +147,10 @@ static lk_status check_fields(const lk_dataset *ds, const char *folder, int x, i
     return LK_OK;
 }
 
-static lk_status idx_write(const lk_dataset *ds, lk_split split, const char *folder)
+static lk_status idx_write(const lk_dataset *ds, lk_split split, const void *given,
+                           const char *folder)
 {
+    (void)given;
     bool test = split == LK_TEST;
     LK_CHECK(split != LK_VALIDATION, LK_ENOTSUP,
              "%s: a folder of IDX holds a training set and a test set, no validation set", folder);

@@ -68,9 +68,10 @@ static lk_status put_sink(void *context, const void *bytes, int64_t n)
     return lk__sink_write(context, bytes, n);
 }
 
-static lk_status npy_write(const lk_dataset *ds, lk_split split, const char *path)
+static lk_status npy_write(const lk_dataset *ds, lk_split split, const void *given,
+                           const char *path)
 {
-    (void)split; /* the file holds one */
+    (void)split, (void)given; /* the file holds one */
     const lk_dataset_info *info = lk_dataset_info_of(ds);
     LK_CHECK(info->n_fields == 1, LK_ENOTSUP, "%s: .npy holds one field, %s has %d: write .npz",
              path, info->name, info->n_fields);

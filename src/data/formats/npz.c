@@ -120,9 +120,10 @@ static lk_status write_fields(const lk_dataset *ds, lk__zip_out *z)
     return LK_OK;
 }
 
-static lk_status npz_write(const lk_dataset *ds, lk_split split, const char *path)
+static lk_status npz_write(const lk_dataset *ds, lk_split split, const void *given,
+                           const char *path)
 {
-    (void)split; /* the file holds one */
+    (void)split, (void)given; /* the file holds one */
     lk__zip_out *z;
     LK_TRY(lk__zip_create(path, &z));
     LK_TRY(lk__zip_end(z, write_fields(ds, z)));

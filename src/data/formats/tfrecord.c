@@ -1,16 +1,9 @@
 /* tfrecord: records of tf.train.Example, in one file or many: values, their shape, a label or targets. */
 #include "data/tfrecord.h"
 
-#include "data/dataset.h"
-#include "data/example.h"
 #include "data/files.h"
 #include "data/format.h"
 #include "data/records.h"
-
-#include <lockstep/extra/alloc.h>
-
-#include <stdlib.h>
-#include <string.h>
 
 struct tfrecord_options {
     const char *path, *test;
@@ -131,100 +124,30 @@ static lk_status tfrecord_open(const void *given, lk_split split, lk_dataset **o
 
 /* ---- writing ---- */
 
-enum { MOST = LK_MAX_FIELDS + 4 }; /* features of a record */
-
-/* A record of one sample after the other. */
-struct writing {
-    void *row[LK_MAX_FIELDS], *block;
-    char note[LK_RECORD_TEXT];
-    lk__feature_out feature[MOST]; /* of these rows, in the order of names */
-    int n;
-    void *record;
-    int64_t room;
+static const lk_option write_options[] = {
+    {.name = "files",
+     .type = LK_OPTION_INT,
+     .offset = offsetof(lk__records_writing, files),
+     .value = "N",
+     .def = "1",
+     .min = 1,
+     .max = 99999,
+     .help = "how many files to write, each with a range of the samples"},
+    {.name = "gzip",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(lk__records_writing, gzip),
+     .help = "pack them by gzip"},
+    {.name = NULL},
 };
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const lk__feature_out *)a)->name, ((const lk__feature_out *)b)->name);
-}
+static const lk_descriptor writing = {
+    .name = "tfrecord", .options = write_options, .options_size = sizeof(lk__records_writing)};
 
-/* Elements of other dtypes lie as bytes, and the note says what they are. */
-static lk__feature_out feature_of(const char *name, const lk_field *field, const void *row)
+static lk_status tfrecord_write(const lk_dataset *ds, lk_split split, const void *given,
+                                const char *path)
 {
-    int64_t bytes = lk__field_bytes(field), n = bytes / (int64_t)lk_dtype_size(field->dtype);
-    if (field->dtype == LK_F32)
-        return (lk__feature_out){name, LK_FEATURE_FLOATS, row, n};
-    if (field->dtype == LK_I64)
-        return (lk__feature_out){name, LK_FEATURE_INTS, row, n};
-    return (lk__feature_out){name, LK_FEATURE_BYTES, row, bytes};
-}
-
-static lk_status writing_start(const lk_dataset *ds, const char *path, struct writing *w)
-{
-    static const char *const own[] = {"image_raw", "label", "height",
-                                      "width",     "depth", LK_RECORD_NOTE};
-    const lk_dataset_info *info = lk_dataset_info_of(ds);
-    int x = lk_dataset_find(ds, "x"), y = lk_dataset_find(ds, "y");
-    LK_CHECK(x >= 0, LK_ENOTSUP, "%s: records hold a field x, which %s has not", path, info->name);
-    LK_TRY(lk__record_note(info, w->note));
-    LK_TRY(lk__dataset_rows_new(ds, w->row, &w->block));
-    for (int f = 0; f < info->n_fields; f++) {
-        const lk_field *field = &info->field[f];
-        const char *name = f == x ? "image_raw" : f == y ? "label" : field->name;
-        for (size_t i = 0; f != x && f != y && i < sizeof own / sizeof own[0]; i++)
-            LK_CHECK(strcmp(name, own[i]) != 0, LK_ENOTSUP,
-                     "%s: the field \"%s\" of %s has the name of another feature", path, name,
-                     info->name);
-        w->feature[w->n++] = feature_of(name, field, w->row[f]);
-    }
-    const lk_shape *shape = &info->field[x].shape;
-    static const char *const size[] = {"height", "width", "depth"};
-    for (int i = 0; shape->ndim == 3 && i < 3; i++)
-        w->feature[w->n++] = (lk__feature_out){size[i], LK_FEATURE_INTS, &shape->dim[i], 1};
-    w->feature[w->n++] = (lk__feature_out){LK_RECORD_NOTE, LK_FEATURE_BYTES, w->note,
-                                           (int64_t)strlen(w->note)};
-    qsort(w->feature, (size_t)w->n, sizeof w->feature[0], by_name);
-    return LK_OK;
-}
-
-static void writing_end(struct writing *w)
-{
-    lk_free(w->block);
-    lk_free(w->record);
-}
-
-static lk_status write_sample(lk__sink *s, const lk_dataset *ds, int64_t i, struct writing *w)
-{
-    LK_TRY(lk__dataset_row(ds, i, w->row));
-    int64_t size = lk__example_size(w->feature, w->n);
-    LK_CHECK(size <= LK_TFRECORD_MAX, LK_ENOTSUP, "a record of %lld bytes", (long long)size);
-    if (size > w->room) {
-        lk_free(w->record);
-        w->record = NULL;
-        w->room = 0;
-        LK_TRY(lk_alloc(&w->record, size, 1));
-        w->room = size;
-    }
-    lk__example_write(w->feature, w->n, w->record);
-    LK_TRY(lk__tfrecord_write(s, w->record, size));
-    return LK_OK;
-}
-
-static lk_status tfrecord_write(const lk_dataset *ds, lk_split split, const char *path)
-{
-    (void)split; /* the file holds one */
-    struct writing w = {.n = 0};
-    lk__sink *s;
-    lk_status st = writing_start(ds, path, &w);
-    if (st == LK_OK)
-        st = lk__sink_open(path, &s);
-    if (st == LK_OK) {
-        for (int64_t i = 0; st == LK_OK && i < lk_dataset_info_of(ds)->count; i++)
-            st = write_sample(s, ds, i, &w);
-        st = lk__sink_end(s, st);
-    }
-    writing_end(&w);
-    LK_TRY(st);
+    (void)split; /* the files hold one */
+    LK_TRY(lk__records_write(ds, given, path));
     return LK_OK;
 }
 
@@ -241,6 +164,7 @@ const lk_format lk__format_tfrecord = {
          .options_size = sizeof(struct tfrecord_options)},
     .open = tfrecord_open,
     .write = tfrecord_write,
+    .writing = &writing,
     .suffix = ".tfrecord",
     .many = true,
 };

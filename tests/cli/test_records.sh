@@ -1,0 +1,61 @@
+#!/bin/sh
+# Records: sets of all formats are written to many files and read again by folder, pattern and list, with
+# the same hash, and trained on to the same state.
+. "$(dirname "$0")/expect.sh"
+unset LK_DATASETS
+
+# the hash that the last command printed, as JSON
+hash()
+{
+    sed -n 's/.*"hash": "\([0-9a-f]*\)".*/\1/p' "$work/out" | uniq
+}
+
+# NAME [IN] --type ...: written to three files, packed or not, and read again
+through()
+{
+    name=$1
+    shift
+    status 0 "$lockstep" data inspect --json "$@"
+    first=$(hash | head -n 1)
+    for packed in '' --gzip; do
+        rm -rf "${work:?}/$name"
+        mkdir "$work/$name"
+        # shellcheck disable=SC2086 # no option is no word
+        status 0 "$lockstep" data convert --json --to tfrecord --files 3 $packed "$@" "$work/$name/set"
+        [ "$(hash)" = "$first" ] || fail "$name: another hash was written"
+        [ "$(find "$work/$name" -name "set-0000?-of-00003.tfrecord${packed:+.gz}" | wc -l)" -eq 3 ] ||
+            fail "$name: not three files"
+        for path in "$work/$name" "$work/$name/set-*-of-00003.tfrecord*" \
+            "$(echo "$work/$name"/set-* | tr ' ' ',')"; do
+            status 0 "$lockstep" data inspect --json "$path"
+            [ "$(hash)" = "$first" ] || fail "$path: another hash is read"
+        done
+    done
+}
+through glyphs --type glyphs count=50 test_count=0
+through shapes --type shapes count=20 test_count=0
+through images --type fractal count=4 test_count=0 shape=40,30,1 classes=3
+through volumes --type fractal count=3 test_count=0 shape=12,10,14,1 classes=3
+status 0 "$lockstep" data convert --type glyphs count=40 "$work/a.npz"
+through npz "$work/a.npz"
+status 0 "$lockstep" data convert "$work/a.npz" "$work/a.csv"
+through csv "$work/a.csv"
+through real "$work/a.csv" real=true double=true
+through npy "$work/a.npz" --options y=none
+status 0 "$lockstep" data convert "$work/a.npz" "$work/a idx" --to idx
+through idx "$work/a idx"
+head -c 3000 "$work/a.csv" >"$work/a.raw"
+through raw "$work/a.raw" --type raw dtype=i32 shape=5,2
+head -c 30730 /dev/zero >"$work/batch.bin"
+through cifar10 --type cifar10 "$work/batch.bin"
+
+# what the options cannot mean
+status 2 "$lockstep" data convert "$work/a.npz" "$work/b.npz" --files 3
+err 'the format "npz" is written without options'
+status 2 "$lockstep" data convert "$work/a.npz" "$work/b.tfrecord" --files 100000
+err 'out of range, it must be from 0 to 99999'
+status 1 "$lockstep" data convert "$work/a.npz" "$work/none/b.tfrecord" --files 2
+err "$work/none/b-00000-of-00002.tfrecord"
+rm "$work/glyphs/set-00001-of-00003.tfrecord.gz"
+status 1 "$lockstep" data inspect "$work/glyphs"
+err "set-00001-of-00003.tfrecord.gz is missing"
