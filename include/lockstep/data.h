@@ -4,7 +4,7 @@
  * and "y", what should come out.  A *format* makes a dataset from files or out of nothing; formats have
  * descriptors in a registry (option.h), so experiments and the command choose them by name.  A *loader*
  * makes batches of a dataset: it picks the samples of a position, converts and augments them, and
- * prepares the next batches on a thread of its own.
+ * prepares the next batches on threads of its own.
  *
  * Sample order, splits and augmentation are functions of a seed and of places (epoch, sample), never
  * of who asks or in what order.  So any part of any batch can be had by itself, and of each sample any
@@ -273,11 +273,11 @@ typedef struct lk_loader_options {
     double scale, shift;
     int64_t crop;
     bool flip, one_hot;
-    double samples;    /* not read by loaders: for lk_dataset_sample() */
-    double validation; /* not read by loaders: for lk_dataset_split() */
-    int64_t prefetch;
-    const char *cache; /* see lk_loader_set_cache(); NULL: none */
-    lk_dtype dtype;    /* f32 or f64; not in the table, because it is the run's */
+    double samples;            /* not read by loaders: for lk_dataset_sample() */
+    double validation;         /* not read by loaders: for lk_dataset_split() */
+    int64_t prefetch, readers; /* readers 0: one */
+    const char *cache;         /* see lk_loader_set_cache(); NULL: none */
+    lk_dtype dtype;            /* f32 or f64; not in the table, because it is the run's */
     /* Not 0: field "x" is whole numbers below this, as lk_model_index_limit() says; not in the table,
      * because it is the model's. */
     int64_t indices;
@@ -287,7 +287,7 @@ typedef struct lk_loader_options {
 LK_API extern const lk_descriptor lk_loader_descriptor;
 
 /** Makes batches of a dataset.  A job makes one for each split, or the program does, and trainers read
- * them; one thread at a time calls it, and a thread of its own prepares batches.  Not collective. */
+ * them; one thread at a time calls it, and threads of its own prepare batches.  Not collective. */
 typedef struct lk_loader lk_loader;
 
 /**
@@ -342,7 +342,7 @@ LK_API lk_status lk_loader_new_options(lk_dataset *ds, const lk_loader_options *
 LK_API lk_status lk_loader_new_like(const lk_loader *train, lk_dataset *ds,
                                     lk_loader **out) LK_NODISCARD;
 
-/** Stops its thread and frees its memory, that of the last batch included.  NULL is allowed. */
+/** Stops its threads and frees its memory, that of the last batch included.  NULL is allowed. */
 LK_API void lk_loader_free(lk_loader *loader);
 
 /** The set it reads; borrowed. */
@@ -433,12 +433,12 @@ typedef struct lk_batch {
  * Positions first ... first + n - 1 of batch `number` of `epoch`.
  *
  * Without shuffle, crop and flip all epochs are the same.  While one part is used, the loader's
- * thread prepares the same positions of the following batches (as many as `prefetch`), so ask for
- * them in order; any other order is right as well, only slower.  After a batch or two of each size,
+ * threads (as many as `readers`) prepare the same positions of the following batches (as many as
+ * `prefetch`), so ask for them in order; any other order is right as well, only slower.  After a batch or two of each size,
  * nothing is allocated.  One thread at a time may call this.
  *
  * Errors: LK_EINVAL unless epoch >= 0, the batch exists and the positions are in it; those of
- * lk_dataset_read(), also when the loader's thread met them; LK_EIO for a label or an index that is out
+ * lk_dataset_read(), also when a thread of the loader met them; LK_EIO for a label or an index that is out
  * of range, naming sample and value; LK_ENOMEM.
  */
 LK_API lk_status lk_loader_read_batch(lk_loader *loader, int64_t epoch, int64_t number,

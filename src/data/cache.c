@@ -1,5 +1,5 @@
 /* lk_loader_set_cache(), and the file behind it: see cache.h.  The thread that reads batches makes and
- * opens it before the first one; the loader's thread reads boxes from it.
+ * opens it before the first one; the loader's threads read boxes from it.
  */
 #include "data/cache.h"
 

@@ -1,5 +1,5 @@
 /* lk_loader: makes batches of a dataset.  A job or the program makes one; the trainer asks for batches
- * on its thread, and a thread of the loader prepares the next ones in a ring of slots.
+ * on its thread, and threads of the loader, its readers, prepare the next ones in a ring of slots.
  */
 #include "data/loader.h"
 
@@ -35,9 +35,9 @@ static lk__request following(const lk_loader *l, const lk__request *r)
     return next;
 }
 
-static void fill(lk_loader *l, lk__loader_slot *s)
+static void fill(lk__reader *r, lk__loader_slot *s)
 {
-    s->status = lk__slot_fill(l, s);
+    s->status = lk__slot_fill(r->loader, r, s);
     if (s->status != LK_OK) {
         snprintf(s->message, sizeof s->message, "%s", lk_error_message());
         lk_error_clear();
@@ -47,45 +47,49 @@ static void fill(lk_loader *l, lk__loader_slot *s)
 static void *prepare(void *context)
 {
     LK_FP_GUARD();
-    lk_loader *l = context;
+    lk__reader *r = context;
+    lk_loader *l = r->loader;
     pthread_mutex_lock(&l->lock);
     for (;;) {
-        while (!l->stop && (l->idle || l->ready == l->n_slots - 1))
+        while (!l->stop && (l->idle || l->begun == l->n_slots - 1))
             pthread_cond_wait(&l->work, &l->lock);
         if (l->stop)
             break;
-        lk__loader_slot *s = &l->slot[(l->head + l->ready) % l->n_slots];
+        lk__loader_slot *s = &l->slot[(l->head + l->begun++) % l->n_slots];
         s->request = l->next;
+        s->ready = false;
         l->next = following(l, &l->next);
-        l->busy = true;
+        l->busy++;
         pthread_mutex_unlock(&l->lock);
-        fill(l, s);
+        fill(r, s);
         pthread_mutex_lock(&l->lock);
-        l->busy = false;
-        l->ready++;
+        l->busy--;
+        s->ready = true;
         if (s->status != LK_OK)
-            l->idle = true; /* until the caller has heard of it */
-        pthread_cond_signal(&l->done);
+            l->idle = true;            /* until the caller has heard of it */
+        pthread_cond_signal(&l->done); /* the caller alone waits for it */
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
 }
 
-/* Start the thread; without one, batches are made when they are asked for. */
+/* Start the threads; without any, batches are made when they are asked for. */
 static void start(lk_loader *l)
 {
-    if (l->threaded || l->n_slots == 1)
+    if (l->started > 0 || l->n_slots == 1)
         return;
-    l->threaded = lk__thread_start(&l->thread, NULL, prepare, l) == 0;
+    while (l->started < l->n_readers && lk__thread_start(&l->reader[l->started].thread, NULL,
+                                                         prepare, &l->reader[l->started]) == 0)
+        l->started++;
 }
 
 /* The same with the lock held. */
 static void pause_locked(lk_loader *l)
 {
-    l->idle = true; /* so that it begins nothing new */
-    while (l->busy)
+    l->idle = true; /* so that nothing new is begun */
+    while (l->busy > 0)
         pthread_cond_wait(&l->done, &l->lock);
-    l->ready = 0;
+    l->begun = 0;
 }
 
 void lk__loader_pause(lk_loader *l)
@@ -103,18 +107,18 @@ static lk__loader_slot *take(lk_loader *l, const lk__request *r)
         l->part_first = r->first;
         l->part_n = r->n;
     }
-    const lk__request *expected = l->ready || l->busy ? &l->slot[l->head].request : &l->next;
-    if ((l->idle && l->ready == 0) || !same(l, expected, r)) {
+    const lk__request *expected = l->begun > 0 ? &l->slot[l->head].request : &l->next;
+    if ((l->idle && l->begun == 0) || !same(l, expected, r)) {
         pause_locked(l);
         l->next = *r;
         l->idle = false;
-        pthread_cond_signal(&l->work);
+        pthread_cond_broadcast(&l->work);
     }
-    while (l->ready == 0)
-        pthread_cond_wait(&l->done, &l->lock);
     lk__loader_slot *s = &l->slot[l->head];
+    while (l->begun == 0 || !s->ready)
+        pthread_cond_wait(&l->done, &l->lock);
     l->head = (l->head + 1) % l->n_slots;
-    l->ready--;
+    l->begun--;
     pthread_cond_signal(&l->work);
     pthread_mutex_unlock(&l->lock);
     return s;
@@ -188,6 +192,8 @@ static lk_status check_options(const lk_dataset *ds, const lk_loader_options *o)
              (long long)o->batch, (long long)o->shards);
     LK_CHECK(o->crop >= 0 && o->prefetch >= 0 && o->prefetch < 1024, LK_EINVAL,
              "crop by %lld, prefetch of %lld batches", (long long)o->crop, (long long)o->prefetch);
+    LK_CHECK(o->readers >= 0 && o->readers < 1024, LK_EINVAL, "%lld readers",
+             (long long)o->readers);
     LK_CHECK(lk_dtype_is_real(o->dtype), LK_EDTYPE, "batches of %s: they are f32 or f64",
              lk_dtype_name(o->dtype));
     LK_CHECK(!o->one_hot || info->classes > 0 || info->n_fields == 0, LK_EINVAL,
@@ -210,7 +216,10 @@ static lk_status loader_make(lk_dataset *ds, const lk_loader_options *options, i
     l->classes = classes;
     l->x = lk_dataset_find(ds, "x");
     l->y = lk_dataset_find(ds, "y");
-    l->n_slots = l->info->n_fields > 0 ? (int)options->prefetch + 1 : 1; /* 1: no thread */
+    bool ahead = l->info->n_fields > 0 && options->prefetch > 0;
+    l->n_readers = ahead && options->readers > 1 ? (int)options->readers : 1;
+    l->n_slots = ahead ? (int)options->prefetch + 1 : 1; /* 1: no thread */
+    l->n_slots = ahead && l->n_slots <= l->n_readers ? l->n_readers + 1 : l->n_slots;
     l->idle = true;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
@@ -218,6 +227,9 @@ static lk_status loader_make(lk_dataset *ds, const lk_loader_options *options, i
     lk_loader_set_seed(l, seed);
     lk_status st = LK_OK;
     LK_TRY_TO(fail, lk_alloc_zero(&l->slot, l->n_slots, sizeof *l->slot));
+    LK_TRY_TO(fail, lk_alloc_zero(&l->reader, l->n_readers, sizeof *l->reader));
+    for (int i = 0; i < l->n_readers; i++)
+        l->reader[i].loader = l;
     LK_TRY_TO(fail, lk__cache_set(l, options->cache, lk__dataset_split_suffix(ds)));
     LK_TRY_TO(fail, describe(l));
     LK_TRY_TO(fail, describe_moves(l));
@@ -303,20 +315,21 @@ void lk_loader_free(lk_loader *l)
 {
     if (!l)
         return;
-    if (l->threaded) {
-        pthread_mutex_lock(&l->lock);
-        l->stop = true;
-        pthread_cond_signal(&l->work);
-        pthread_mutex_unlock(&l->lock);
-        pthread_join(l->thread, NULL);
-    }
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->started; i++)
+        pthread_join(l->reader[i].thread, NULL);
     for (int i = 0; l->slot && i < l->n_slots; i++)
         lk__slot_free(&l->slot[i]);
     pthread_mutex_destroy(&l->lock);
     pthread_cond_destroy(&l->work);
     pthread_cond_destroy(&l->done);
     lk_free(l->slot);
-    lk__scratch_drop(l);
+    if (l->reader)
+        lk__scratch_drop(l);
+    lk_free(l->reader);
     lk__cache_free(l);
     lk__affine_free(&l->affine);
     lk_dataset_free(l->ds);
@@ -339,11 +352,11 @@ lk_status lk_loader_read_batch(lk_loader *l, int64_t epoch, int64_t number, int6
     lk__request r = {epoch, number, first, n};
     lk__loader_slot *s = &l->slot[0];
     start(l);
-    if (l->threaded) {
+    if (l->started > 0) {
         s = take(l, &r);
     } else {
         s->request = r;
-        fill(l, s);
+        fill(&l->reader[0], s);
     }
     LK_CHECK(s->status == LK_OK, s->status, "%s", s->message);
     *out = (lk_batch){.epoch = epoch,

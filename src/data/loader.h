@@ -1,4 +1,4 @@
-/* lk_loader from inside: its options, its ring of slots, and what its thread and the caller's share.
+/* lk_loader from inside: its options, its ring of slots, and what its threads and the caller's share.
  * For loader*.c, cache.c, slot.c, part.c, move.c, normalise.c and indices.c.
  */
 #ifndef LK_DATA_LOADER_H
@@ -67,7 +67,7 @@ void lk__move_box(const lk__move *m, const lk_box *from, const void *in, const l
 
 /* ---- what is read of a sample ---- */
 
-/* Memory of the loader for one sample at a time; each is NULL where it is not needed. */
+/* Memory of a reader for one sample at a time; each is NULL where it is not needed. */
 typedef struct lk__scratch {
     void *block;
     void *row[LK_MAX_FIELDS];   /* the whole field as the set has it */
@@ -78,15 +78,15 @@ typedef struct lk__scratch {
 /** The bytes of it with the boxes that the loader gives now.  Errors: LK_EOVERFLOW. */
 lk_status lk__scratch_bytes(const lk_loader *l, int64_t *out) LK_NODISCARD;
 
-/** Take the memory that the boxes of a loader need, unless it has it. */
-lk_status lk__scratch_prepare(lk_loader *l) LK_NODISCARD;
+/** Take the memory that the boxes of a loader need, unless it is there. */
+lk_status lk__scratch_prepare(const lk_loader *l, lk__scratch *s) LK_NODISCARD;
 
-/** Give it back: boxes or the cache are to be others. */
+/** Give back that of all readers: boxes or the cache are to be others. */
 void lk__scratch_drop(lk_loader *l);
 
-/** The box of each field of a sample at an epoch, moved, but not yet converted; borrowed until the next
- * call. */
-lk_status lk__parts_read(const lk_loader *l, int64_t epoch, int64_t sample,
+/** The box of each field of a sample at an epoch, moved, but not yet converted; in `s`, or where it lies,
+ * until the next call. */
+lk_status lk__parts_read(const lk_loader *l, const lk__scratch *s, int64_t epoch, int64_t sample,
                          const void **part) LK_NODISCARD;
 
 /* ---- batches ---- */
@@ -100,6 +100,7 @@ enum { LK_LOADER_VIEWS = 2, LK_LOADER_MESSAGE = 512 };
 /* Memory for one part of a batch. */
 typedef struct lk__loader_slot {
     lk__request request;
+    bool ready; /* it is filled, or that has failed */
     lk_status status;
     char message[LK_LOADER_MESSAGE];
     int64_t room;   /* rows */
@@ -115,6 +116,13 @@ typedef struct lk__loader_slot {
     int next_view; /* to be replaced */
 } lk__loader_slot;
 
+/* Who fills slots: a thread of the loader, or, without threads, the caller as the first reader. */
+typedef struct lk__reader {
+    lk_loader *loader;
+    pthread_t thread;
+    lk__scratch scratch;
+} lk__reader;
+
 struct lk_loader {
     lk_dataset *ds;
     const lk_dataset_info *info;
@@ -128,28 +136,28 @@ struct lk_loader {
     int64_t layout;                /* how often that has changed */
     lk__affine affine;
     bool moves[LK_MAX_FIELDS], moves_any; /* fields that crop and flip move */
-    lk__scratch scratch;
     lk__cache cache;
 
     lk__loader_slot *slot;
-    int n_slots; /* prefetch + 1 */
+    int n_slots; /* what is prefetched, and one */
+    lk__reader *reader;
+    int n_readers, started; /* started: of them, threads that run; 0: the caller fills slots */
 
-    /* The ring: `ready` slots from `head` on are prepared, the one before `head` is the caller's. */
-    pthread_t thread;
-    bool threaded;
+    /* The ring: `begun` slots from `head` on are prepared, or are being so; the one before `head` is the
+     * caller's. */
     pthread_mutex_t lock;
     pthread_cond_t work, done;
-    int head, ready;
-    bool busy, idle, stop;      /* idle: prepares nothing until the next call */
-    lk__request next;           /* what the thread prepares next */
+    int head, begun, busy;      /* busy: readers that fill a slot */
+    bool idle, stop;            /* idle: nothing is begun until the next call */
+    lk__request next;           /* what is begun next */
     int64_t part_first, part_n; /* the part that is asked for of a whole batch */
 };
 
-/** Let the thread prepare nothing until the next read, and drop what it has. */
+/** Let the readers prepare nothing until the next read, and drop what they have. */
 void lk__loader_pause(lk_loader *l);
 
 /** Fill a slot with what its request asks for. */
-lk_status lk__slot_fill(lk_loader *l, lk__loader_slot *s) LK_NODISCARD;
+lk_status lk__slot_fill(lk_loader *l, lk__reader *reader, lk__loader_slot *s) LK_NODISCARD;
 
 /** The tensors of a slot's request; it has been filled. */
 lk_tensor *const *lk__slot_tensors(const lk__loader_slot *s);

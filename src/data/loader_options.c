@@ -98,8 +98,18 @@ static const lk_option options[] = {
      .min = 0,
      .max = 64,
      .flags = LK_OPTION_NO_HASH,
-     .help = "batches that are prepared ahead on a thread of their own; 0: none, as with a set in "
-             "memory when the threads of the ranks leave no core for it"},
+     .help =
+         "batches that are prepared ahead on threads of their own, at least as many as readers; "
+         "0: none, as with a set in memory when the threads of the ranks leave no core for it"},
+    {.name = "readers",
+     .type = LK_OPTION_INT,
+     .offset = offsetof(lk_loader_options, readers),
+     .value = "N",
+     .def = "1",
+     .min = 1,
+     .max = 64,
+     .flags = LK_OPTION_NO_HASH,
+     .help = "threads of each rank that prepare them: read, check, decode and convert"},
     {.name = "cache",
      .type = LK_OPTION_TEXT,
      .offset = offsetof(lk_loader_options, cache),

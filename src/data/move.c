@@ -1,5 +1,5 @@
 /* Random crops and flips of images and volumes, of the whole or of a box: part.c moves a sample with them
- * before it is converted, on the loader's thread.
+ * before it is converted, on a thread of the loader.
  *
  * A moved image is one that is looked at through a window of its own size, which was shifted and perhaps
  * mirrored.  So a box of it comes from a box of the image, as far as the window lies on it.

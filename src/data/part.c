@@ -1,5 +1,5 @@
 /* What a loader reads of a sample: of each field the box that is given, moved by crop and flip.  slot.c
- * asks for it, on the loader's thread or the caller's.
+ * asks for it, on a thread of the loader or the caller's.
  *
  * A field that is given whole is read as a row, or looked at where it lies.  Of one that is given as a box
  * only the box is read, or what a moved one comes from; of a set that gives rows alone, the row is cut.
@@ -63,9 +63,8 @@ lk_status lk__scratch_bytes(const lk_loader *l, int64_t *out)
     return LK_OK;
 }
 
-lk_status lk__scratch_prepare(lk_loader *l)
+lk_status lk__scratch_prepare(const lk_loader *l, lk__scratch *s)
 {
-    lk__scratch *s = &l->scratch;
     layout at;
     char *start;
     if (s->block)
@@ -83,8 +82,10 @@ lk_status lk__scratch_prepare(lk_loader *l)
 
 void lk__scratch_drop(lk_loader *l)
 {
-    lk_free(l->scratch.block);
-    l->scratch = (lk__scratch){.block = NULL};
+    for (int i = 0; i < l->n_readers; i++) {
+        lk_free(l->reader[i].scratch.block);
+        l->reader[i].scratch = (lk__scratch){.block = NULL};
+    }
 }
 
 /* Crop and flip of one sample. */
@@ -108,35 +109,37 @@ static lk_status draw_move(const lk_loader *l, int64_t epoch, int64_t sample, lk
 }
 
 /* The whole rows of the fields that need them. */
-static lk_status read_rows(const lk_loader *l, int64_t sample, const void **row)
+static lk_status read_rows(const lk_loader *l, const lk__scratch *s, int64_t sample,
+                           const void **row)
 {
     bool any = false;
     for (int f = 0; f < l->info->n_fields; f++)
         any = any || needs_row(l, f);
     if (any)
-        LK_TRY(lk__dataset_row_ptr(l->ds, sample, l->scratch.row, row));
+        LK_TRY(lk__dataset_row_ptr(l->ds, sample, s->row, row));
     return LK_OK;
 }
 
 /* The box `from` of a field that is given as a box. */
 static lk_status read_box(const lk_loader *l, int64_t sample, int f, const lk_box *from,
-                          const void *row)
+                          const void *row, void *part)
 {
     const lk_field *field = &l->info->field[f];
     if (lk__cache_has(l, f))
-        LK_TRY(lk__cache_box(l, sample, f, from, l->scratch.part[f]));
+        LK_TRY(lk__cache_box(l, sample, f, from, part));
     else if (needs_row(l, f))
-        lk__box_cut(field, row, from, l->scratch.part[f]);
+        lk__box_cut(field, row, from, part);
     else
-        LK_TRY(lk__dataset_box(l->ds, sample, f, from, l->scratch.part[f]));
+        LK_TRY(lk__dataset_box(l->ds, sample, f, from, part));
     return LK_OK;
 }
 
-lk_status lk__parts_read(const lk_loader *l, int64_t epoch, int64_t sample, const void **part)
+lk_status lk__parts_read(const lk_loader *l, const lk__scratch *s, int64_t epoch, int64_t sample,
+                         const void **part)
 {
     const void *row[LK_MAX_FIELDS] = {NULL};
     lk__move m = {.axes = 0};
-    LK_TRY(read_rows(l, sample, row));
+    LK_TRY(read_rows(l, s, sample, row));
     if (l->moves_any)
         LK_TRY(draw_move(l, epoch, sample, &m));
     for (int f = 0; f < l->info->n_fields; f++) {
@@ -145,13 +148,13 @@ lk_status lk__parts_read(const lk_loader *l, int64_t epoch, int64_t sample, cons
         if (needs_part(l, f)) {
             if (l->moves[f])
                 from = lk__move_source(&m, &l->box[f]);
-            LK_TRY(read_box(l, sample, f, &from, row[f]));
-            part[f] = l->scratch.part[f];
+            LK_TRY(read_box(l, sample, f, &from, row[f], s->part[f]));
+            part[f] = s->part[f];
         }
         if (l->moves[f]) {
-            lk__move_box(&m, &from, part[f], &l->box[f], l->scratch.moved[f],
+            lk__move_box(&m, &from, part[f], &l->box[f], s->moved[f],
                          lk_dtype_size(l->info->field[f].dtype));
-            part[f] = l->scratch.moved[f];
+            part[f] = s->moved[f];
         }
     }
     return LK_OK;

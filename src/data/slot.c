@@ -1,5 +1,5 @@
 /* Filling one slot of a loader, a part of a batch: pick the samples, read and convert them.  On
- * the loader's thread, or on the caller's if that was not ahead.
+ * a thread of the loader, or on the caller's if there is none.
  */
 #include "base/fpenv.h"
 #include "data/dataset.h"
@@ -153,11 +153,12 @@ static lk_status put_field(const lk_loader *l, int f, const void *raw, int64_t s
 }
 
 /* The sample of row i. */
-static lk_status put_sample(const lk_loader *l, const lk__loader_slot *s, int64_t i)
+static lk_status put_sample(const lk_loader *l, const lk__scratch *scratch,
+                            const lk__loader_slot *s, int64_t i)
 {
     int64_t index = s->index[i];
     const void *part[LK_MAX_FIELDS];
-    LK_TRY(lk__parts_read(l, s->request.epoch, index, part));
+    LK_TRY(lk__parts_read(l, scratch, s->request.epoch, index, part));
     if (i + AHEAD < s->request.n)
         lk__dataset_prefetch(l->ds, s->index[i + AHEAD]);
     for (int f = 0; f < l->info->n_fields; f++)
@@ -165,11 +166,11 @@ static lk_status put_sample(const lk_loader *l, const lk__loader_slot *s, int64_
     return LK_OK;
 }
 
-lk_status lk__slot_fill(lk_loader *l, lk__loader_slot *s)
+lk_status lk__slot_fill(lk_loader *l, lk__reader *reader, lk__loader_slot *s)
 {
     LK_FP_GUARD();
     LK_TRY(lk__fp_check());
-    LK_TRY(lk__scratch_prepare(l));
+    LK_TRY(lk__scratch_prepare(l, &reader->scratch));
     LK_TRY(slot_prepare(l, s));
     LK_TRY(pick(l, s));
     for (int f = 0; f < l->info->n_fields; f++) {
@@ -178,6 +179,6 @@ lk_status lk__slot_fill(lk_loader *l, lk__loader_slot *s)
         s->data[f] = start;
     }
     for (int64_t i = 0; l->info->n_fields > 0 && i < s->request.n; i++)
-        LK_TRY(put_sample(l, s, i));
+        LK_TRY(put_sample(l, &reader->scratch, s, i));
     return LK_OK;
 }

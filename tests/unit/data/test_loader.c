@@ -146,8 +146,9 @@ static void parts_and_order_of_asking_do_not_matter(void)
     o.flip = true;
     o.prefetch = 0;
     lk_loader *plain = loader_of(ds, &o);
-    for (int prefetch = 0; prefetch < 4; prefetch++) {
-        o.prefetch = prefetch;
+    for (int prefetch = 0; prefetch < 12; prefetch++) {
+        o.prefetch = prefetch % 4;
+        o.readers = prefetch / 4 + 1;
         lk_loader *l = loader_of(ds, &o);
         for (int trial = 0; trial < 60; trial++) {
             int64_t epoch = trial % 3 ? trial / 20 : test_random(4);
@@ -400,7 +401,7 @@ static lk_status breaking_row(void *context, int64_t index, void *const *row)
     return LK_OK;
 }
 
-static void errors_of_the_thread_are_returned_when_their_batch_is_due(void)
+static void errors_of_readers_are_returned_when_their_batch_is_due(void)
 {
     lk_dataset *ds;
     lk_dataset_info info = {.name = "it", .count = 60, .n_fields = 1, .field = {{.name = "x"}}};
@@ -409,19 +410,22 @@ static void errors_of_the_thread_are_returned_when_their_batch_is_due(void)
     o.batch = 10;
     o.shuffle = false;
     o.prefetch = 3;
-    lk_loader *l = loader_of(ds, &o);
-    lk_batch b;
-    atomic_store(&broken, 1);
-    for (int round = 0; round < 2; round++) {
-        for (int64_t i = 0; i < 4; i++)
-            ASSERT_OK(lk_loader_read_batch(l, 0, i, 0, 10, &b));
-        ASSERT_FAILS(lk_loader_read_batch(l, 0, 4, 0, 10, &b), LK_EIO, "set.bin: offset 40: gone");
-        ASSERT_FAILS(lk_loader_read_batch(l, 0, 4, 0, 10, &b), LK_EIO, "offset 40");
+    for (o.readers = 1; o.readers <= 5; o.readers++) {
+        lk_loader *l = loader_of(ds, &o);
+        lk_batch b;
+        atomic_store(&broken, 1);
+        for (int round = 0; round < 2; round++) {
+            for (int64_t i = 0; i < 4; i++)
+                ASSERT_OK(lk_loader_read_batch(l, 0, i, 0, 10, &b));
+            ASSERT_FAILS(lk_loader_read_batch(l, 0, 4, 0, 10, &b), LK_EIO,
+                         "set.bin: offset 40: gone");
+            ASSERT_FAILS(lk_loader_read_batch(l, 0, 4, 0, 10, &b), LK_EIO, "offset 40");
+        }
+        atomic_store(&broken, 0);
+        ASSERT_OK(lk_loader_read_batch(l, 0, 4, 0, 10, &b));
+        ASSERT_TRUE(((const float *)lk_tensor_data(b.x))[9] == 49);
+        lk_loader_free(l);
     }
-    atomic_store(&broken, 0);
-    ASSERT_OK(lk_loader_read_batch(l, 0, 4, 0, 10, &b));
-    ASSERT_TRUE(((const float *)lk_tensor_data(b.x))[9] == 49);
-    lk_loader_free(l);
     lk_dataset_free(ds);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
@@ -548,7 +552,7 @@ static void a_loader_can_be_freed_at_any_time(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static int scenario_prefetch;
+static int scenario_prefetch, scenario_readers;
 
 static lk_status epoch_scenario(void)
 {
@@ -565,7 +569,8 @@ static lk_status epoch_scenario(void)
                            .scale = 1,
                            .crop = 1,
                            .normalise = LK_NORMALISE_STANDARD,
-                           .prefetch = scenario_prefetch};
+                           .prefetch = scenario_prefetch,
+                           .readers = scenario_readers};
     lk_status st = LK_OK;
     LK_TRY_TO(done, lk_dataset_from_tensors(&info, &x, &ds));
     LK_TRY_TO(done, lk_loader_new_options(ds, &o, 1, &l));
@@ -587,12 +592,13 @@ static void failed_allocations_leave_nothing(void)
     ASSERT_TRUE(test_every_allocation_fails(text_scenario) >= 8);
 }
 
-/* With a thread it is not known whose allocation fails, only that nothing breaks or leaks. */
-static void failed_allocations_of_the_thread_leave_nothing(void)
+/* With threads it is not known whose allocation fails, only that nothing breaks or leaks. */
+static void failed_allocations_of_readers_leave_nothing(void)
 {
     scenario_prefetch = 2;
-    for (int64_t n = 1; n < 80; n++) {
-        lk_alloc_fail_at(n);
+    for (int64_t n = 1; n < 160; n++) {
+        scenario_readers = n < 80 ? 1 : 3;
+        lk_alloc_fail_at(n % 80);
         lk_status st = epoch_scenario();
         lk_alloc_fail_at(0);
         ASSERT_TRUE(st == LK_OK || st == LK_ENOMEM);
@@ -601,14 +607,16 @@ static void failed_allocations_of_the_thread_leave_nothing(void)
     }
 }
 
-TEST_MAIN(
-    TEST(an_epoch_is_the_permutation_in_batches), TEST(the_seed_can_be_changed_between_batches),
-    TEST(periods_are_due_by_steps_or_by_epochs), TEST(parts_and_order_of_asking_do_not_matter),
-    TEST(nothing_is_allocated_after_the_first_batches),
-    TEST(crop_and_flip_are_drawn_by_epoch_and_sample), TEST(labels_of_pixels_move_with_them),
-    TEST(normalisation_is_given_or_measured), TEST(every_dtype_is_converted),
-    TEST(labels_can_be_one_hot), TEST(evaluation_is_in_order_with_the_same_normalisation),
-    TEST(errors_of_the_thread_are_returned_when_their_batch_is_due),
-    TEST(wrong_options_and_requests_are_refused), TEST(texts_and_structs_give_the_same_batches),
-    TEST(wrong_texts_are_told_with_their_place), TEST(a_loader_can_be_freed_at_any_time),
-    TEST(failed_allocations_leave_nothing), TEST(failed_allocations_of_the_thread_leave_nothing))
+TEST_MAIN(TEST(an_epoch_is_the_permutation_in_batches),
+          TEST(the_seed_can_be_changed_between_batches),
+          TEST(periods_are_due_by_steps_or_by_epochs),
+          TEST(parts_and_order_of_asking_do_not_matter),
+          TEST(nothing_is_allocated_after_the_first_batches),
+          TEST(crop_and_flip_are_drawn_by_epoch_and_sample), TEST(labels_of_pixels_move_with_them),
+          TEST(normalisation_is_given_or_measured), TEST(every_dtype_is_converted),
+          TEST(labels_can_be_one_hot), TEST(evaluation_is_in_order_with_the_same_normalisation),
+          TEST(errors_of_readers_are_returned_when_their_batch_is_due),
+          TEST(wrong_options_and_requests_are_refused),
+          TEST(texts_and_structs_give_the_same_batches),
+          TEST(wrong_texts_are_told_with_their_place), TEST(a_loader_can_be_freed_at_any_time),
+          TEST(failed_allocations_leave_nothing), TEST(failed_allocations_of_readers_leave_nothing))
