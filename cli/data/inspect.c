@@ -33,8 +33,14 @@ static const report_column columns[] = {
     {"set", "set", -5},      {"field", "field", -1},    {"dtype", "dtype", -1},
     {"shape", "shape", -12}, {"samples", "samples", 8}, {"classes", "classes", 1},
     {"min", "min", 8},       {"max", "max", 8},         {"mean", "mean", 8},
-    {"hash", "hash", -16},
+    {"hash", "hash", -16},   {"skipped", NULL, 0},      {"gaps", NULL, 0},
 };
+
+/* Only where something is left out. */
+static report_cell cell_left_out(const lk_dataset_info *info, int64_t n)
+{
+    return info->skipped > 0 || info->gaps > 0 ? cell_int(n) : cell_none();
+}
 
 static lk_status print_set(lk_dataset *ds, lk_split split, report *out)
 {
@@ -46,7 +52,8 @@ static lk_status print_set(lk_dataset *ds, lk_split split, report *out)
         report_row(out,
                    (report_cell[]){cell_text(lk_split_name(split)), cell_none(), cell_none(),
                                    cell_none(), cell_int(info->count), cell_none(), cell_none(),
-                                   cell_none(), cell_none(), cell_text(lk_hash_text(hash, text))});
+                                   cell_none(), cell_none(), cell_text(lk_hash_text(hash, text)),
+                                   cell_none(), cell_none()});
     for (int f = 0; f < info->n_fields; f++) {
         const lk_field *field = &info->field[f];
         lk_short_string shape = lk_shape_text(field->shape);
@@ -58,7 +65,8 @@ static lk_status print_set(lk_dataset *ds, lk_split split, report *out)
                             cell_text(lk_dtype_name(field->dtype)), cell_text(shape.s),
                             cell_int(info->count), labels ? cell_int(info->classes) : cell_none(),
                             cell_real(range.min, 3), cell_real(range.max, 3),
-                            cell_real(range.mean, 4), cell_text(lk_hash_text(hash, text))});
+                            cell_real(range.mean, 4), cell_text(lk_hash_text(hash, text)),
+                            cell_left_out(info, info->skipped), cell_left_out(info, info->gaps)});
     }
     return LK_OK;
 }

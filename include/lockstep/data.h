@@ -39,7 +39,10 @@ typedef struct lk_dataset_info {
     int64_t count;    /* samples */
     int64_t classes;  /* the i64 values of field "y" are 0 ... classes - 1; 0: no classes */
     bool in_memory;   /* a sample is there at once, nothing has to be read or computed */
-    int n_fields;     /* 0: it is empty, see lk_dataset_new_empty_like() */
+    /* Damaged records that are left out, and places of files where nobody knows how many there were; 0
+     * unless that was asked for. */
+    int64_t skipped, gaps;
+    int n_fields; /* 0: it is empty, see lk_dataset_new_empty_like() */
     lk_field field[LK_MAX_FIELDS];
 } lk_dataset_info;
 
@@ -147,7 +150,8 @@ LK_API lk_status lk_dataset_read_box(const lk_dataset *ds, int field, const lk_b
 
 /**
  * The hash of the content: count, classes, names, dtypes and shapes of the fields, then sample by
- * sample the values of all fields as little-endian bytes.  The file and its format do not matter.
+ * sample the values of all fields as little-endian bytes; where records or more are left out, how many.
+ * The file and its format do not matter.
  *
  * Reads everything the first time.  Thread safe.  Errors: as lk_dataset_read(), LK_ENOMEM.
  */

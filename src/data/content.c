@@ -139,6 +139,11 @@ lk_status lk__content_hash(const lk_dataset *ds, uint64_t *out)
         st = lk__content_sample(&c, i, hash_values, &h);
     lk__content_close(&c);
     LK_TRY(st);
+    if (info->skipped > 0 || info->gaps > 0) {
+        lk_hash_add_text(&h.hash, "skipped");
+        lk_hash_add_i64(&h.hash, info->skipped);
+        lk_hash_add_i64(&h.hash, info->gaps);
+    }
     *out = lk_hash_value(&h.hash);
     return LK_OK;
 }

@@ -85,6 +85,9 @@ static lk_status check_info(const lk_dataset_info *info)
     LK_CHECK(info->count >= 0 && info->classes >= 0, LK_EINVAL,
              "dataset %s: %lld samples and %lld classes", info->name, (long long)info->count,
              (long long)info->classes);
+    LK_CHECK(info->skipped >= 0 && info->gaps >= 0, LK_EINVAL,
+             "dataset %s: %lld records and %lld places are left out", info->name,
+             (long long)info->skipped, (long long)info->gaps);
     for (int f = 0; f < info->n_fields; f++)
         LK_TRY(check_field(info, f));
     int y = find_field(info, "y");

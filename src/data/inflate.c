@@ -80,7 +80,7 @@ static lk_status member_end(lk__unpacker *u, int *code)
     return LK_OK;
 }
 
-/* Unpack some, up to `room` bytes, unless all is done. */
+/* Unpack some, up to `room` bytes, unless all is done.  What was made before a failure counts. */
 static lk_status step(lk__unpacker *u, unsigned char *out, unsigned room, unsigned *made)
 {
     LK_TRY(refill(u));
@@ -107,10 +107,11 @@ static lk_status run(lk__unpacker *u)
 {
     bool enough = false;
     while (!u->ended && !enough) {
-        unsigned made;
-        LK_TRY(step(u, u->out, CHUNK, &made));
-        if (u->take && made > 0)
+        unsigned made = 0;
+        lk_status st = step(u, u->out, CHUNK, &made);
+        if (u->take && made > 0 && (st == LK_OK || st == LK_EIO))
             LK_TRY(u->take(u->arg, u->out, made, &enough));
+        LK_TRY(st);
     }
     return LK_OK;
 }
@@ -263,9 +264,10 @@ lk_status lk__unpacker_read(lk__unpacker *u, void *out, int64_t n, int64_t *got)
 {
     enum { MOST = 1 << 30 };
     for (*got = 0; *got < n && !u->ended;) {
-        unsigned made, room = n - *got < MOST ? (unsigned)(n - *got) : MOST;
-        LK_TRY(step(u, (unsigned char *)out + *got, room, &made));
+        unsigned made = 0, room = n - *got < MOST ? (unsigned)(n - *got) : MOST;
+        lk_status st = step(u, (unsigned char *)out + *got, room, &made);
         *got += made;
+        LK_TRY(st);
     }
     return LK_OK;
 }

@@ -43,7 +43,7 @@ typedef struct lk__unpacker lk__unpacker;
 /** Begin a file, which is borrowed. */
 lk_status lk__unpacker_open(const lk__source *s, lk__packing how, lk__unpacker **out) LK_NODISCARD;
 
-/** The next bytes, `n` of them unless the end comes before: `*got` are there. */
+/** The next bytes, `n` of them unless the end comes before: `*got` are there, also after LK_EIO. */
 lk_status lk__unpacker_read(lk__unpacker *u, void *out, int64_t n, int64_t *got) LK_NODISCARD;
 
 /** NULL is allowed. */

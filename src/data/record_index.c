@@ -6,6 +6,8 @@
 
 #include <lockstep/extra/alloc.h>
 
+#include <stdio.h>
+
 static lk_status add_file(lk__record_index *x, lk__source *s)
 {
     lk_status st = lk__grow(&x->first, &x->firsts_room, x->n_files + 1, sizeof *x->first);
@@ -20,16 +22,81 @@ static lk_status add_file(lk__record_index *x, lk__source *s)
     return LK_OK;
 }
 
+/* A record of the last file begins there. */
+static lk_status note(lk__record_index *x, int64_t begin)
+{
+    LK_TRY(lk__grow(&x->at, &x->room, x->count + 1, sizeof *x->at));
+    x->at[x->count++] = begin;
+    return LK_OK;
+}
+
+/* The last file is complete. */
+static void note_largest(lk__record_index *x)
+{
+    int64_t end = lk__source_size(x->source[x->n_files - 1]);
+    for (int64_t i = x->count - 1; i >= x->first[x->n_files - 1]; i--) {
+        x->largest = end - x->at[i] > x->largest ? end - x->at[i] : x->largest;
+        end = x->at[i];
+    }
+}
+
 lk_status lk__record_index_add(lk__record_index *x, lk__source *s)
 {
     LK_TRY(add_file(x, s));
     for (int64_t begin = 0, number = 0, at, n, next; begin < lk__source_size(s); number++) {
         LK_TRY(lk__tfrecord_find(s, number, begin, &at, &n, &next));
-        LK_TRY(lk__grow(&x->at, &x->room, x->count + 1, sizeof *x->at));
-        x->at[x->count++] = begin;
-        x->largest = next - begin > x->largest ? next - begin : x->largest;
+        LK_TRY(note(x, begin));
         begin = next;
     }
+    note_largest(x);
+    return LK_OK;
+}
+
+void lk__record_damage_note(lk__record_damage *d, const lk__record_item *item)
+{
+    d->records += item->found == LK_RECORD_BAD;
+    d->gaps += item->found == LK_RECORD_GAP;
+    if (!d->first[0])
+        snprintf(d->first, sizeof d->first, "%s", item->why);
+}
+
+static lk_status scan(lk__record_index *x, lk__record_feed *feed, bool cut,
+                      lk__record_damage *damage)
+{
+    lk__record_item item;
+    bool gap = false; /* the last one was */
+    for (;;) {
+        LK_TRY(lk__record_feed_next(feed, &item));
+        if (item.found == LK_RECORD_END)
+            break;
+        gap = item.found == LK_RECORD_GAP;
+        if (item.found == LK_RECORD_WHOLE)
+            LK_TRY(note(x, item.offset));
+        else
+            lk__record_damage_note(damage, &item);
+    }
+    if (cut && !gap) {
+        item.found = LK_RECORD_GAP;
+        snprintf(item.why, sizeof item.why,
+                 "%s: record %lld, offset %lld: the rest of the packed "
+                 "file is damaged",
+                 lk__source_name(x->source[x->n_files - 1]), (long long)item.number,
+                 (long long)item.offset);
+        lk__record_damage_note(damage, &item);
+    }
+    return LK_OK;
+}
+
+lk_status lk__record_index_scan(lk__record_index *x, lk__source *s, bool cut,
+                                lk__record_damage *damage)
+{
+    lk__record_feed *feed;
+    LK_TRY(add_file(x, s));
+    LK_TRY(lk__record_feed_open(s, LK_PACKED_NOT, &feed));
+    lk_status st = scan(x, feed, cut, damage);
+    lk__record_feed_close(feed);
+    LK_TRY(st);
+    note_largest(x);
     return LK_OK;
 }
 

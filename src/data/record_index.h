@@ -4,7 +4,17 @@
 #ifndef LK_DATA_RECORD_INDEX_H
 #define LK_DATA_RECORD_INDEX_H
 
-#include "data/source.h"
+#include "data/record_feed.h"
+
+/** What is damaged in the files of a set, and left out. */
+typedef struct lk__record_damage {
+    int64_t records,
+        gaps; /* records whose data are; places where nobody knows how many there were */
+    char first[LK_RECORD_WHY]; /* the message about the first of them */
+} lk__record_damage;
+
+/** Count what a feed has found damaged. */
+void lk__record_damage_note(lk__record_damage *d, const lk__record_item *item);
 
 typedef struct lk__record_index {
     int64_t n_files, files_room, firsts_room;
@@ -12,12 +22,17 @@ typedef struct lk__record_index {
     int64_t *first;      /* the number of each file's first record among all */
     int64_t count, room; /* records */
     int64_t *at;         /* where each begins in its file */
-    int64_t largest;     /* bytes of the largest, its lengths and checksums included */
+    int64_t largest;     /* bytes of the largest, up to the beginning of the next */
 } lk__record_index;
 
 /** Add a file, which the index owns from here on, also if this fails, and note where its records begin:
  * their lengths are read and checked, nothing else. */
 lk_status lk__record_index_add(lk__record_index *x, lk__source *s) LK_NODISCARD;
+
+/** The same, but all of it is read, and only records that are whole are noted; the others are counted.  `cut`:
+ * the end of the file is missing. */
+lk_status lk__record_index_scan(lk__record_index *x, lk__source *s, bool cut,
+                                lk__record_damage *damage) LK_NODISCARD;
 
 void lk__record_index_free(lk__record_index *x);
 

@@ -3,10 +3,12 @@
  */
 #include "data/records.h"
 
+#include "base/log.h"
 #include "data/content.h"
 #include "data/dataset.h"
 #include "data/format.h"
 #include "data/record_cursor.h"
+#include "data/tfrecord.h"
 
 #include <lockstep/extra/alloc.h>
 
@@ -106,31 +108,64 @@ static lk_status count_classes(const lk_dataset *ds, int64_t *classes)
 static lk_status fill(lk__record_reading *r, const lk__record_options *o, lk_dataset_info *info)
 {
     info->count = r->index.count;
-    LK_CHECK(info->count > 0, LK_EIO, "%s: there is no record in it", info->name);
+    LK_CHECK(info->count > 0, LK_EIO, "%s: there is no %srecord in it", info->name,
+             info->skipped > 0 || info->gaps > 0 ? "whole " : "");
     LK_TRY(lk__record_reading_start(r));
     LK_TRY(lk__record_fields_start(o, &r->fields));
     LK_TRY(describe(r, o, info));
     return LK_OK;
 }
 
+/* Add a file to the index, unpacked if it is packed. */
+static lk_status index_file(lk__record_reading *r, const lk__record_options *o, lk__source *s,
+                            lk__record_damage *damage)
+{
+    lk__packing how;
+    bool cut = false, skips = o->damaged == 1;
+    lk_status st = lk__tfrecord_packing(s, &how);
+    if (st != LK_OK) {
+        lk__source_free(s);
+        LK_TRY(st);
+    }
+    if (how != LK_PACKED_NOT)
+        LK_TRY(lk__source_unpack(&s, how, skips ? &cut : NULL));
+    if (skips)
+        LK_TRY(lk__record_index_scan(&r->index, s, cut, damage));
+    else
+        LK_TRY(lk__record_index_add(&r->index, s));
+    return LK_OK;
+}
+
 /* The index of all files, which it owns then, also after a failure. */
-static lk_status index_make(lk__record_reading *r, lk__source **source, int64_t n)
+static lk_status index_make(lk__record_reading *r, const lk__record_options *o, lk__source **source,
+                            int64_t n, lk__record_damage *damage)
 {
     lk_status st = LK_OK;
     for (int64_t i = 0; i < n; i++)
         if (st == LK_OK)
-            st = lk__record_index_add(&r->index, source[i]);
+            st = index_file(r, o, source[i], damage);
         else
             lk__source_free(source[i]);
     LK_TRY(st);
     return LK_OK;
 }
 
+/* Say once what is left out. */
+static void tell_damage(const char *name, const lk__record_damage *d)
+{
+    if ((d->records > 0 || d->gaps > 0) && lk__log_leads())
+        lk_log_write(LK_LOG_WARN,
+                     "%s: damaged records that are left out: %lld; places where no record can be "
+                     "found: %lld; the first: %s",
+                     name, (long long)d->records, (long long)d->gaps, d->first);
+}
+
 /* The dataset of what is indexed, which owns `r` once it is there. */
 static lk_status dataset_make(lk__record_reading *r, const char *name, const lk__record_options *o,
-                              lk_dataset **out)
+                              const lk__record_damage *damage, lk_dataset **out)
 {
-    lk_dataset_info info = {.name = name};
+    lk_dataset_info info = {.name = name, .skipped = damage->records, .gaps = damage->gaps};
+    tell_damage(name, damage);
     LK_TRY(fill(r, o, &info));
     LK_TRY(lk_dataset_new_boxes(&info, records_row, records_box, records_free, r, out));
     lk__dataset_set_files(*out, r->index.source, r->index.n_files);
@@ -146,12 +181,13 @@ lk_status lk__records_dataset(const char *name, lk__source **source, int64_t n,
 {
     *out = NULL;
     lk__record_reading *r;
+    lk__record_damage damage = {0};
     lk_status st = lk_alloc_zero(&r, 1, sizeof *r);
     for (int64_t i = 0; st != LK_OK && i < n; i++)
         lk__source_free(source[i]);
     LK_TRY(st);
-    LK_TRY_TO(fail, index_make(r, source, n));
-    LK_TRY_TO(fail, dataset_make(r, name, o, out));
+    LK_TRY_TO(fail, index_make(r, o, source, n, &damage));
+    LK_TRY_TO(fail, dataset_make(r, name, o, &damage, out));
     return LK_OK;
 fail:
     if (*out)

@@ -16,14 +16,21 @@ static uint32_t masked_crc(const void *bytes, size_t n)
     return mask(lk_crc32c(0, bytes, n));
 }
 
+bool lk__tfrecord_length(const unsigned char *head, uint64_t *length)
+{
+    *length = lk__get_le(head, 8);
+    return masked_crc(head, 8) == lk__get_le(head + 8, 4);
+}
+
 lk_status lk__tfrecord_packing(const lk__source *s, lk__packing *out)
 {
     unsigned char head[LK_TFRECORD_HEAD];
+    uint64_t length;
     *out = LK_PACKED_NOT;
     if (lk__source_size(s) < LK_TFRECORD_HEAD)
         return LK_OK;
     LK_TRY(lk__source_read(s, 0, head, sizeof head, "the beginning"));
-    if (masked_crc(head, 8) != lk__get_le(head + 8, 4))
+    if (!lk__tfrecord_length(head, &length))
         LK_TRY(lk__packing_guess(s, out));
     return LK_OK;
 }
@@ -32,8 +39,8 @@ lk_status lk__tfrecord_packing(const lk__source *s, lk__packing *out)
 static lk_status read_head(const lk__source *s, int64_t record, int64_t offset,
                            const unsigned char *head, int64_t left, int64_t *n)
 {
-    uint64_t length = lk__get_le(head, 8);
-    if (masked_crc(head, 8) != lk__get_le(head + 8, 4))
+    uint64_t length;
+    if (!lk__tfrecord_length(head, &length))
         return LK_RECORD_WRONG(LK_EIO, s, record, offset, "%s",
                                "the checksum of the record's length is wrong");
     left -= LK_TFRECORD_TAIL;

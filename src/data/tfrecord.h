@@ -21,6 +21,9 @@ lk_status lk__tfrecord_packing(const lk__source *s, lk__packing *out) LK_NODISCA
 lk_status lk__tfrecord_find(const lk__source *s, int64_t record, int64_t offset, int64_t *at,
                             int64_t *n, int64_t *next) LK_NODISCARD;
 
+/** What the head of a record, LK_TFRECORD_HEAD bytes, says; false if its checksum is wrong. */
+bool lk__tfrecord_length(const unsigned char *head, uint64_t *length);
+
 /** Check all of a record whose bytes are in memory, from its length on: `room` of them, behind which the
  * file ends or another record is known to begin.  `*n`: bytes of its data, which lie behind the head. */
 lk_status lk__tfrecord_held(const lk__source *s, int64_t record, int64_t offset,

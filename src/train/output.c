@@ -296,6 +296,16 @@ static void record_ranks(record *r, const lk_epoch_report *report)
                                    lk_step_compute_seconds(&report->rank_time[report->slowest]));
 }
 
+/* What of the training set is damaged and left out, if anything is. */
+static void record_damage(record *r, const lk_loader *train)
+{
+    const lk_dataset_info *info = lk_dataset_info_of(lk_loader_dataset(train));
+    if (info->skipped == 0 && info->gaps == 0)
+        return;
+    r->kv[r->n_kvs++] = lk_kv_int("skipped", info->skipped);
+    r->kv[r->n_kvs++] = lk_kv_int("gaps", info->gaps);
+}
+
 lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
 {
     record r = {.n_kvs = 0};
@@ -314,6 +324,7 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
     }
     r.kv[r.n_kvs++] = lk_kv_real("rate", report->rate);
     r.kv[r.n_kvs++] = lk_kv_real("seconds", report->seconds);
+    record_damage(&r, lk_job_loader(o->job, LK_TRAIN));
     if (report->slowest >= 0)
         record_ranks(&r, report);
     r.kv[r.n_kvs++] = lk_kv_text("state", lk_hash_text(report->state, hash));

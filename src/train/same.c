@@ -83,8 +83,9 @@ lk_status lk__mode_compare(lk_comm *comm, int mode)
 /* What a set is, as far as can be told without reading it; without gaps between the fields. */
 typedef struct facts {
     int64_t count, batch, classes; /* count -1: there is no set */
-    int64_t length_only;           /* nothing else has to be alike */
-    char fields[TEXT];             /* "x f32[4], y i64[]" */
+    int64_t skipped, gaps;
+    int64_t length_only; /* nothing else has to be alike */
+    char fields[TEXT];   /* "x f32[4], y i64[]" */
 } facts;
 
 static void facts_of(const lk_loader *loader, facts *out)
@@ -96,6 +97,8 @@ static void facts_of(const lk_loader *loader, facts *out)
     out->count = loader->info->count;
     out->batch = loader->options.batch;
     out->classes = loader->info->classes;
+    out->skipped = loader->info->skipped;
+    out->gaps = loader->info->gaps;
     for (int f = 0, at = 0; f < loader->info->n_fields && at < TEXT; f++) {
         const lk_field *field = &loader->info->field[f];
         at += snprintf(out->fields + at, (size_t)(TEXT - at), "%s%.63s %s%s", f ? ", " : "",
@@ -116,6 +119,11 @@ static lk_status facts_report(const char *what, const facts *a, const facts *b, 
     LK_CHECK(a->classes == b->classes, LK_ESTATE,
              "%s has %lld classes on rank 0 and %lld on rank %d: all ranks must have the same data",
              what, (long long)a->classes, (long long)b->classes, rank);
+    LK_CHECK(a->skipped == b->skipped && a->gaps == b->gaps, LK_ESTATE,
+             "%s has %lld damaged records and %lld gaps on rank 0, %lld and %lld on rank %d: all "
+             "ranks must have the same data",
+             what, (long long)a->skipped, (long long)a->gaps, (long long)b->skipped,
+             (long long)b->gaps, rank);
     LK_CHECK(a->batch == b->batch, LK_ESTATE,
              "%s has batches of %lld samples on rank 0 and of %lld on rank %d: all ranks must have "
              "the same",
@@ -241,7 +249,7 @@ lk_status lk__loader_compare_length(lk_comm *comm, const char *what, const lk_lo
         return LK_OK;
     facts_of(loader, &mine);
     mine.length_only = 1;
-    mine.classes = 0;
+    mine.classes = mine.skipped = mine.gaps = 0;
     memset(mine.fields, 0, sizeof mine.fields);
     LK_TRY(facts_compare(comm, what, &mine));
     return LK_OK;

@@ -59,3 +59,31 @@ err "$work/none/b-00000-of-00002.tfrecord"
 rm "$work/glyphs/set-00001-of-00003.tfrecord.gz"
 status 1 "$lockstep" data inspect "$work/glyphs"
 err "set-00001-of-00003.tfrecord.gz is missing"
+
+# damaged records: an error that says where, or left out on request, told and counted
+status 0 "$lockstep" data convert --type glyphs count=60 "$work/d.tfrecord" --files 2
+damaged=$work/d-00001-of-00002.tfrecord
+size=$(($(wc -c <"$damaged") / 30))
+printf '\377\377\377' | dd of="$damaged" bs=1 seek=$((7 * size + 40)) conv=notrunc 2>"$work/dd"
+printf '\377\377\377' | dd of="$damaged" bs=1 seek=$((20 * size + 1)) conv=notrunc 2>"$work/dd"
+status 1 "$lockstep" data inspect "$work/d-*.tfrecord"
+err "$damaged: record 20, offset $((20 * size)): the checksum of the record's length is wrong"
+status 0 "$lockstep" data inspect --json "$work/d-*.tfrecord" damaged=skip
+"$json" <"$work/out" || fail 'no JSON'
+out '"samples": 58, "classes": 10'
+out '"skipped": 1, "gaps": 1}'
+err "left out: 1; places where no record can be found: 1; the first: $damaged: record 7, offset $((7 * size))"
+cat >"$work/d.yaml" <<END
+data: {type: tfrecord, path: "$work/d-*.tfrecord", damaged: skip, batch: 8, shards: 4}
+model: [flatten, {type: linear, units: 10}]
+loss: softmax_cross_entropy
+optimizer: {type: sgd, rate: 0.1}
+train: {epochs: 1, output: $work/run}
+END
+status 0 "$lockstep" train "$work/d.yaml"
+err 'damaged records that are left out: 1'
+grep -q '"skipped": 1, "gaps": 1' "$work/run/metrics.jsonl" || fail 'the metrics say nothing of it'
+status 1 "$lockstep" train "$work/d.yaml" data.damaged=error
+err "$damaged: record 20"
+status 2 "$lockstep" train "$work/d.yaml" data.damaged=ignore
+err 'is none of error skip'

@@ -76,18 +76,20 @@ static const lk_option options[] = {
      .help = "features that become further fields of a sample: NAME, NAME:DTYPE or "
              "NAME:DTYPE:NxN, such as mask:u8:28x28",
      .flags = LK_OPTION_ONCE},
+    {.name = "damaged",
+     .type = LK_OPTION_CHOICE,
+     .offset = RECORDS(damaged),
+     .def = "error",
+     .choices = "error skip",
+     .help = "what damaged records are: an error when they are read; or left out and counted, for "
+             "which all are read when the set is opened"},
     {.name = NULL},
 };
 
 static lk_status sources_open(const lk__files *files, lk__source **source)
 {
-    for (int64_t i = 0; i < files->n; i++) {
-        lk__packing how;
+    for (int64_t i = 0; i < files->n; i++)
         LK_TRY(lk__source_open_packed(files->path[i], &source[i]));
-        LK_TRY(lk__tfrecord_packing(source[i], &how));
-        if (how != LK_PACKED_NOT)
-            LK_TRY(lk__source_unpack(&source[i], how, NULL));
-    }
     return LK_OK;
 }
 
