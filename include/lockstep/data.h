@@ -39,6 +39,7 @@ typedef struct lk_dataset_info {
     int64_t count;    /* samples */
     int64_t classes;  /* the i64 values of field "y" are 0 ... classes - 1; 0: no classes */
     bool in_memory;   /* a sample is there at once, nothing has to be read or computed */
+    bool stream;      /* a sample is far from all but those that follow it: loaders read in order */
     /* Damaged records that are left out, and places of files where nobody knows how many there were; 0
      * unless that was asked for. */
     int64_t skipped, gaps;
@@ -46,7 +47,7 @@ typedef struct lk_dataset_info {
     lk_field field[LK_MAX_FIELDS];
 } lk_dataset_info;
 
-/** Samples that can be read in any order.  Made by formats (lk_dataset_open()) and by programs, read by
+/** Samples that can be read in any order; of a stream that is slow unless it is the order they have.  Made by formats (lk_dataset_open()) and by programs, read by
  * loaders; any thread may read, retain and free one.  Not collective. */
 typedef struct lk_dataset lk_dataset;
 
@@ -159,7 +160,8 @@ LK_API lk_status lk_dataset_hash(lk_dataset *ds, uint64_t *out) LK_NODISCARD;
 
 /**
  * The samples p(first), ..., p(first + n - 1) of `ds` as a dataset, where p is the permutation of
- * (seed, "data", "split") at epoch 0.  Retains `ds`.  The caller owns `*out`.
+ * (seed, "data", "split") at epoch 0; of a stream, the samples first, ..., first + n - 1.  Retains `ds`.  The
+ * caller owns `*out`.
  *
  * Errors: LK_EINVAL unless 0 <= first, n and first + n <= count; LK_ENOMEM.
  */
@@ -168,7 +170,7 @@ LK_API lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, 
 
 /**
  * A choice of samples of `ds`: the first of the permutation of (seed, "data", "samples") at epoch 0, in
- * its order.  `samples` is their share of the set if below 1 (rounded down), else their number.  With 0,
+ * its order; of a stream, its first samples.  `samples` is their share of the set if below 1 (rounded down), else their number.  With 0,
  * `*out` is `ds` itself, retained.  The caller owns `*out`, which retains `ds`.
  *
  * Errors: LK_EINVAL for what is negative, from 1 on no whole number, less than one sample, or more than
@@ -178,8 +180,8 @@ LK_API lk_status lk_dataset_sample(lk_dataset *ds, int64_t seed, double samples,
                                    lk_dataset **out) LK_NODISCARD;
 
 /**
- * Cut a set in two by lk_dataset_subset(): the last samples of the permutation become `*validation`,
- * the others `*train`.  `share` is their part of the set if below 1 (rounded down), else their
+ * Cut a set in two by lk_dataset_subset(): the last samples of the permutation, or of a stream, become
+ * `*validation`, the others `*train`.  `share` is their part of the set if below 1 (rounded down), else their
  * number.  With share 0, `*train` is `ds` itself, retained, and `*validation` NULL.
  *
  * Errors: LK_EINVAL for a negative share and for one that leaves nothing on either side; LK_ENOMEM.
@@ -277,8 +279,9 @@ typedef struct lk_loader_options {
     double scale, shift;
     int64_t crop;
     bool flip, one_hot;
-    double samples;            /* not read by loaders: for lk_dataset_sample() */
-    double validation;         /* not read by loaders: for lk_dataset_split() */
+    double samples;         /* not read by loaders: for lk_dataset_sample() */
+    double validation;      /* not read by loaders: for lk_dataset_split() */
+    int64_t shuffle_buffer; /* samples; 0: all are permuted, of a stream as many as take 128 MiB */
     int64_t prefetch, readers; /* readers 0: one */
     const char *cache;         /* see lk_loader_set_cache(); NULL: none */
     lk_dtype dtype;            /* f32 or f64; not in the table, because it is the run's */
@@ -317,7 +320,8 @@ typedef struct lk_loader lk_loader;
  *
  * Field "y" becomes i64 if it has classes, or one-hot rows of the dtype; otherwise the dtype.  Other
  * fields stay as they are.  Position p of an epoch is sample p, or with shuffle sample p of the
- * permutation of (seed, "data", "shuffle") at the epoch.
+ * permutation of (seed, "data", "shuffle") at the epoch; with shuffle_buffer, and of a stream, it is as
+ * docs/data.md says.
  *
  * Of an empty set the batches have positions, sizes and order, but no fields; x and y are NULL, nothing
  * is prepared ahead, and options about values change nothing: give those of the set that it stands for.

@@ -142,6 +142,7 @@ void lk__cache_close(lk_loader *l)
         return;
     lk__loader_pause(l);
     lk__scratch_drop(l);
+    lk__buffers_drop(l);
     lk_dataset_free(l->cache.ds);
     l->cache.ds = NULL;
 }
@@ -392,6 +393,7 @@ lk_status lk__cache_prepare(lk_loader *l)
         return LK_OK;
     lk__loader_pause(l);
     lk__scratch_drop(l);
+    lk__buffers_drop(l);
     LK_TRY(lk_alloc(&header, LK_CACHE_HEADER, 1));
     lk_status st = prepare(l, header);
     lk_free(header);

@@ -27,8 +27,10 @@ struct lk_dataset {
     _Atomic bool compared; /* with those of other ranks */
     uint64_t files, stamp; /* of what it is made from, and with the options; 0: not known */
     lk_split split;        /* LK_N_SPLITS: not known */
-    char *title;           /* the name, and which set it is where that is known */
-    char name[];           /* info.name; the title behind it */
+    const int64_t *run;    /* where its runs begin */
+    int64_t n_runs;
+    char *title; /* the name, and which set it is where that is known */
+    char name[]; /* info.name; the title behind it */
 };
 
 enum { SET_ROOM = sizeof ", validation set" };
@@ -151,6 +153,19 @@ void lk__dataset_set_split(lk_dataset *ds, lk_split split)
     size_t length = strlen(ds->name);
     ds->split = split;
     snprintf(ds->title, length + SET_ROOM, "%s, %s set", ds->name, lk_split_name(split));
+}
+
+void lk__dataset_set_runs(lk_dataset *ds, const int64_t *first, int64_t n)
+{
+    ds->run = first;
+    ds->n_runs = n;
+}
+
+const int64_t *lk__dataset_runs(const lk_dataset *ds, int64_t *n)
+{
+    static const int64_t none[] = {0};
+    *n = ds->run ? ds->n_runs : 1;
+    return ds->run ? ds->run : none;
 }
 
 void lk__dataset_set_classes(lk_dataset *ds, int64_t classes)

@@ -20,6 +20,13 @@ lk_field lk__field(const char *name, lk_dtype dtype, lk_shape shape);
 /** Which set of its data this is, for messages; nobody else may have it yet. */
 void lk__dataset_set_split(lk_dataset *ds, lk_split split);
 
+/** Its samples lie in `n` runs, such as files, of which number k begins with sample first[k]; borrowed for as
+ * long as the set is there.  One run if this is not said. */
+void lk__dataset_set_runs(lk_dataset *ds, const int64_t *first, int64_t n);
+
+/** Where they begin; there are `*n`. */
+const int64_t *lk__dataset_runs(const lk_dataset *ds, int64_t *n);
+
 /** How many classes it has, found after it was made; nobody else may have it yet. */
 void lk__dataset_set_classes(lk_dataset *ds, int64_t classes);
 

@@ -44,6 +44,29 @@ static void fill(lk__reader *r, lk__loader_slot *s)
     }
 }
 
+/* Use the time while all slots are prepared: read ahead for those that come.  The lock is given away
+ * meanwhile; false: there is nothing to read. */
+static bool read_ahead(lk_loader *l)
+{
+    lk__request next = l->next;
+    lk_range part = {l->part_first, l->part_n};
+    if (l->order_size == 0)
+        return false;
+    l->busy++;
+    pthread_mutex_unlock(&l->lock);
+    bool did = lk__buffers_ahead(l, next.epoch, next.number * l->options.batch + next.first, part);
+    pthread_mutex_lock(&l->lock);
+    l->busy--;
+    pthread_cond_signal(&l->done);
+    return did;
+}
+
+/* Whether a reader has to wait. */
+static bool is_full(const lk_loader *l)
+{
+    return !l->stop && (l->idle || l->begun == l->n_slots - 1);
+}
+
 static void *prepare(void *context)
 {
     LK_FP_GUARD();
@@ -51,8 +74,9 @@ static void *prepare(void *context)
     lk_loader *l = r->loader;
     pthread_mutex_lock(&l->lock);
     for (;;) {
-        while (!l->stop && (l->idle || l->begun == l->n_slots - 1))
-            pthread_cond_wait(&l->work, &l->lock);
+        while (is_full(l))
+            if ((l->idle || !read_ahead(l)) && is_full(l))
+                pthread_cond_wait(&l->work, &l->lock);
         if (l->stop)
             break;
         lk__loader_slot *s = &l->slot[(l->head + l->begun++) % l->n_slots];
@@ -230,6 +254,7 @@ static lk_status loader_make(lk_dataset *ds, const lk_loader_options *options, i
     LK_TRY_TO(fail, lk_alloc_zero(&l->reader, l->n_readers, sizeof *l->reader));
     for (int i = 0; i < l->n_readers; i++)
         l->reader[i].loader = l;
+    LK_TRY_TO(fail, lk__buffers_start(l));
     LK_TRY_TO(fail, lk__cache_set(l, options->cache, lk__dataset_split_suffix(ds)));
     LK_TRY_TO(fail, describe(l));
     LK_TRY_TO(fail, describe_moves(l));
@@ -330,6 +355,7 @@ void lk_loader_free(lk_loader *l)
     if (l->reader)
         lk__scratch_drop(l);
     lk_free(l->reader);
+    lk__buffers_free(l);
     lk__cache_free(l);
     lk__affine_free(&l->affine);
     lk_dataset_free(l->ds);

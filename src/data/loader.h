@@ -1,9 +1,10 @@
 /* lk_loader from inside: its options, its ring of slots, and what its threads and the caller's share.
- * For loader*.c, cache.c, slot.c, part.c, move.c, normalise.c and indices.c.
+ * For loader*.c, cache.c, buffers.c, order.c, slot.c, part.c, move.c, normalise.c and indices.c.
  */
 #ifndef LK_DATA_LOADER_H
 #define LK_DATA_LOADER_H
 
+#include "data/buffers.h"
 #include "data/cache.h"
 
 #include <lockstep/data.h>
@@ -85,9 +86,9 @@ lk_status lk__scratch_prepare(const lk_loader *l, lk__scratch *s) LK_NODISCARD;
 void lk__scratch_drop(lk_loader *l);
 
 /** The box of each field of a sample at an epoch, moved, but not yet converted; in `s`, or where it lies,
- * until the next call. */
+ * until the next call.  `row`: where its fields lie, if somebody has read them; otherwise all NULL. */
 lk_status lk__parts_read(const lk_loader *l, const lk__scratch *s, int64_t epoch, int64_t sample,
-                         const void **part) LK_NODISCARD;
+                         const void *const *row, const void **part) LK_NODISCARD;
 
 /* ---- batches ---- */
 
@@ -137,6 +138,8 @@ struct lk_loader {
     lk__affine affine;
     bool moves[LK_MAX_FIELDS], moves_any; /* fields that crop and flip move */
     lk__cache cache;
+    int64_t order_size; /* samples of a buffer; 0: there are none */
+    lk__buffers buffers;
 
     lk__loader_slot *slot;
     int n_slots; /* what is prefetched, and one */

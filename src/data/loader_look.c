@@ -36,6 +36,7 @@ int64_t lk_loader_seed(const lk_loader *l)
 void lk_loader_set_seed(lk_loader *l, int64_t seed)
 {
     lk__loader_pause(l);
+    lk__buffers_drop(l);
     l->seed = seed;
     l->shuffle = lk_rng_start(seed, "data", "shuffle");
     l->crop = lk_rng_start(seed, "data", "crop");

@@ -28,6 +28,17 @@ static const lk_option options[] = {
      .offset = offsetof(lk_loader_options, shuffle),
      .def = "true",
      .help = "take the samples in another order each epoch"},
+    {.name = "shuffle_buffer",
+     .type = LK_OPTION_INT,
+     .offset = offsetof(lk_loader_options, shuffle_buffer),
+     .value = "N",
+     .def = "0",
+     .min = 0,
+     .max = 1e12,
+     .flags = LK_OPTION_NO_HASH, /* the identity of a run has its size in effect */
+     .help = "read samples in the order of the files, and shuffle N of them at a time; 0: of a "
+             "stream as many as take 128 MiB, of other sets none, their samples are taken in any "
+             "order"},
     {.name = "normalise",
      .type = LK_OPTION_CHOICE,
      .offset = offsetof(lk_loader_options, normalise),

@@ -3,7 +3,7 @@
  *
  * A field that is given whole is read as a row, or looked at where it lies.  Of one that is given as a box
  * only the box is read, or what a moved one comes from; of a set that gives rows alone, the row is cut.
- * What is in a cache (cache.h) is read from there, by boxes.
+ * What is in a cache (cache.h) is read from there, by boxes; what is in a buffer (buffers.h) lies there.
  */
 #include "data/dataset.h"
 #include "data/loader.h"
@@ -135,11 +135,14 @@ static lk_status read_box(const lk_loader *l, int64_t sample, int f, const lk_bo
 }
 
 lk_status lk__parts_read(const lk_loader *l, const lk__scratch *s, int64_t epoch, int64_t sample,
-                         const void **part)
+                         const void *const *given, const void **part)
 {
     const void *row[LK_MAX_FIELDS] = {NULL};
     lk__move m = {.axes = 0};
-    LK_TRY(read_rows(l, s, sample, row));
+    if (given[0])
+        memcpy(row, given, sizeof row);
+    else
+        LK_TRY(read_rows(l, s, sample, row));
     if (l->moves_any)
         LK_TRY(draw_move(l, epoch, sample, &m));
     for (int f = 0; f < l->info->n_fields; f++) {

@@ -14,6 +14,14 @@ enum { WORD = 64 };
 
 /* ---- who has which ---- */
 
+lk_status lk__record_reading_new(bool stream, lk__record_reading **out)
+{
+    LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
+    (*out)->stream = stream;
+    pthread_mutex_init(&(*out)->lock, NULL);
+    return LK_OK;
+}
+
 lk_status lk__record_reading_start(lk__record_reading *r)
 {
     if (r->index.largest > LK_RECORD_WINDOW)
@@ -21,21 +29,57 @@ lk_status lk__record_reading_start(lk__record_reading *r)
     return LK_OK;
 }
 
+static void cursor_free(lk__record_cursor *c)
+{
+    if (c)
+        lk__record_feed_close(c->feed);
+    lk_free(c);
+}
+
 void lk__record_reading_free(lk__record_reading *r)
 {
     for (int i = 0; i < LK_RECORD_CURSORS; i++)
-        lk_free(r->slot[i].cursor);
+        cursor_free(r->slot[i].cursor);
+    pthread_mutex_destroy(&r->lock);
     lk_free(r->checked);
     lk__record_fields_free(&r->fields);
     lk__record_index_free(&r->index);
+    lk_free(r);
 }
 
-static lk_status cursor_new(int slot, lk__record_cursor **out)
+static lk_status cursor_new(bool stream, int slot, lk__record_cursor **out)
 {
-    LK_TRY(lk_alloc(out, 1, sizeof **out));
+    size_t bytes = stream ? 0 : LK_RECORD_WINDOW;
+    LK_TRY(lk_alloc(out, 1, sizeof **out + bytes));
+    (*out)->feed = NULL;
+    (*out)->used = 0;
     (*out)->slot = slot;
     (*out)->record = -1;
-    (*out)->window = (lk__example_window){.bytes = (*out)->bytes, .room = LK_RECORD_WINDOW};
+    (*out)->window = (lk__example_window){.bytes = (*out)->bytes, .room = (int64_t)bytes};
+    return LK_OK;
+}
+
+/* The cursor of a slot that is taken. */
+static lk_status take_slot(lk__record_reading *r, int at, lk__record_cursor **out)
+{
+    lk_status st = r->slot[at].cursor ? LK_OK : cursor_new(r->stream, at, &r->slot[at].cursor);
+    *out = r->slot[at].cursor;
+    if (st != LK_OK)
+        atomic_store(&r->slot[at].taken, false);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+static lk_status take_of_stream(lk__record_reading *r, int64_t record, lk__record_cursor **out)
+{
+    pthread_mutex_lock(&r->lock);
+    int at = lk__record_stream_choose(r, record);
+    int64_t now = ++r->taken;
+    if (at >= 0)
+        atomic_store(&r->slot[at].taken, true);
+    pthread_mutex_unlock(&r->lock);
+    LK_TRY(at >= 0 ? take_slot(r, at, out) : cursor_new(true, -1, out));
+    (*out)->used = now;
     return LK_OK;
 }
 
@@ -51,29 +95,36 @@ static unsigned *first_slot(void)
     return &mine;
 }
 
-lk_status lk__record_take(lk__record_reading *r, lk__record_cursor **out)
+lk_status lk__record_take(lk__record_reading *r, int64_t record, lk__record_cursor **out)
 {
     unsigned *first = first_slot();
+    if (r->stream) {
+        LK_TRY(take_of_stream(r, record, out));
+        return LK_OK;
+    }
     for (unsigned i = 0; i < LK_RECORD_CURSORS; i++) {
         unsigned at = (*first + i) % LK_RECORD_CURSORS;
         if (atomic_exchange(&r->slot[at].taken, true))
             continue;
         *first = at;
-        lk_status st = r->slot[at].cursor ? LK_OK : cursor_new((int)at, &r->slot[at].cursor);
-        *out = r->slot[at].cursor;
-        if (st != LK_OK)
-            atomic_store(&r->slot[at].taken, false);
-        return st;
+        LK_TRY(take_slot(r, (int)at, out));
+        return LK_OK;
     }
-    return cursor_new(-1, out);
+    LK_TRY(cursor_new(false, -1, out));
+    return LK_OK;
 }
 
 void lk__record_give(lk__record_reading *r, lk__record_cursor *c)
 {
-    if (c->slot >= 0)
-        atomic_store(&r->slot[c->slot].taken, false);
-    else
-        lk_free(c);
+    if (c->slot < 0) {
+        cursor_free(c);
+        return;
+    }
+    if (r->stream)
+        pthread_mutex_lock(&r->lock);
+    atomic_store(&r->slot[c->slot].taken, false);
+    if (r->stream)
+        pthread_mutex_unlock(&r->lock);
 }
 
 /* ---- going to a record ---- */
@@ -112,25 +163,40 @@ static lk_status pass_through(lk__record_reading *r, lk__record_cursor *c, int64
     return LK_OK;
 }
 
-static lk_status look(lk__record_reading *r, lk__record_cursor *c, int64_t record, bool follows,
-                      bool check)
+/* Have a record of a set that is indexed: its data are `*n` bytes from `*at` on. */
+static lk_status go_to(lk__record_reading *r, lk__record_cursor *c, int64_t record, bool follows,
+                       int64_t *at, int64_t *n)
 {
     lk__record_place p = lk__record_index_find(&r->index, record);
-    int64_t at = p.at + LK_TFRECORD_HEAD, n;
+    *at = p.at + LK_TFRECORD_HEAD;
     c->window.record = p.number;
     c->offset = p.at;
     c->held = p.end - p.at <= LK_RECORD_WINDOW;
-    if (c->held) {
-        LK_TRY(hold(c, &p, follows));
-        const unsigned char *bytes = c->bytes + (p.at - c->window.at);
-        LK_TRY(lk__tfrecord_held(p.source, p.number, p.at, bytes, p.end - p.at, &n));
+    if (!c->held) {
+        LK_TRY(pass_through(r, c, record, &p, at, n));
+        return LK_OK;
+    }
+    LK_TRY(hold(c, &p, follows));
+    const unsigned char *bytes = c->bytes + (p.at - c->window.at);
+    LK_TRY(lk__tfrecord_held(p.source, p.number, p.at, bytes, p.end - p.at, n));
+    return LK_OK;
+}
+
+static lk_status look(lk__record_reading *r, lk__record_cursor *c, int64_t record, bool follows,
+                      bool check)
+{
+    int64_t at, n;
+    if (r->stream) {
+        LK_TRY(lk__record_stream_go(r, c, record));
+        at = c->offset + LK_TFRECORD_HEAD;
+        n = c->window.n - LK_TFRECORD_HEAD - LK_TFRECORD_TAIL;
     } else
-        LK_TRY(pass_through(r, c, record, &p, &at, &n));
+        LK_TRY(go_to(r, c, record, follows, &at, &n));
     for (int i = 0; i < LK_RECORD_FEATURES; i++)
         c->feature[i].name = r->fields.name[i];
     LK_TRY(lk__example_read(&c->window, at, n, c->feature, LK_RECORD_FEATURES));
     if (check)
-        LK_TRY(lk__record_fields_check(&r->fields, &c->window, p.at, c->feature));
+        LK_TRY(lk__record_fields_check(&r->fields, &c->window, c->offset, c->feature));
     for (int i = 0; i < LK_MAX_FIELDS; i++)
         c->reached[i] = (lk__example_place){0, c->feature[i].at};
     return LK_OK;
@@ -163,7 +229,7 @@ static lk_status read_values(const lk__record_field *f, lk__record_cursor *c, in
             c->reached[i] = (lk__example_place){0, feature->at};
         LK_TRY(lk__example_ints(&c->window, feature->end, &c->reached[i], &f->in.shape, box, out));
     } else if (c->held) {
-        lk__box_cut(&f->in, c->bytes + (feature->at - c->window.at), box, out);
+        lk__box_cut(&f->in, c->window.bytes + (feature->at - c->window.at), box, out);
     } else
         LK_TRY(lk__source_read_box(c->window.source, feature->at, &f->in.shape, box, size, out));
     return LK_OK;

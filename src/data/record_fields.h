@@ -29,6 +29,7 @@ typedef struct lk__record_options {
     int64_t classes;
     lk_option_names fields; /* NAME, NAME:DTYPE or NAME:DTYPE:NxN */
     int damaged;            /* 1: damaged records are left out */
+    bool stream;            /* files are read in order */
 } lk__record_options;
 
 /* Features that are looked for: of the fields, of the size of an image, and the note. */

@@ -14,9 +14,7 @@
 
 static void records_free(void *context)
 {
-    lk__record_reading *r = context;
-    lk__record_reading_free(r);
-    lk_free(r);
+    lk__record_reading_free(context);
 }
 
 /* ---- samples ---- */
@@ -47,7 +45,7 @@ static lk_status records_row(void *context, int64_t index, void *const *row)
 {
     lk__record_reading *r = context;
     lk__record_cursor *c;
-    LK_TRY(lk__record_take(r, &c));
+    LK_TRY(lk__record_take(r, index, &c));
     lk_status st = row_read(r, c, index, row);
     lk__record_give(r, c);
     LK_TRY(st);
@@ -58,7 +56,7 @@ static lk_status records_box(void *context, int64_t index, int field, const lk_b
 {
     lk__record_reading *r = context;
     lk__record_cursor *c;
-    LK_TRY(lk__record_take(r, &c));
+    LK_TRY(lk__record_take(r, index, &c));
     lk_status st = lk__record_go(r, c, index, true);
     if (st == LK_OK)
         st = lk__record_box(r, c, field_of(r, field), box, out);
@@ -73,7 +71,7 @@ static lk_status records_box(void *context, int64_t index, int field, const lk_b
 static lk_status describe(lk__record_reading *r, const lk__record_options *o, lk_dataset_info *info)
 {
     lk__record_cursor *c;
-    LK_TRY(lk__record_take(r, &c));
+    LK_TRY(lk__record_take(r, 0, &c));
     lk_status st = lk__record_go(r, c, 0, false);
     if (st == LK_OK)
         st = lk__record_fields_describe(&r->fields, o, &c->window, c->offset, c->feature, info);
@@ -116,7 +114,7 @@ static lk_status fill(lk__record_reading *r, const lk__record_options *o, lk_dat
     return LK_OK;
 }
 
-/* Add a file to the index, unpacked if it is packed. */
+/* Add a file to the index, unpacked if it is packed and no stream. */
 static lk_status index_file(lk__record_reading *r, const lk__record_options *o, lk__source *s,
                             lk__record_damage *damage)
 {
@@ -126,6 +124,10 @@ static lk_status index_file(lk__record_reading *r, const lk__record_options *o, 
     if (st != LK_OK) {
         lk__source_free(s);
         LK_TRY(st);
+    }
+    if (o->stream) {
+        LK_TRY(lk__record_index_count(&r->index, s, how, skips, damage));
+        return LK_OK;
     }
     if (how != LK_PACKED_NOT)
         LK_TRY(lk__source_unpack(&s, how, skips ? &cut : NULL));
@@ -164,11 +166,14 @@ static void tell_damage(const char *name, const lk__record_damage *d)
 static lk_status dataset_make(lk__record_reading *r, const char *name, const lk__record_options *o,
                               const lk__record_damage *damage, lk_dataset **out)
 {
-    lk_dataset_info info = {.name = name, .skipped = damage->records, .gaps = damage->gaps};
+    lk_dataset_info info = {
+        .name = name, .stream = o->stream, .skipped = damage->records, .gaps = damage->gaps};
     tell_damage(name, damage);
     LK_TRY(fill(r, o, &info));
-    LK_TRY(lk_dataset_new_boxes(&info, records_row, records_box, records_free, r, out));
+    lk_dataset_box_fn *box = o->stream ? NULL : records_box; /* a record at a time is held anyway */
+    LK_TRY(lk_dataset_new_boxes(&info, records_row, box, records_free, r, out));
     lk__dataset_set_files(*out, r->index.source, r->index.n_files);
+    lk__dataset_set_runs(*out, r->index.first, r->index.n_files);
     if (info.classes == 0 && lk__record_fields_labels(&r->fields)) {
         LK_TRY(count_classes(*out, &r->fields.classes));
         lk__dataset_set_classes(*out, r->fields.classes);
@@ -182,7 +187,7 @@ lk_status lk__records_dataset(const char *name, lk__source **source, int64_t n,
     *out = NULL;
     lk__record_reading *r;
     lk__record_damage damage = {0};
-    lk_status st = lk_alloc_zero(&r, 1, sizeof *r);
+    lk_status st = lk__record_reading_new(o->stream, &r);
     for (int64_t i = 0; st != LK_OK && i < n; i++)
         lk__source_free(source[i]);
     LK_TRY(st);

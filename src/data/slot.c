@@ -4,6 +4,7 @@
 #include "base/fpenv.h"
 #include "data/dataset.h"
 #include "data/loader.h"
+#include "data/order.h"
 
 #include <lockstep/extra/alloc.h>
 
@@ -95,20 +96,6 @@ static lk_status slot_prepare(const lk_loader *l, lk__loader_slot *s)
     return LK_OK;
 }
 
-/* Which samples the request is for. */
-static lk_status pick(const lk_loader *l, lk__loader_slot *s)
-{
-    const lk__request *r = &s->request;
-    int64_t first = r->number * l->options.batch + r->first;
-    if (l->options.shuffle) {
-        LK_TRY(lk_rng_permute(l->shuffle, r->epoch, l->info->count, first, r->n, s->index));
-        return LK_OK;
-    }
-    for (int64_t i = 0; i < r->n; i++)
-        s->index[i] = first + i;
-    return LK_OK;
-}
-
 /* Labels as rows that are 1 at the label and 0 elsewhere. */
 static void one_hot(const int64_t *label, int64_t n, int64_t classes, lk_dtype dtype, void *out)
 {
@@ -152,17 +139,61 @@ static lk_status put_field(const lk_loader *l, int f, const void *raw, int64_t s
     return LK_OK;
 }
 
-/* The sample of row i. */
+/* The sample of row i; `row`: its fields, where they are at hand. */
 static lk_status put_sample(const lk_loader *l, const lk__scratch *scratch,
-                            const lk__loader_slot *s, int64_t i)
+                            const lk__loader_slot *s, int64_t i, const void *const *row)
 {
     int64_t index = s->index[i];
     const void *part[LK_MAX_FIELDS];
-    LK_TRY(lk__parts_read(l, scratch, s->request.epoch, index, part));
-    if (i + AHEAD < s->request.n)
+    LK_TRY(lk__parts_read(l, scratch, s->request.epoch, index, row, part));
+    if (l->order_size == 0 && i + AHEAD < s->request.n)
         lk__dataset_prefetch(l->ds, s->index[i + AHEAD]);
     for (int f = 0; f < l->info->n_fields; f++)
         LK_TRY(put_field(l, f, part[f], index, s->data[f] + i * s->bytes[f]));
+    return LK_OK;
+}
+
+/* Samples that can be had in any order. */
+static lk_status fill_at_once(const lk_loader *l, const lk__scratch *scratch, lk__loader_slot *s)
+{
+    static const void *const none[LK_MAX_FIELDS];
+    const lk__request *r = &s->request;
+    int64_t first = r->number * l->options.batch + r->first;
+    LK_TRY(lk__order_pick(l, r->epoch, first, r->n, s->index));
+    for (int64_t i = 0; l->info->n_fields > 0 && i < r->n; i++)
+        LK_TRY(put_sample(l, scratch, s, i, none));
+    return LK_OK;
+}
+
+/* The rows from `*i` on that a buffer has. */
+static lk_status fill_from(const lk_loader *l, const lk__scratch *scratch, lk__loader_slot *s,
+                           const lk__buffer *b, int64_t *i)
+{
+    int64_t first = s->request.number * l->options.batch + s->request.first;
+    for (; *i < s->request.n; ++*i) {
+        int64_t position = first + *i, at = position - b->positions.first;
+        const void *row[LK_MAX_FIELDS] = {NULL};
+        if (at >= b->positions.n)
+            return LK_OK;
+        s->index[*i] = b->sample[at];
+        lk__buffer_row(l, b, position, row);
+        LK_TRY(put_sample(l, scratch, s, *i, row));
+    }
+    return LK_OK;
+}
+
+/* Samples that come through buffers. */
+static lk_status fill_in_order(lk_loader *l, const lk__scratch *scratch, lk__loader_slot *s)
+{
+    const lk__request *r = &s->request;
+    int64_t first = r->number * l->options.batch + r->first;
+    for (int64_t i = 0; i < r->n;) {
+        lk__buffer *b;
+        LK_TRY(lk__buffers_hold(l, r->epoch, first + i, (lk_range){r->first, r->n}, &b));
+        lk_status st = fill_from(l, scratch, s, b, &i);
+        lk__buffers_release(l, b);
+        LK_TRY(st);
+    }
     return LK_OK;
 }
 
@@ -172,13 +203,14 @@ lk_status lk__slot_fill(lk_loader *l, lk__reader *reader, lk__loader_slot *s)
     LK_TRY(lk__fp_check());
     LK_TRY(lk__scratch_prepare(l, &reader->scratch));
     LK_TRY(slot_prepare(l, s));
-    LK_TRY(pick(l, s));
     for (int f = 0; f < l->info->n_fields; f++) {
         void *start;
         LK_TRY(lk_tensor_writable_data(s->full[f], &start));
         s->data[f] = start;
     }
-    for (int64_t i = 0; l->info->n_fields > 0 && i < s->request.n; i++)
-        LK_TRY(put_sample(l, &reader->scratch, s, i));
+    if (l->order_size > 0)
+        LK_TRY(fill_in_order(l, &reader->scratch, s));
+    else
+        LK_TRY(fill_at_once(l, &reader->scratch, s));
     return LK_OK;
 }

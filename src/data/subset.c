@@ -1,6 +1,7 @@
 /* Parts of a dataset: a range of positions of a keyed permutation, a choice of samples, and what is kept for
  * validation.  Jobs make them (src/train/job.c), or a program does, and loaders read them as any set.  The
- * permutation is a function, so a part takes no memory.
+ * permutation is a function, so a part takes no memory.  Of a stream it is that of its samples as they follow
+ * each other: others would be far.
  */
 #include "base/fpenv.h"
 #include "data/dataset.h"
@@ -14,13 +15,24 @@ struct part {
     lk_dataset *whole;
     lk_rng rng;
     int64_t first, count; /* count: of the whole */
+    bool stream;          /* samples follow each other as they do in the whole */
+    int64_t run[];        /* where its runs begin */
 };
+
+/* Which sample of the whole it is. */
+static lk_status part_find(const struct part *p, int64_t index, int64_t *out)
+{
+    *out = p->first + index;
+    if (!p->stream)
+        LK_TRY(lk_rng_permute(p->rng, 0, p->count, p->first + index, 1, out));
+    return LK_OK;
+}
 
 static lk_status part_row(void *context, int64_t index, void *const *row)
 {
     const struct part *p = context;
     int64_t at;
-    LK_TRY(lk_rng_permute(p->rng, 0, p->count, p->first + index, 1, &at));
+    LK_TRY(part_find(p, index, &at));
     LK_TRY(lk__dataset_row(p->whole, at, row));
     return LK_OK;
 }
@@ -29,7 +41,7 @@ static lk_status part_box(void *context, int64_t index, int field, const lk_box 
 {
     const struct part *p = context;
     int64_t at;
-    LK_TRY(lk_rng_permute(p->rng, 0, p->count, p->first + index, 1, &at));
+    LK_TRY(part_find(p, index, &at));
     LK_TRY(lk__dataset_box(p->whole, at, field, box, out));
     return LK_OK;
 }
@@ -55,7 +67,19 @@ static void part_stamp(lk_dataset *part, const lk_dataset *whole, int64_t seed, 
         lk__dataset_set_stamp(part, lk_hash_value(&h));
 }
 
-/* Positions first, ..., first + n - 1 of the permutation of (seed, "data", stream). */
+/* Where runs begin in samples [first, first + n); returns how many there are. */
+static int64_t runs_cut(const int64_t *run, int64_t n_runs, int64_t first, int64_t n, int64_t *out)
+{
+    int64_t k = 0;
+    for (int64_t i = 0; i < n_runs; i++) {
+        bool ends_before = i + 1 < n_runs && run[i + 1] <= first;
+        if (!ends_before && run[i] < first + n)
+            out[k++] = run[i] > first ? run[i] - first : 0;
+    }
+    return k;
+}
+
+/* Positions first, ..., first + n - 1 of the permutation of (seed, "data", stream), or of a stream. */
 static lk_status part_new(lk_dataset *ds, int64_t seed, const char *stream, int64_t first,
                           int64_t n, lk_dataset **out)
 {
@@ -69,14 +93,18 @@ static lk_status part_new(lk_dataset *ds, int64_t seed, const char *stream, int6
         return LK_OK;
     }
     struct part *p;
-    LK_TRY(lk_alloc(&p, 1, sizeof *p));
-    *p = (struct part){ds, lk_rng_start(seed, "data", stream), first, info.count};
+    int64_t n_runs;
+    const int64_t *run = lk__dataset_runs(ds, &n_runs);
+    LK_TRY(lk_alloc(&p, 1, sizeof *p + (size_t)n_runs * sizeof p->run[0]));
+    *p = (struct part){ds, lk_rng_start(seed, "data", stream), first, info.count, info.stream};
     info.count = n;
     lk_status st = LK_OK;
     lk_dataset_box_fn *box = lk__dataset_has_boxes(ds) ? part_box : NULL;
     LK_TRY_TO(fail, lk_dataset_new_boxes(&info, part_row, box, part_free, p, out));
     lk_dataset_retain(ds);
     part_stamp(*out, ds, seed, stream, first);
+    if (p->stream)
+        lk__dataset_set_runs(*out, p->run, runs_cut(run, n_runs, first, n, p->run));
     return LK_OK;
 fail:
     lk_free(p);

@@ -7,6 +7,7 @@
 #include "base/fpenv.h"
 #include "coll/agree.h"
 #include "data/cache.h"
+#include "data/loader.h"
 #include "kernel/parallel.h"
 #include "nn/model.h"
 #include "parallel/chain.h"
@@ -296,6 +297,14 @@ lk_status lk_job_identity(lk_job *job, uint64_t *out)
     uint64_t data;
     lk__cache_know(job->loader[LK_TRAIN]);
     LK_TRY(lk_dataset_hash(job->set[LK_TRAIN], &data));
+    int64_t buffer = job->loader[LK_TRAIN]->options.shuffle ? job->loader[LK_TRAIN]->order_size : 0;
+    if (buffer > 0) { /* another order of the samples */
+        lk_hash h = lk_hash_start();
+        lk_hash_add_i64(&h, (int64_t)data);
+        lk_hash_add_text(&h, "shuffle_buffer");
+        lk_hash_add_i64(&h, buffer);
+        data = lk_hash_value(&h);
+    }
     if (job->spec.chain) {
         lk_hash h = lk_hash_start();
         lk_hash_add_i64(&h, (int64_t)data);

@@ -56,7 +56,8 @@ lk_status lk__samples_plan(const lk_loader *l, lk_plan *plan)
     LK_TRY(lk__scratch_bytes(l, &scratch));
     if (samples > plan->samples.n)
         samples = plan->samples.n;
-    plan->memory.samples += samples * lk__sample_bytes(l) + l->n_readers * scratch;
+    plan->memory.samples += samples * lk__sample_bytes(l) + l->n_readers * scratch +
+                            lk__buffers_bytes(l, samples);
     return LK_OK;
 }
 

@@ -76,6 +76,12 @@ static const lk_option options[] = {
      .help = "features that become further fields of a sample: NAME, NAME:DTYPE or "
              "NAME:DTYPE:NxN, such as mask:u8:28x28",
      .flags = LK_OPTION_ONCE},
+    {.name = "stream",
+     .type = LK_OPTION_FLAG,
+     .offset = RECORDS(stream),
+     .help =
+         "read the files from their beginning to their end, packed or not, without an index and "
+         "without unpacking them elsewhere; samples are shuffled in a buffer (shuffle_buffer)"},
     {.name = "damaged",
      .type = LK_OPTION_CHOICE,
      .offset = RECORDS(damaged),

@@ -93,13 +93,16 @@ static void an_epoch_is_the_permutation_in_batches(void)
 
 /* Any part, in any order, with any prefetching, has the rows of the whole. */
 /* Whatever was prepared ahead, the next batch is that of a loader that was made with the seed. */
-static void the_seed_can_be_changed_between_batches(void)
+/* With a shuffle buffer of that many samples, or 0, and so many batches ahead. */
+static void change_seed(int64_t buffer, int64_t prefetch)
 {
     lk_dataset *ds = image_set();
     lk_loader_options o = defaults();
     o.batch = 10;
     o.crop = 1;
     o.flip = true;
+    o.shuffle_buffer = buffer;
+    o.prefetch = prefetch;
     lk_loader *l = loader_of(ds, &o), *other;
     lk_batch batch, want;
     ASSERT_OK(lk_loader_new_options(ds, &o, 8, &other));
@@ -116,6 +119,13 @@ static void the_seed_can_be_changed_between_batches(void)
     lk_loader_free(l);
     lk_loader_free(other);
     lk_dataset_free(ds);
+}
+
+static void the_seed_can_be_changed_between_batches(void)
+{
+    change_seed(0, 2);
+    change_seed(COUNT, 0);
+    change_seed(9, 2);
 }
 
 /* Each of `steps` steps of 3 to an epoch at which something is due, as a bit. */
