@@ -1,4 +1,4 @@
-/* Boxes of the fields of a dataset: their checks, cutting them out of rows, and lk_dataset_read_box().  Who
+/* The fields of a dataset and boxes of them: their checks, cutting them out of rows, and lk_dataset_read_box().  Who
  * asks is a loader or the program, on any thread.
  */
 #include "base/fpenv.h"
@@ -7,6 +7,24 @@
 #include <lockstep/extra/alloc.h>
 
 #include <string.h>
+
+int64_t lk__field_bytes(const lk_field *f)
+{
+    int64_t count = 1;
+    for (int i = 0; i < f->shape.ndim; i++)
+        if (f->shape.dim[i] == 0)
+            return 0; /* however large the others are */
+    for (int i = 0; i < f->shape.ndim; i++)
+        count *= f->shape.dim[i];
+    return count * (int64_t)lk_dtype_size(f->dtype);
+}
+
+lk_field lk__field(const char *name, lk_dtype dtype, lk_shape shape)
+{
+    lk_field f = {.dtype = dtype, .shape = shape};
+    snprintf(f.name, sizeof f.name, "%s", name);
+    return f;
+}
 
 lk_box lk__field_whole(const lk_field *field)
 {

@@ -140,9 +140,7 @@ void lk__cache_close(lk_loader *l)
 {
     if (!l->cache.ds)
         return;
-    lk__loader_pause(l);
-    lk__scratch_drop(l);
-    lk__buffers_drop(l);
+    lk__loader_forget(l);
     lk_dataset_free(l->cache.ds);
     l->cache.ds = NULL;
 }
@@ -391,9 +389,7 @@ lk_status lk__cache_prepare(lk_loader *l)
     unsigned char *header;
     if (!l->cache.path || l->cache.ds || l->info->n_fields == 0)
         return LK_OK;
-    lk__loader_pause(l);
-    lk__scratch_drop(l);
-    lk__buffers_drop(l);
+    lk__loader_forget(l);
     LK_TRY(lk_alloc(&header, LK_CACHE_HEADER, 1));
     lk_status st = prepare(l, header);
     lk_free(header);

@@ -35,24 +35,6 @@ struct lk_dataset {
 
 enum { SET_ROOM = sizeof ", validation set" };
 
-int64_t lk__field_bytes(const lk_field *f)
-{
-    int64_t count = 1;
-    for (int i = 0; i < f->shape.ndim; i++)
-        if (f->shape.dim[i] == 0)
-            return 0; /* however large the others are */
-    for (int i = 0; i < f->shape.ndim; i++)
-        count *= f->shape.dim[i];
-    return count * (int64_t)lk_dtype_size(f->dtype);
-}
-
-lk_field lk__field(const char *name, lk_dtype dtype, lk_shape shape)
-{
-    lk_field f = {.dtype = dtype, .shape = shape};
-    snprintf(f.name, sizeof f.name, "%s", name);
-    return f;
-}
-
 static int find_field(const lk_dataset_info *info, const char *name)
 {
     for (int f = 0; f < info->n_fields; f++)

@@ -1,152 +1,14 @@
 /* lk_loader: makes batches of a dataset.  A job or the program makes one; the trainer asks for batches
- * on its thread, and threads of the loader, its readers, prepare the next ones in a ring of slots.
+ * on its thread, and threads of the loader prepare the next ones (readers.c).
  */
 #include "data/loader.h"
 
 #include "base/fpenv.h"
-#include "base/thread.h"
 #include "data/dataset.h"
 
 #include <lockstep/extra/alloc.h>
 
 #include <string.h>
-
-/* ---- the ring ---- */
-
-/* Whether two requests give the same tensors. */
-static bool same(const lk_loader *l, const lk__request *a, const lk__request *b)
-{
-    bool random = l->options.shuffle || l->moves_any;
-    return a->number == b->number && a->first == b->first && a->n == b->n &&
-           (a->epoch == b->epoch || !random);
-}
-
-/* The same part of the next batch. */
-static lk__request following(const lk_loader *l, const lk__request *r)
-{
-    lk__request next = *r;
-    if (++next.number == lk_loader_batches(l)) {
-        next.number = 0;
-        next.epoch++;
-    }
-    int64_t size = lk_loader_batch_size(l, next.number);
-    next.first = l->part_first < size ? l->part_first : size;
-    next.n = l->part_n < size - next.first ? l->part_n : size - next.first;
-    return next;
-}
-
-static void fill(lk__reader *r, lk__loader_slot *s)
-{
-    s->status = lk__slot_fill(r->loader, r, s);
-    if (s->status != LK_OK) {
-        snprintf(s->message, sizeof s->message, "%s", lk_error_message());
-        lk_error_clear();
-    }
-}
-
-/* Use the time while all slots are prepared: read ahead for those that come.  The lock is given away
- * meanwhile; false: there is nothing to read. */
-static bool read_ahead(lk_loader *l)
-{
-    lk__request next = l->next;
-    lk_range part = {l->part_first, l->part_n};
-    if (l->order_size == 0)
-        return false;
-    l->busy++;
-    pthread_mutex_unlock(&l->lock);
-    bool did = lk__buffers_ahead(l, next.epoch, next.number * l->options.batch + next.first, part);
-    pthread_mutex_lock(&l->lock);
-    l->busy--;
-    pthread_cond_signal(&l->done);
-    return did;
-}
-
-/* Whether a reader has to wait. */
-static bool is_full(const lk_loader *l)
-{
-    return !l->stop && (l->idle || l->begun == l->n_slots - 1);
-}
-
-static void *prepare(void *context)
-{
-    LK_FP_GUARD();
-    lk__reader *r = context;
-    lk_loader *l = r->loader;
-    pthread_mutex_lock(&l->lock);
-    for (;;) {
-        while (is_full(l))
-            if ((l->idle || !read_ahead(l)) && is_full(l))
-                pthread_cond_wait(&l->work, &l->lock);
-        if (l->stop)
-            break;
-        lk__loader_slot *s = &l->slot[(l->head + l->begun++) % l->n_slots];
-        s->request = l->next;
-        s->ready = false;
-        l->next = following(l, &l->next);
-        l->busy++;
-        pthread_mutex_unlock(&l->lock);
-        fill(r, s);
-        pthread_mutex_lock(&l->lock);
-        l->busy--;
-        s->ready = true;
-        if (s->status != LK_OK)
-            l->idle = true;            /* until the caller has heard of it */
-        pthread_cond_signal(&l->done); /* the caller alone waits for it */
-    }
-    pthread_mutex_unlock(&l->lock);
-    return NULL;
-}
-
-/* Start the threads; without any, batches are made when they are asked for. */
-static void start(lk_loader *l)
-{
-    if (l->started > 0 || l->n_slots == 1)
-        return;
-    while (l->started < l->n_readers && lk__thread_start(&l->reader[l->started].thread, NULL,
-                                                         prepare, &l->reader[l->started]) == 0)
-        l->started++;
-}
-
-/* The same with the lock held. */
-static void pause_locked(lk_loader *l)
-{
-    l->idle = true; /* so that nothing new is begun */
-    while (l->busy > 0)
-        pthread_cond_wait(&l->done, &l->lock);
-    l->begun = 0;
-}
-
-void lk__loader_pause(lk_loader *l)
-{
-    pthread_mutex_lock(&l->lock);
-    pause_locked(l);
-    pthread_mutex_unlock(&l->lock);
-}
-
-/* The prepared slot of request `r`, which may have to be waited for. */
-static lk__loader_slot *take(lk_loader *l, const lk__request *r)
-{
-    pthread_mutex_lock(&l->lock);
-    if (lk_loader_batch_size(l, r->number) == l->options.batch || lk_loader_batches(l) == 1) {
-        l->part_first = r->first;
-        l->part_n = r->n;
-    }
-    const lk__request *expected = l->begun > 0 ? &l->slot[l->head].request : &l->next;
-    if ((l->idle && l->begun == 0) || !same(l, expected, r)) {
-        pause_locked(l);
-        l->next = *r;
-        l->idle = false;
-        pthread_cond_broadcast(&l->work);
-    }
-    lk__loader_slot *s = &l->slot[l->head];
-    while (l->begun == 0 || !s->ready)
-        pthread_cond_wait(&l->done, &l->lock);
-    l->head = (l->head + 1) % l->n_slots;
-    l->begun--;
-    pthread_cond_signal(&l->work);
-    pthread_mutex_unlock(&l->lock);
-    return s;
-}
 
 /* ---- making and freeing ---- */
 
@@ -340,12 +202,7 @@ void lk_loader_free(lk_loader *l)
 {
     if (!l)
         return;
-    pthread_mutex_lock(&l->lock);
-    l->stop = true;
-    pthread_cond_broadcast(&l->work);
-    pthread_mutex_unlock(&l->lock);
-    for (int i = 0; i < l->started; i++)
-        pthread_join(l->reader[i].thread, NULL);
+    lk__readers_stop(l);
     for (int i = 0; l->slot && i < l->n_slots; i++)
         lk__slot_free(&l->slot[i]);
     pthread_mutex_destroy(&l->lock);
@@ -376,14 +233,8 @@ lk_status lk_loader_read_batch(lk_loader *l, int64_t epoch, int64_t number, int6
              (long long)(first + n - 1), (long long)size);
     LK_TRY(lk__cache_prepare(l));
     lk__request r = {epoch, number, first, n};
-    lk__loader_slot *s = &l->slot[0];
-    start(l);
-    if (l->started > 0) {
-        s = take(l, &r);
-    } else {
-        s->request = r;
-        fill(&l->reader[0], s);
-    }
+    lk__readers_start(l);
+    const lk__loader_slot *s = lk__readers_get(l, &r);
     LK_CHECK(s->status == LK_OK, s->status, "%s", s->message);
     *out = (lk_batch){.epoch = epoch,
                       .number = number,

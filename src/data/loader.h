@@ -1,5 +1,5 @@
 /* lk_loader from inside: its options, its ring of slots, and what its threads and the caller's share.
- * For loader*.c, cache.c, buffers.c, order.c, slot.c, part.c, move.c, normalise.c and indices.c.
+ * For loader*.c, readers.c, cache.c, buffers.c, order.c, slot.c, part.c, move.c, normalise.c and indices.c.
  */
 #ifndef LK_DATA_LOADER_H
 #define LK_DATA_LOADER_H
@@ -156,8 +156,20 @@ struct lk_loader {
     int64_t part_first, part_n; /* the part that is asked for of a whole batch */
 };
 
+/** Start the threads, unless they run; without any, batches are made when they are asked for. */
+void lk__readers_start(lk_loader *l);
+
+/** The slot of a request, filled. */
+lk__loader_slot *lk__readers_get(lk_loader *l, const lk__request *r);
+
+/** End the threads. */
+void lk__readers_stop(lk_loader *l);
+
 /** Let the readers prepare nothing until the next read, and drop what they have. */
 void lk__loader_pause(lk_loader *l);
+
+/** The same, and give back memory for samples: boxes or the cache are to be others. */
+void lk__loader_forget(lk_loader *l);
 
 /** Fill a slot with what its request asks for. */
 lk_status lk__slot_fill(lk_loader *l, lk__reader *reader, lk__loader_slot *s) LK_NODISCARD;

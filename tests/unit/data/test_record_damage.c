@@ -1,14 +1,10 @@
 /* Damaged records: an error with file, record and offset, or left out, counted, and part of the hash. */
 #include "data/inflate.h"
-#include "data/record_feed.h"
-#include "data_files.h"
 #include "faults.h"
-#include "tensors.h"
+#include "record_sets.h"
 
 #include <lockstep/extra/crc32c.h>
 #include <lockstep/log.h>
-
-#include <stdarg.h>
 
 enum { COUNT = 12, BYTES = 40 };
 
@@ -42,18 +38,6 @@ static unsigned char *make(const char *file, int64_t *each, size_t *n)
     return bytes;
 }
 
-LK_PRINTF(1, 2) static lk_dataset *open_at(const char *format, ...)
-{
-    char options[600];
-    lk_dataset *ds;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(options, sizeof options, format, args);
-    va_end(args);
-    ASSERT_OK(lk_dataset_open("tfrecord", options, LK_TRAIN, &ds));
-    return ds;
-}
-
 /* The set has the samples of which `has` says so, in order, each as it was. */
 static void expect(lk_dataset *ds, unsigned has, int64_t skipped, int64_t gaps)
 {
@@ -84,10 +68,10 @@ static void damaged_data_lose_a_record(void)
     bytes[4 * each + 30] ^= 1;
     bytes[7 * each + each - 1] ^= 128; /* its checksum */
     test_write("set", bytes, n);
-    lk_dataset *ds = open_at("path=%s damaged=skip", test_path("set"));
+    lk_dataset *ds = records_open("path=%s damaged=skip", test_path("set"));
     expect(ds, all & ~(1U << 4) & ~(1U << 7), 2, 0);
     lk_dataset_free(ds);
-    ds = open_at("path=%s", test_path("set"));
+    ds = records_open("path=%s", test_path("set"));
     snprintf(text, sizeof text,
              "set: record 4, offset %lld: the checksum of its %lld bytes is wrong",
              (long long)(4 * each), (long long)each - 16);
@@ -104,7 +88,7 @@ static void damaged_lengths_lose_what_is_there(void)
     unsigned char *bytes = make("set", &each, &n);
     bytes[3 * each + 1] ^= 1;
     test_write("set", bytes, n);
-    lk_dataset *ds = open_at("path=%s damaged=skip", test_path("set"));
+    lk_dataset *ds = records_open("path=%s damaged=skip", test_path("set"));
     expect(ds, all & ~(1U << 3), 0, 1);
     lk_dataset_free(ds);
     lk_dataset *none;
@@ -122,7 +106,7 @@ static void damaged_lengths_lose_what_is_there(void)
     bytes[6 * each + 9] ^= 8;
     bytes[11 * each + 2] ^= 8;
     test_write("set", bytes, n);
-    ds = open_at("path=%s damaged=skip", test_path("set"));
+    ds = records_open("path=%s damaged=skip", test_path("set"));
     expect(ds, all & ~(1U | 1U << 5 | 1U << 6 | 1U << 11), 0, 3);
     lk_dataset_free(ds);
     free(bytes);
@@ -145,7 +129,7 @@ static void absurd_lengths_are_gaps(void)
             head[8 + i] = (unsigned char)(masked >> 8 * i);
         test_write("set", bytes, n);
         int64_t peak = lk_alloc_stats_now().peak_bytes;
-        lk_dataset *ds = open_at("path=%s damaged=skip", test_path("set"));
+        lk_dataset *ds = records_open("path=%s damaged=skip", test_path("set"));
         /* what the length spans is passed over as one record; then the next whole one is looked for */
         bool inside = length <= (uint64_t)(10 * each) - 16;
         int64_t lost = inside ? ((int64_t)length + 16 - 1) / each + 1 : 1;
@@ -166,12 +150,12 @@ static void what_lies_between_and_behind_records_is_a_gap(void)
     memcpy(more + 6 * each + 200000, bytes + 6 * each, n - (size_t)(6 * each)); /* zeros between */
     memcpy(more + n + 200000, "rubbish", 7);
     test_write("set", more, n + 200007);
-    lk_dataset *ds = open_at("path=%s damaged=skip", test_path("set"));
+    lk_dataset *ds = records_open("path=%s damaged=skip", test_path("set"));
     expect(ds, all, 0, 2);
     lk_dataset_free(ds);
     for (size_t cut = n - 1; cut > n - (size_t)each; cut -= 5) {
         test_write("set", bytes, cut);
-        ds = open_at("path=%s damaged=skip", test_path("set"));
+        ds = records_open("path=%s damaged=skip", test_path("set"));
         expect(ds, all >> 1, 0, 1);
         lk_dataset_free(ds);
     }
@@ -194,20 +178,12 @@ static void no_bit_changes_a_sample(void)
         bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
         test_write("set", bytes, n);
         bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        lk_dataset *ds = open_at("path=%s damaged=skip", test_path("set"));
+        lk_dataset *ds = records_open("path=%s damaged=skip", test_path("set"));
         int64_t record = (int64_t)bit / 8 / each, at = (int64_t)bit / 8 % each;
         expect(ds, all & ~(1U << record), at >= 12, at < 12);
         lk_dataset_free(ds);
     }
     free(bytes);
-}
-
-static uint64_t hash_and_free(lk_dataset *ds)
-{
-    uint64_t hash;
-    ASSERT_OK(lk_dataset_hash(ds, &hash));
-    lk_dataset_free(ds);
-    return hash;
 }
 
 /* The hash tells a set with a hole from one that never had the record, and holes from gaps. */
@@ -216,16 +192,16 @@ static void what_is_left_out_is_in_the_hash(void)
     int64_t each;
     size_t n;
     unsigned char *bytes = make("set", &each, &n);
-    uint64_t whole = hash_and_free(open_at("path=%s", test_path("set")));
-    ASSERT_EQ(hash_and_free(open_at("path=%s damaged=skip", test_path("set"))), whole);
+    uint64_t whole = records_hash(records_open("path=%s", test_path("set")));
+    ASSERT_EQ(records_hash(records_open("path=%s damaged=skip", test_path("set"))), whole);
     test_write("short", bytes, (size_t)(11 * each));
-    uint64_t without = hash_and_free(open_at("path=%s damaged=skip", test_path("short")));
+    uint64_t without = records_hash(records_open("path=%s damaged=skip", test_path("short")));
     bytes[11 * each + 20] ^= 1;
     test_write("hole", bytes, n);
-    uint64_t hole = hash_and_free(open_at("path=%s damaged=skip", test_path("hole")));
+    uint64_t hole = records_hash(records_open("path=%s damaged=skip", test_path("hole")));
     bytes[11 * each + 3] ^= 1;
     test_write("gap", bytes, n);
-    uint64_t gap = hash_and_free(open_at("path=%s damaged=skip", test_path("gap")));
+    uint64_t gap = records_hash(records_open("path=%s damaged=skip", test_path("gap")));
     ASSERT_TRUE(whole != without && without != hole && hole != gap && without != gap);
     free(bytes);
 }
@@ -243,7 +219,7 @@ static void damaged_packed_files_end_early(void)
     snprintf(command, sizeof command, "gzip -kf '%s'", test_path("set"));
     ASSERT_EQ(system(command), 0);
     free(bytes);
-    lk_dataset *ds = open_at("path=%s damaged=skip", test_path("set.gz"));
+    lk_dataset *ds = records_open("path=%s damaged=skip", test_path("set.gz"));
     expect(ds, all & ~(1U << 4), 1, 0);
     lk_dataset_free(ds);
     bytes = test_read(test_path("set.gz"), &n);

@@ -1,14 +1,12 @@
 /* Streams: sets that are read in order, and the shuffle buffer. */
-#include "base/storage.h"
 #include "data/inflate.h"
-#include "data_files.h"
 #include "faults.h"
+#include "record_sets.h"
 #include "tensors.h"
 
 #include <lockstep/log.h>
 #include <lockstep/rng.h>
 
-#include <stdarg.h>
 #include <unistd.h>
 
 enum { COUNT = 57, VALUES = 30, BATCH = 7, SEED = 5 };
@@ -39,18 +37,6 @@ static void write_set(const char *name, int files, bool gzip)
     ASSERT_OK(lk_dataset_new(&made, made_row, NULL, NULL, &ds));
     ASSERT_OK(lk_dataset_write_as(ds, "tfrecord", options, LK_TRAIN, test_path(name)));
     lk_dataset_free(ds);
-}
-
-LK_PRINTF(1, 2) static lk_dataset *open_at(const char *format, ...)
-{
-    char options[600];
-    lk_dataset *ds;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(options, sizeof options, format, args);
-    va_end(args);
-    ASSERT_OK(lk_dataset_open("tfrecord", options, LK_TRAIN, &ds));
-    return ds;
 }
 
 LK_PRINTF(2, 3) static lk_loader *loader_of(lk_dataset *ds, const char *format, ...)
@@ -117,7 +103,7 @@ static void the_order_is_a_function_of_seed_epoch_and_position(void)
 {
     static const int64_t sizes[] = {1, 5, 7, 20, 56, 57, 1000};
     write_set("plain.tfrecord", 4, false);
-    lk_dataset *ds = open_at("path=%s stream=true", test_path("plain-*"));
+    lk_dataset *ds = records_open("path=%s stream=true", test_path("plain-*"));
     ASSERT_TRUE(lk_dataset_info_of(ds)->stream);
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         lk_loader *l = loader_of(ds, "batch=%d shuffle_buffer=%d normalise=none", BATCH,
@@ -146,9 +132,9 @@ static void the_order_is_a_function_of_seed_epoch_and_position(void)
 static void parts_readers_and_packing_do_not_matter(void)
 {
     write_set("zipped.tfrecord", 4, lk__inflate_built());
-    lk_dataset *ds[3] = {open_at("path=%s stream=true", test_path("plain-*")),
-                         open_at("path=%s stream=true", test_path("zipped-*")),
-                         open_at("path=%s", test_path("plain-*"))};
+    lk_dataset *ds[3] = {records_open("path=%s stream=true", test_path("plain-*")),
+                         records_open("path=%s stream=true", test_path("zipped-*")),
+                         records_open("path=%s", test_path("plain-*"))};
     lk_loader *plain = loader_of(ds[0], "batch=7 shuffle_buffer=10 crop=1 flip=true prefetch=0");
     for (int i = 0; i < 36; i++) {
         lk_loader *l = loader_of(
@@ -205,7 +191,7 @@ static void evaluation_and_hashes_go_in_order(void)
 {
     int64_t order[COUNT];
     uint64_t want, hash;
-    lk_dataset *ds = open_at("path=%s stream=true", test_path("zipped-*")), *whole;
+    lk_dataset *ds = records_open("path=%s stream=true", test_path("zipped-*")), *whole;
     ASSERT_OK(lk_dataset_new(&made, made_row, NULL, NULL, &whole));
     ASSERT_OK(lk_dataset_hash(whole, &want));
     ASSERT_OK(lk_dataset_hash(ds, &hash));
@@ -231,7 +217,8 @@ static void evaluation_and_hashes_go_in_order(void)
 /* What is kept of a stream are its last samples, and a choice its first. */
 static void parts_of_a_stream_are_streams(void)
 {
-    lk_dataset *ds = open_at("path=%s stream=true", test_path("zipped-*")), *train, *kept, *few;
+    lk_dataset *ds = records_open("path=%s stream=true", test_path("zipped-*")), *train, *kept,
+               *few;
     int64_t order[COUNT];
     static const int64_t of_kept[] = {0, 5};
     ASSERT_OK(lk_dataset_split(ds, SEED, 20, &train, &kept));
@@ -268,7 +255,7 @@ static void going_on_reads_from_the_beginning_of_one_file(void)
     int64_t file[4], order[COUNT];
     lk_batch b;
     write_set("later.tfrecord", 4, lk__inflate_built());
-    lk_dataset *ds = open_at("path=%s stream=true classes=9", test_path("later-*"));
+    lk_dataset *ds = records_open("path=%s stream=true classes=9", test_path("later-*"));
     ASSERT_OK(lk_rng_permute(lk_rng_start(SEED, "data", "files"), 3, 4, 0, 4, file));
     for (int i = 0; i < 2; i++) { /* the first two of epoch 3 are nowhere now */
         char name[100];
@@ -301,8 +288,8 @@ static void damaged_records_are_left_out_of_streams(void)
     bytes[30 * each + 40] ^= 1;
     test_write("holes.tfrecord", bytes, n);
     for (int stream = 0; stream < 2; stream++) {
-        lk_dataset *ds = open_at("path=%s damaged=skip stream=%s", test_path("holes.tfrecord"),
-                                 stream ? "true" : "false");
+        lk_dataset *ds = records_open("path=%s damaged=skip stream=%s", test_path("holes.tfrecord"),
+                                      stream ? "true" : "false");
         const lk_dataset_info *info = lk_dataset_info_of(ds);
         ASSERT_TRUE(info->count == COUNT - 3 && info->skipped == 2 && info->gaps == 1);
         ASSERT_OK(lk_dataset_hash(ds, &hash[stream]));
@@ -314,7 +301,7 @@ static void damaged_records_are_left_out_of_streams(void)
     ASSERT_EQ(hash[0], hash[1]);
     /* one that is damaged later is none of them */
     test_write("now", bytes, n);
-    lk_dataset *ds = open_at("path=%s damaged=skip stream=true", test_path("now"));
+    lk_dataset *ds = records_open("path=%s damaged=skip stream=true", test_path("now"));
     ASSERT_EQ(test_label(ds, 20), 22 % 9); /* and what was read is behind it */
     FILE *f = fopen(test_path("now"), "r+b");
     int other = bytes[10 * each + 40] ^ 1;
@@ -363,7 +350,7 @@ static void a_part_is_all_that_is_kept(void)
 static void a_cache_keeps_the_order(void)
 {
     int64_t order[COUNT];
-    lk_dataset *ds = open_at("path=%s stream=true", test_path("zipped-*"));
+    lk_dataset *ds = records_open("path=%s stream=true", test_path("zipped-*"));
     order_of(1, COUNT, firsts, 4, 9, order);
     for (int again = 0; again < 2; again++) {
         lk_loader *l = loader_of(ds, "batch=%d shuffle_buffer=9 normalise=none readers=2 cache=%s",
