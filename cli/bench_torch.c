@@ -67,8 +67,10 @@ bool torch_start(bench_torch *t, const char *python, const char *name, const cha
         return false;
     }
     if (!fgets(t->about, sizeof t->about, t->from)) {
+        bool tensorflow = strstr(name, "tensorflow");
         torch_stop(t);
-        return fail(t, "that Python has no module torch (package python3-torch)");
+        return fail(t, tensorflow ? "that Python has no module tensorflow"
+                                  : "that Python has no module torch (package python3-torch)");
     }
     t->about[strcspn(t->about, "\n")] = '\0';
     char *tab = strchr(t->about, '\t');

@@ -1,4 +1,4 @@
-/* PyTorch as a peer: a Python process that is asked for one sample at a time. */
+/* PyTorch, or TensorFlow, as a peer: a Python process that is asked for one sample at a time. */
 #ifndef LK_CLI_BENCH_TORCH_H
 #define LK_CLI_BENCH_TORCH_H
 

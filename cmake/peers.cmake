@@ -29,13 +29,15 @@ function(lk_peer name header library)
   install(TARGETS peer_${name} LIBRARY DESTINATION ${LK_PEERS_FOLDER})
 endfunction()
 
-# PyTorch is asked through scripts, so there is nothing to build.
+# PyTorch and TensorFlow are asked through scripts, so there is nothing to build.
 function(lk_peer_script source script)
   configure_file(${source} peers/${script} COPYONLY)
   install(FILES ${source} DESTINATION ${LK_PEERS_FOLDER} RENAME ${script})
 endfunction()
 lk_peer_script(bench/peer_torch.py lockstep-peer-torch.py)
 lk_peer_script(bench/peer_torch_steps.py lockstep-peer-torch-steps.py)
+lk_peer_script(bench/peer_torch_data.py lockstep-peer-torch-data.py)
+lk_peer_script(bench/peer_tensorflow_data.py lockstep-peer-tensorflow-data.py)
 lk_peer_script(bench/peer_torch_path.py lockstep_peer_torch_path.py) # which the others import
 
 if(NOT CMAKE_CROSSCOMPILING AND NOT LK_SANITIZE)

@@ -17,6 +17,8 @@
 #include "data/record_fields.h"
 #include "data/record_index.h"
 
+#include <lockstep/extra/alloc.h>
+
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -47,7 +49,7 @@ typedef struct lk__record_reading {
     lk__record_fields fields;
     _Atomic uint64_t *checked; /* a bit for each record that was read through; NULL: all are held */
     struct {
-        _Atomic bool taken;
+        _Alignas(LK_ALIGN) _Atomic bool taken; /* lines apart: each is of another thread */
         lk__record_cursor *cursor;
     } slot[LK_RECORD_CURSORS];
 } lk__record_reading;

@@ -82,6 +82,28 @@ err 'no case contains "vgg"'
 status 2 "$lockstep" bench devices --devices gpu:0,gpu:1
 err 'lockstep bench devices: '
 
+# bench data: a folder for the files, which is gone afterwards
+mkdir "$work/data"
+status 0 "$lockstep" bench data --json --against none --seconds 0 --samples 640 --folder "$work/data" --filter plain
+"$json" <"$work/out" || fail 'JSON'
+figures
+for case in 'plain shuffled' 'plain in order' 'plain stream'; do
+    out "\"case\": \"$case\", \"readers\": 1, \"peer\": \"memcpy\", \"gbytes_per_s\": "
+    out "\"case\": \"$case\", \"readers\": 2, \"peer\": \"copies\", \"gbytes_per_s\": "
+done
+[ -z "$(ls "$work/data")" ] || fail 'files are left'
+status 0 "$lockstep" bench data --python /nowhere/python3 --readers 3 --seconds 0 --samples 640 --filter 'gzip'
+out '640 images of 32x32x3 bytes in records, batches of 128 as f32'
+out 'torch: there is no Python at /nowhere/python3 (see --python)'
+status 1 "$lockstep" bench data --against tensorflow --python /nowhere/python3 --seconds 0 --samples 640
+err 'lockstep bench data: tensorflow: there is no Python'
+status 2 "$lockstep" bench data --against dali
+err 'tensorflow, torch or none'
+status 2 "$lockstep" bench data --filter zstd
+err 'no case contains "zstd"'
+status 1 "$lockstep" bench data --folder "$work/none" --seconds 0
+err "$work/none: no folder can be made there"
+
 # A Python that says it is PyTorch, and how long the n-th sample took: 100 s and next to nothing in turn,
 # or 1 s; next to it, what it computed.
 cat >"$work/python" <<'END'

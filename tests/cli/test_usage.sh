@@ -22,8 +22,8 @@ for verb in bench ckpt data info list plan run selfcheck topo verify 'bench kern
     out "usage: lockstep $verb"
     out '--help'
     cp "$work/out" "$work/help"
-    status 0 "$lockstep" help $verb
-    cmp -s "$work/out" "$work/help" || fail "help $verb differs from $verb --help"
+    status 0 "$lockstep" help $verb # and what else has the name, as bench data has
+    head -n "$(wc -l <"$work/help")" "$work/out" | cmp -s - "$work/help" || fail "help $verb differs from $verb --help"
 done
 status 0 "$lockstep" selfcheck --help
 out '(default'
