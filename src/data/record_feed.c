@@ -166,19 +166,20 @@ static lk_status search(lk__record_feed *f)
 /* What is damaged from here on, and where that ends. */
 static lk_status pass_damage(lk__record_feed *f, bool whole, lk__record_item *out)
 {
-    bool is_broken = f->broken[0] && !whole;
-    snprintf(out->why, sizeof out->why, "%s", is_broken ? f->broken : lk_error_message());
-    lk_error_clear();
-    if (is_broken)
-        f->broken[0] = '\0'; /* told once */
-    out->found = whole ? LK_RECORD_BAD : LK_RECORD_GAP;
     uint64_t length = 0;
+    snprintf(out->why, sizeof out->why, "%s", lk_error_message());
+    lk_error_clear();
+    out->found = whole ? LK_RECORD_BAD : LK_RECORD_GAP;
     if (whole && lk__tfrecord_length(here(f), &length))
         f->next += LK_TFRECORD_HEAD + (int64_t)length + LK_TFRECORD_TAIL;
     else
         LK_TRY(search(f));
     out->end = f->next;
     f->number++;
+    if (!whole && f->broken[0] && held(f) == 0) { /* no more is lost by it, and it is the reason */
+        snprintf(out->why, sizeof out->why, "%s", f->broken);
+        f->broken[0] = '\0';
+    }
     return LK_OK;
 }
 
@@ -188,7 +189,7 @@ static void tell_end(lk__record_feed *f, lk__record_item *out)
     out->found = f->broken[0] ? LK_RECORD_GAP : LK_RECORD_END;
     out->end = f->next;
     snprintf(out->why, sizeof out->why, "%s", f->broken);
-    f->broken[0] = '\0';
+    f->broken[0] = '\0'; /* told once */
 }
 
 lk_status lk__record_feed_next(lk__record_feed *f, lk__record_item *out)

@@ -242,6 +242,39 @@ static void damaged_packed_files_end_early(void)
     free(bytes);
 }
 
+/* Wherever a packed file with a damaged length ends early, it has the samples and the gaps that it has as a
+ * stream: damage that goes on to the end is one gap. */
+static void streams_miss_what_sets_miss(void)
+{
+    int64_t each;
+    size_t n;
+    char command[600], options[300];
+    lk_dataset *ds;
+    int seen = 0; /* gaps of which there were one, and two */
+    if (!lk__inflate_built())
+        return;
+    unsigned char *bytes = make("set", &each, &n);
+    bytes[3 * each + 1] ^= 1;
+    test_write("set", bytes, n);
+    free(bytes);
+    snprintf(command, sizeof command, "gzip -kf '%s'", test_path("set"));
+    ASSERT_EQ(system(command), 0);
+    bytes = test_read(test_path("set.gz"), &n);
+    for (size_t cut = n - 1; cut > 0; cut--) {
+        test_write("cut.gz", bytes, cut);
+        snprintf(options, sizeof options, "path=%s damaged=skip", test_path("cut.gz"));
+        if (records_try(options, &ds) != LK_OK) {
+            lk_error_clear();
+            break;
+        }
+        seen |= (int)lk_dataset_info_of(ds)->gaps;
+        uint64_t whole = records_hash(ds);
+        ASSERT_EQ(records_hash(records_open("%s stream=true", options)), whole);
+    }
+    ASSERT_EQ(seen, 3);
+    free(bytes);
+}
+
 static lk_status open_damaged(void)
 {
     char options[300];
@@ -261,4 +294,5 @@ static void failed_allocations_leave_nothing(void)
 TEST_MAIN(TEST(damaged_data_lose_a_record), TEST(damaged_lengths_lose_what_is_there),
           TEST(absurd_lengths_are_gaps), TEST(what_lies_between_and_behind_records_is_a_gap),
           TEST(no_bit_changes_a_sample), TEST(what_is_left_out_is_in_the_hash),
-          TEST(damaged_packed_files_end_early), TEST(failed_allocations_leave_nothing))
+          TEST(damaged_packed_files_end_early), TEST(streams_miss_what_sets_miss),
+          TEST(failed_allocations_leave_nothing))
