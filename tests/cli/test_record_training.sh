@@ -1,6 +1,7 @@
 #!/bin/sh
 # Training on records, plain, packed and as streams: the state of the set that they were made from, on any
-# number of ranks and readers, and resumed in the middle of a file on another number of ranks.
+# number of ranks and readers, and resumed in the middle of a file on another number of ranks, also by a run
+# that was killed, and of a set of which damaged records are left out.
 . "$(dirname "$0")/expect.sh"
 unset LK_DATASETS
 zlib=yes
@@ -90,3 +91,48 @@ END
 }
 through digits '[28, 28, 1]'
 through images '[32, 32, 3]'
+
+# killed in the middle of an epoch of 6 steps, and resumed on other ranks by other readers
+file=$work/images.yaml
+wait_for()
+{
+    tries=0
+    until ls -d "$work"/run/checkpoints/step-???????????? >"$work/found" 2>&1; do
+        [ $((tries += 1)) -lt 600 ] || fail 'no checkpoint'
+        sleep 0.05
+    done
+}
+for data in "$plain" "$packed, shuffle_buffer: 17, stream: true"; do
+    data="data={$data, batch: 12, shards: 6, readers"
+    end=$(state "$file" "$data: 1}" train.epochs=60)
+    rm -rf "$work/run"
+    "$lockstep" train --quiet "$file" "$data: 2}" train.epochs=60 "train.output=$work/run" \
+        'train.checkpoint={every: 7 steps}' parallel.data=2 >"$work/out" 2>"$work/err" &
+    wait_for
+    kill -9 $!
+    wait $! && fail 'it was not killed'
+    same "$end" 'killed and resumed' --resume "$file" "$data: 3}" train.epochs=60 "train.output=$work/run" \
+        'train.checkpoint={every: 7 steps}' parallel.data=3
+    err 'resumed from the checkpoint of step '
+    [ "$(sed -n 's/.*checkpoint of step \([0-9]*\).*/\1/p' "$work/err")" -lt 360 ] || fail 'it had ended'
+done
+
+# records that are left out are so on all ranks, indexed or in a stream, and make another set and state
+damaged=$work/images-train-00001-of-00003.tfrecord
+cp "$damaged" "$work/sound"
+size=$(($(wc -c <"$damaged") / 20))
+printf '\377\377\377' | dd of="$damaged" bs=1 seek=$((3 * size + 100)) conv=notrunc 2>"$work/dd"
+printf '\377\377\377' | dd of="$damaged" bs=1 seek=$((11 * size + 1)) conv=notrunc 2>"$work/dd"
+data="$plain, shuffle_buffer: 17, damaged: skip, batch: 12, shards: 6"
+left=$(state "$file" "data={$data}")
+case $left in '' | "$stream") fail "state without two records: $left" ;; esac
+err 'damaged records that are left out: 1; places where no record can be found: 1'
+for n in 2 3; do
+    same "$left" "left out, $n ranks" "$file" "data={$data, readers: $n}" parallel.data=$n
+    same "$left" "left out of a stream, $n ranks" "$file" "data={$data, stream: true}" parallel.data=$n
+done
+rm -rf "$work/run"
+status 0 "$lockstep" train --quiet "$file" "data={$data}" "train.output=$work/run" train.steps=3
+cp "$work/sound" "$damaged"
+status 2 "$lockstep" train --quiet --resume "$file" "data={$data}" "train.output=$work/run"
+err 'is of another run'

@@ -34,20 +34,32 @@ through()
 }
 through glyphs --type glyphs count=50 test_count=0
 through shapes --type shapes count=20 test_count=0
-through images --type fractal count=4 test_count=0 shape=40,30,1 classes=3
+through fractal --type fractal count=4 test_count=0 shape=40,30,1 classes=3
 through volumes --type fractal count=3 test_count=0 shape=12,10,14,1 classes=3
 status 0 "$lockstep" data convert --type glyphs count=40 "$work/a.npz"
 through npz "$work/a.npz"
 status 0 "$lockstep" data convert "$work/a.npz" "$work/a.csv"
 through csv "$work/a.csv"
 through real "$work/a.csv" real=true double=true
-through npy "$work/a.npz" --options y=none
+status 0 "$lockstep" data convert "$work/a.csv" "$work/x.npy" --options label=none
+through npy "$work/x.npy"
+through labels "$work/x.npy" "labels=$work/x.npy"
 status 0 "$lockstep" data convert "$work/a.npz" "$work/a idx" --to idx
 through idx "$work/a idx"
+status 0 "$lockstep" data convert --type glyphs test_count=9 --set test --to idx "$work/a idx"
+through mnist --type mnist "$work/a idx"
+through tfrecord "$work/npz"
 head -c 3000 "$work/a.csv" >"$work/a.raw"
 through raw "$work/a.raw" --type raw dtype=i32 shape=5,2
 head -c 30730 /dev/zero >"$work/batch.bin"
 through cifar10 --type cifar10 "$work/batch.bin"
+head -c 30740 /dev/zero >"$work/train.bin"
+through cifar100 --type cifar100 "$work/train.bin"
+for format in $("$lockstep" list formats | awk '$1 == "format" && $2 != "empty" { print $2 }'); do
+    [ -d "$work/$format" ] || fail "no set of the format $format was written"
+done
+status 2 "$lockstep" data convert --type empty samples=5 "$work/empty.tfrecord"
+err 'the data is empty: 5 samples without fields, there is nothing to write'
 
 # what the options cannot mean
 status 2 "$lockstep" data convert "$work/a.npz" "$work/b.npz" --files 3

@@ -71,11 +71,15 @@ static void another_value_is_found_with_its_sample(lk_comm *comm)
     small_free(&s);
 }
 
-/* Give the trainer a set of the first `n` samples, in batches of `batch`, in an order by `seed`. */
-static void replace_loader(small_trainer *s, int64_t n, int64_t batch, int64_t seed)
+/* Give the trainer a set of the first `n` samples, of which `skipped` records were left out before, in
+ * batches of `batch`, in an order by `seed`. */
+static void replace_set(small_trainer *s, int64_t n, int64_t skipped, int64_t batch, int64_t seed)
 {
-    lk_dataset_info info = {
-        .name = "t", .classes = 2, .n_fields = 2, .field = {{.name = "x"}, {.name = "y"}}};
+    lk_dataset_info info = {.name = "t",
+                            .classes = 2,
+                            .skipped = skipped,
+                            .n_fields = 2,
+                            .field = {{.name = "x"}, {.name = "y"}}};
     lk_tensor *part[2] = {NULL};
     for (int f = 0; f < 2; f++)
         ASSERT_OK(lk_tensor_slice(s->tensor[f], 0, 0, n, 1, &part[f]));
@@ -89,6 +93,11 @@ static void replace_loader(small_trainer *s, int64_t n, int64_t batch, int64_t s
     lk_tensor_free(part[1]);
 }
 
+static void replace_loader(small_trainer *s, int64_t n, int64_t batch, int64_t seed)
+{
+    replace_set(s, n, 0, batch, seed);
+}
+
 static void another_number_of_samples_is_told_with_both(lk_comm *comm)
 {
     small_trainer s;
@@ -96,6 +105,18 @@ static void another_number_of_samples_is_told_with_both(lk_comm *comm)
     build(&s, 1);
     replace_loader(&s, is_last(comm) ? 29 : 30, 8, 1);
     expect_refused(&s, "the training set has 30 samples on rank 0 and 29 on rank ", "");
+    small_free(&s);
+}
+
+/* The samples that are left are the same, the sets are not. */
+static void records_that_one_rank_leaves_out_are_told(lk_comm *comm)
+{
+    small_trainer s;
+    begin(&s, comm);
+    build(&s, 1);
+    replace_set(&s, 30, is_last(comm) ? 2 : 1, 8, 1);
+    expect_refused(
+        &s, "the training set has 1 damaged records and 0 gaps on rank 0, 2 and 0 on rank ", "");
     small_free(&s);
 }
 
@@ -241,6 +262,7 @@ static void a_set_is_compared_once(lk_comm *comm)
     }
 RANKS_MAIN(TEST_OF(another_value_is_found_with_its_sample),
            TEST_OF(another_number_of_samples_is_told_with_both),
+           TEST_OF(records_that_one_rank_leaves_out_are_told),
            TEST_OF(what_else_differs_is_told_too),
            TEST_OF(a_text_that_one_rank_cannot_read_stops_all), TEST_OF(another_mode_is_named),
            TEST_OF(one_sample_of_many_is_found), TEST_OF(a_set_is_compared_once))
