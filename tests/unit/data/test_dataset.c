@@ -37,6 +37,45 @@ static void tensors_are_a_dataset(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
+/* Twice the values of another set, with its labels. */
+static lk_status doubled_row(void *context, int64_t index, void *const *row)
+{
+    lk_tensor *x, *y = NULL;
+    LK_TRY(lk_tensor_new(LK_F32, LK_SHAPE(1, 2), &x));
+    lk_status st = lk_tensor_new(LK_I64, LK_SHAPE(1), &y);
+    if (st == LK_OK)
+        st = lk_dataset_read(context, &index, 1, (lk_tensor *[]){x, y});
+    for (int i = 0; st == LK_OK && row[0] && i < 2; i++)
+        ((float *)row[0])[i] = 2 * ((const float *)lk_tensor_data(x))[i];
+    if (st == LK_OK && row[1])
+        memcpy(row[1], lk_tensor_data(y), sizeof(int64_t));
+    lk_tensor_free(x);
+    lk_tensor_free(y);
+    return st;
+}
+
+/* As DataFlow's sets are made of others, in batches and again and again. */
+static void a_set_can_be_made_of_another(void)
+{
+    lk_dataset *of = small_set(), *ds;
+    lk_dataset_info info = *lk_dataset_info_of(of);
+    lk_loader *loader;
+    ASSERT_OK(lk_dataset_new(&info, doubled_row, NULL, of, &ds));
+    ASSERT_OK(lk_loader_new(ds, "batch=3 shuffle=false", 1, &loader));
+    for (int64_t epoch = 0; epoch < 2; epoch++)
+        for (int64_t i = 0; i < 3; i++) {
+            lk_batch b;
+            ASSERT_OK(lk_loader_read_batch(loader, epoch, i, 0, i < 2 ? 3 : 1, &b));
+            const float *x = lk_tensor_data(b.x);
+            for (int64_t k = 0; k < (i < 2 ? 6 : 2); k++)
+                ASSERT_TRUE(x[k] == (float)(2 * (6 * i + k)));
+        }
+    lk_loader_free(loader);
+    lk_dataset_free(ds);
+    lk_dataset_free(of);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
+}
+
 static void targets_that_do_not_fit_are_refused(void)
 {
     lk_dataset *ds = small_set();
@@ -236,8 +275,9 @@ static void failed_allocations_leave_nothing(void)
     ASSERT_TRUE(test_every_allocation_fails(split_scenario) >= 6);
 }
 
-TEST_MAIN(TEST(tensors_are_a_dataset), TEST(targets_that_do_not_fit_are_refused),
-          TEST(wrong_descriptions_are_refused), TEST(a_label_that_is_no_class_is_refused),
-          TEST(the_hash_is_of_the_content), TEST(a_split_is_a_partition_that_the_seed_decides),
+TEST_MAIN(TEST(tensors_are_a_dataset), TEST(a_set_can_be_made_of_another),
+          TEST(targets_that_do_not_fit_are_refused), TEST(wrong_descriptions_are_refused),
+          TEST(a_label_that_is_no_class_is_refused), TEST(the_hash_is_of_the_content),
+          TEST(a_split_is_a_partition_that_the_seed_decides),
           TEST(a_choice_of_samples_is_one_that_the_seed_decides),
           TEST(failed_allocations_leave_nothing))
