@@ -98,7 +98,8 @@ lk_programs(of_kernel tests/unit/kernel/*.c)
 lk_programs(of_numbers tests/unit/autograd/*.c tests/unit/base/*.c tests/unit/kernel/*.c
   tests/unit/nn/*.c tests/unit/ops/*.c tests/unit/optim/*.c tests/unit/tensor/*.c)
 lk_programs(of_threads tests/unit/kernel/*thread*.c tests/unit/comm/*.c tests/unit/data/*loader*.c
-  tests/unit/parallel/*parallel*.c)
+  tests/unit/data/*stream*.c tests/unit/parallel/*parallel*.c)
+list(FILTER of_threads EXCLUDE REGEX "slurm")
 # On the tape a rank is one thread: test_programs stands for what is made of communication nodes.
 # A thread that crashes while others are reported waits for locks of ThreadSanitizer's own.
 set(of_ranks ${dist})
@@ -111,17 +112,20 @@ set(long_in_asan test_checkpoint_crash test_conv_bits test_conv_gradient test_co
   test_checkpoint_ranks test_conv_weights test_gemm test_patience test_planted test_reduce
   test_thousand_ranks test_tiers test_winograd_math)
 set(few_in_asan test_batch_statistics test_chain_jobs test_chain_training test_checkpoint_boxes
-  test_checkpoint_failures test_ddl test_domains test_folds test_margins test_plan test_recurrent
-  test_recurrent_chains test_spatial test_spatial_layers test_spatial_positions test_term_layouts
-  test_tile_conv test_tile_local_conv test_tile_plan test_training test_unet)
+  test_checkpoint_failures test_ddl test_domains test_double_buffering test_folds test_iterators
+  test_margins test_multi_node_optimizer test_plan test_recompute_nets test_recurrent test_recurrent_chains
+  test_scatter_dataset test_spatial test_spatial_layers test_spatial_positions test_term_layouts
+  test_tile_conv test_tile_local_conv test_tile_payload test_tile_plan test_training test_unet
+  test_unit_norm test_wire)
 # What ranks do on tiles in earnest is in test_spatial, messages of fetches in test_fetch.
 set(of_tiles test_domains test_margins test_spatial_layers test_spatial_positions test_sum_tiles
   test_term_layouts test_tile_conv test_tile_layer_norm test_tile_local_conv test_tile_norm test_tile_plan
   test_tile_pool test_tile_sums test_unit_norm)
 # Plans and boxes are made by one thread, and what a thousand threads do, a hundred do; messages that do
 # not arrive are in test_faults, saves and loads in test_checkpoints and test_state.
-set(long_in_tsan ${of_tiles} test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_held_hash
-  test_mismatches test_patience test_plan test_rank_traps test_thousand_ranks test_weights_boxes)
+set(long_in_tsan ${of_tiles} test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory
+  test_held_hash test_mismatches test_patience test_plan test_rank_traps test_recompute_nets
+  test_thousand_ranks test_tile_payload test_weights_boxes)
 set(few_in_tsan ${few_in_asan} test_checkpoints)
 lk_variant(asan "${asan_obstacle}" lockstep fuzz ${unit} ${dist})
 lk_variant(tsan "${tsan_obstacle}" lockstep ${of_threads} ${of_ranks})
