@@ -24,4 +24,5 @@ at_most 150 dual_parallel.c
 at_most 120 mnist.h
 at_most 150 cifar10_slurm.c
 at_most 150 own_loop.c
+at_most 150 own_data.c
 exit $bad
