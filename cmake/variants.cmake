@@ -118,7 +118,7 @@ set(few_in_asan test_batch_statistics test_chain_jobs test_chain_training test_c
   test_tile_conv test_tile_local_conv test_tile_payload test_tile_plan test_training test_unet
   test_unit_norm test_wire)
 # What ranks do on tiles in earnest is in test_spatial, messages of fetches in test_fetch.
-set(of_tiles test_domains test_margins test_spatial_layers test_spatial_positions test_sum_tiles
+set(of_tiles test_domains test_margins test_own_positions test_spatial_layers test_spatial_positions test_sum_tiles
   test_term_layouts test_tile_conv test_tile_layer_norm test_tile_local_conv test_tile_norm test_tile_plan
   test_tile_pool test_tile_sums test_unit_norm)
 # Plans and boxes are made by one thread, and what a thousand threads do, a hundred do; messages that do

@@ -44,6 +44,7 @@ static void init_says_who_and_where(lk_comm *comm)
     ASSERT_EQ(p.rank, lk_comm_rank(comm));
     ASSERT_EQ(p.size, size);
     ASSERT_EQ(p.local_rank, lk_comm_node_rank(comm));
+    ASSERT_EQ(p.local_size, lk_comm_node_size(comm));
     ASSERT_EQ(p.device, p.local_rank);
     ASSERT_EQ(p.n_devices, size + 1);
     ASSERT_TRUE(p.cores[0] >= '0' && p.cores[0] <= '9');
