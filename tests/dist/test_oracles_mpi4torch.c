@@ -309,6 +309,31 @@ static void dummies_change_nothing(lk_comm *comm)
     lk_tape_free(tape);
 }
 
+/* There the adjoint of a message with tag 0 has tag 10.  Here a receive of the program that waits during
+ * backward, for any tag from any rank, gets what the program sends behind it. */
+static void backward_uses_no_tags_of_the_program(lk_comm *comm)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    int left = (rank + size - 1) % size, right = (rank + 1) % size;
+    double sent = 100 + rank, received = 0;
+    lk_request *request = NULL;
+    lk_tape *tape;
+    lk_var handle, b;
+    ASSERT_OK(lk_tape_new(&tape));
+    struct leaf a = leaf_random(tape, LK_SHAPE(1), "a", rank);
+    ASSERT_OK(lk_dist_isend(comm, a.var, right, 0, "a", &handle));
+    ASSERT_OK(lk_dist_recv(tape, comm, left, 0, LK_F64, LK_SHAPE(1), "a", &b));
+    ASSERT_OK(lk_dist_wait(handle, NULL));
+    ASSERT_OK(lk_irecv(comm, &received, 1, LK_F64, LK_ANY_RANK, LK_ANY_TAG, "plain", &request));
+    backward(tape, b);
+    expect_all(a.grad, 1, "ring");
+    ASSERT_OK(lk_send(comm, &sent, 1, LK_F64, left, 10, "plain"));
+    ASSERT_OK(lk_wait(&request, NULL));
+    ASSERT_TRUE(received == 100 + right);
+    leaf_free(&a);
+    lk_tape_free(tape);
+}
+
 /* Longer than any buffer; tests/long has it with ten million numbers. */
 static void a_long_ring_has_the_right_rank_as_gradient(lk_comm *comm)
 {
@@ -325,4 +350,5 @@ RANKS_MAIN(TEST(the_gradient_of_allreduce_is_the_number_of_ranks),
            TEST(alltoall_is_scatter_of_gather), TEST(alltoall_and_back_is_the_identity),
            TEST(alltoall_along_one_axis_cuts_anew), TEST(joined_dummies_have_gradient_zero),
            TEST(isend_recv_wait_has_gradient_two), TEST(dummies_change_nothing),
+           TEST(backward_uses_no_tags_of_the_program),
            TEST(a_long_ring_has_the_right_rank_as_gradient))
