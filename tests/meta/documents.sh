@@ -38,6 +38,13 @@ for document in *.md docs/*.md; do
     for link in $(grep -o '](\([^)#]*\)' "$document" | cut -c3- | grep -v '^https\?:'); do
         [ -e "$folder/$link" ] || complain "$document: there is no $link"
     done
+    # A place in a document is a heading: its letters and digits in lower case, and dashes for blanks.
+    for link in $(grep -o '](\([^)]*#[^)]*\)' "$document" | cut -c3- | grep -v '^https\?:'); do
+        page=$document
+        [ -z "${link%%#*}" ] || page=$folder/${link%%#*}
+        sed -n '/^```/,/^```/d; s/^##* //p' "$page" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' |
+            grep -qxF -- "${link#*#}" || complain "$document: no heading for $link"
+    done
     for target in $(grep -o '`make [a-z-]*\|^make [a-z-]*' "$document" | cut -d' ' -f2); do
         grep -q "^\(asan clang .*\)\{0,1\}\<$target\>.*:" Makefile || complain "$document: no target \"$target\""
     done
