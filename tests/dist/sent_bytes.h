@@ -1,5 +1,5 @@
 /* Bytes that a rank sends to others, counted at the transport: all, those of messages, and those of calls
- * of alltoall, whose own messages are counted too. */
+ * of alltoall, whose own messages are counted too; and to whom calls between neighbours send. */
 #ifndef LK_TEST_SENT_BYTES_H
 #define LK_TEST_SENT_BYTES_H
 
@@ -8,6 +8,7 @@
 
 typedef struct sent_bytes {
     int64_t all, messages, alltoall, alltoalls;
+    uint64_t neighbours; /* ranks below 64, as bits */
 } sent_bytes;
 
 static _Thread_local lk__transport bytes_transport;
@@ -24,6 +25,8 @@ static inline lk_status bytes_send(lk__world *w, lk_request *r)
             bytes_sent.alltoall += r->bytes;
             bytes_sent.alltoalls++;
         }
+        if (h->kind == LK_KIND_COLLECTIVE && h->call == LK_CALL_NEIGHBOUR)
+            bytes_sent.neighbours |= UINT64_C(1) << r->peer;
     }
     return bytes_original->send(w, r);
 }
@@ -35,7 +38,7 @@ static inline void bytes_begin(lk_comm *comm)
     bytes_transport = *bytes_original;
     bytes_transport.send = bytes_send;
     comm->w->transport = &bytes_transport;
-    bytes_sent = (sent_bytes){0, 0, 0, 0};
+    bytes_sent = (sent_bytes){.all = 0};
 }
 
 static inline sent_bytes bytes_end(lk_comm *comm)

@@ -1,5 +1,6 @@
 /* Halos and neighbours on the tape: values against the whole, derivatives against differences. */
 #include "adjoints.h"
+#include "sent_bytes.h"
 
 /* A grid of this many ranks: 1x1, 1x2, 1x3, 2x2, 1x5, 1x7, 2x4. */
 static lk_grid grid_of(lk_comm *c, bool periodic)
@@ -171,5 +172,26 @@ static void no_halo_is_the_tile(lk_comm *comm)
     lk_tape_free(tape);
 }
 
+/* Corners come through the neighbours of two faces: nothing is sent to the rank behind a corner. */
+static void messages_go_through_faces_alone(lk_comm *comm)
+{
+    static const int step[][2] = {{-1, 0}, {1, 0}, {0, -1}, {0, 1}};
+    lk_grid g = grid_of(comm, false);
+    lk_shape shape = tile(lk_comm_rank(comm), lk_comm_size(comm));
+    uint64_t faces = 0;
+    lk_tape *tape;
+    lk_var x, y;
+    for (int i = 0; i < 4; i++)
+        if (lk_grid_rank(&g, step[i]) >= 0)
+            faces |= UINT64_C(1) << lk_grid_rank(&g, step[i]);
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_full(tape, LK_F64, shape, 1, &x));
+    bytes_begin(comm);
+    ASSERT_OK(halo(comm, false, false, x, &y));
+    ASSERT_EQ(bytes_end(comm).neighbours, faces);
+    lk_tape_free(tape);
+}
+
 RANKS_MAIN(TEST(values_are_those_of_the_whole), TEST(no_halo_is_the_tile),
+           TEST(messages_go_through_faces_alone),
            TEST(derivatives_are_those_of_the_sum_of_all_losses))
