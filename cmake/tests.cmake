@@ -157,6 +157,7 @@ set(arguments_of_ddl_mnist "--steps 3 --batch 4 --format glyphs --data 'count=14
 set(arguments_of_mnist_chain "--unit 64 --epoch 3")
 set(arguments_of_mnist_messages "${arguments_of_mnist_chain}")
 set(arguments_of_dual_parallel "${arguments_of_mnist_chain}")
+set(arguments_of_cifar10_cnn "--devices 2 --epochs 2 --augment")
 set(arguments_of_cifar10_slurm "--distribute chief")
 set(threads_of_heat_tiles 1 2)
 set(ranks_of_ddl_mnist "12")
@@ -170,7 +171,7 @@ foreach(file IN LISTS examples)
   get_filename_component(name ${file} NAME_WE)
   file(STRINGS ${file} is_host REGEX "^#include <mpi.h>")
   file(STRINGS ${file} has_ranks REGEX "lk_comm_|lk_ddl_")
-  file(STRINGS ${file} reads_yaml REGEX "lk_experiment_read")
+  file(STRINGS ${file} reads_yaml REGEX "lk_experiment_read|cifar10_read")
   set(programs example_${name})
   if(is_host)
     list(TRANSFORM LK_MPIS PREPEND example_${name}_ OUTPUT_VARIABLE programs)
@@ -209,8 +210,14 @@ foreach(file IN LISTS examples)
     endforeach()
   endif()
 endforeach()
-# Each rank reads its own data: the same bits.
+# On one device, and on as many as shards do not divide among evenly, and where each rank reads its own
+# data: the same bits.
 if(LK_YAML)
+  foreach(n 1 3)
+    lk_test(example.cifar10_cnn.on_${n} cli env "EMULATOR=${emulator}"
+      "ARGUMENTS=--devices ${n} --scale 2 --epochs 2 --augment"
+      tests/example.sh $<TARGET_FILE:example_cifar10_cnn> examples/cifar10_cnn.txt)
+  endforeach()
   lk_test(example.cifar10_slurm.own cli env "EMULATOR=${emulator}" "ARGUMENTS=--distribute own"
     tests/example.sh $<TARGET_FILE:example_cifar10_slurm> examples/cifar10_slurm.txt)
   foreach(mpi IN LISTS LK_MPIS)
@@ -514,6 +521,10 @@ if(NOT CMAKE_CROSSCOMPILING)
   add_executable(signal_after tests/cli/signal_after.c)
   add_executable(checkpoint_make tests/cli/checkpoint_make.c)
   target_link_libraries(checkpoint_make PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
+  if(LK_YAML)
+    lk_test(cli.cifar10_options cli tests/cifar10_options.sh $<TARGET_FILE:lockstep>
+      $<TARGET_FILE:json_lines> $<TARGET_FILE:example_cifar10_cnn>)
+  endif()
   file(GLOB scripts CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} tests/cli/test_*.sh)
   foreach(script IN LISTS scripts)
     string(REGEX REPLACE "^.*/test_(.*)\\.sh$" "cli.\\1" name ${script})

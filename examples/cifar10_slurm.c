@@ -1,21 +1,19 @@
 /* The CIFAR-10 network of keras_experiments under SLURM, in its two ways: the chief, rank 0, reads the data and
  * gives each rank its part of every batch, or each rank reads its own.
  *
- *     srun -N 2 -n 4 -K --mpi=pmix cifar10_slurm --distribute chief [--epochs N] [--data FOLDER]
+ *     srun -N 2 -n 4 -K --mpi=pmix cifar10_slurm --distribute chief [--epochs N] [--data PATH]
  *     srun -N 2 -n 4 -K --mpi=pmix cifar10_slurm --distribute own
  *
  * Ranks have whole shards of a batch, and gradients are joined by the tree over the shards, so that the weights
  * have the same bits both ways and on any number of ranks; without a launcher there are two, threads.  There
  * are no parameter servers: every rank has the weights, and updates them alike.
  *
- * Network and optimizer are those of experiments/cifar10-cnn.yaml, which it reads.  The folder has the binary
- * files of CIFAR-10; without it, images of that shape are generated.
+ * Network and optimizer are those of experiments/cifar10-cnn.yaml, which it reads; cifar10.h says what data
+ * there may be.
  */
-#include <lockstep/lockstep.h>
+#include "cifar10.h"
 
 #include <getopt.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SHARDS = 8, SHARD = 4, BATCH = SHARDS * SHARD, PIXELS = 32 * 32 * 3, MAX_RANKS = 1024 };
 
@@ -34,6 +32,7 @@ struct training {
     lk_accumulator *sums;
     lk_optimizer *optimizer;
     lk_tape *tape;
+    long epochs;
     int64_t batches, first[MAX_RANKS + 1]; /* of an epoch; shards before those of each rank */
     int64_t samples[MAX_RANKS], parts[MAX_RANKS]; /* of each rank; their elements */
     float x[BATCH * PIXELS];                      /* samples of this rank, or of all */
@@ -43,16 +42,17 @@ struct training {
 /* Open the data where it is read, and share out the shards of a batch. */
 static lk_status data_open(struct training *t)
 {
-    char data[4096] = "data={type: glyphs, count: 256, test_count: 0, shape: [32, 32, 3]}";
+    struct cifar10 settings = {.n = 0};
+    bool reads = !by_chief || lk_comm_rank(t->comm) == 0;
     LK_CHECK(by_chief || strcmp(given[DISTRIBUTE], "own") == 0, LK_EINVAL,
              "--distribute is chief or own, not %s", given[DISTRIBUTE]);
     LK_CHECK(lk_comm_size(t->comm) <= MAX_RANKS, LK_EINVAL, "at most %d ranks", MAX_RANKS);
-    if (given[DATA])
-        snprintf(data, sizeof data, "data.path=%s", given[DATA]);
-    const char *const set[] = {data, "data.batch=32", "data.shards=8"};
-    LK_TRY(lk_experiment_read("experiments/cifar10-cnn.yaml", set, 3, &t->experiment));
+    LK_TRY(cifar10_number("--epochs", given[EPOCHS], 1000000, &t->epochs));
+    LK_TRY(lk_agree(t->comm, reads ? cifar10_data(&settings, given[DATA]) : LK_OK));
+    LK_TRY(cifar10_set(&settings, "data.batch=%d", BATCH));
+    LK_TRY(cifar10_set(&settings, "data.shards=%d", SHARDS));
+    LK_TRY(cifar10_read(&settings, &t->experiment));
     const lk_experiment *e = t->experiment;
-    bool reads = !by_chief || lk_comm_rank(t->comm) == 0;
     lk_status st = reads ? lk_dataset_open_config(&e->data, LK_TRAIN, &t->set) : LK_OK;
     LK_TRY(lk_agree(t->comm, st));
     if (reads)
@@ -69,13 +69,7 @@ static lk_status data_open(struct training *t)
 
 static lk_status model_make(struct training *t)
 {
-    const lk_configs *layers = &t->experiment->model;
-    LK_TRY(lk_model_new(&t->model));
-    for (int64_t i = 0; i < layers->n; i++)
-        LK_TRY(lk_model_add_config(t->model, &layers->item[i]));
-    LK_TRY(lk_model_build(t->model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(32, 32, 3)},
-                                                     .seed = t->experiment->seed}));
-    LK_TRY(lk_model_hold(t->model, NULL));
+    LK_TRY(cifar10_model(t->experiment, &t->model));
     LK_TRY(lk_accumulator_new(t->model, &t->sums));
     LK_TRY(lk_optimizer_new_config(lk_model_params(t->model), &t->experiment->optimizer,
                                    &t->optimizer));
@@ -147,7 +141,7 @@ static lk_status train(lk_comm *comm, void *arg)
     t->comm = comm;
     LK_TRY_TO(done, data_open(t));
     LK_TRY_TO(done, model_make(t));
-    for (int64_t step = 0; step < atol(given[EPOCHS]) * t->batches; step++)
+    for (int64_t step = 0; step < t->epochs * t->batches; step++)
         LK_TRY_TO(done, train_step(t, step));
     lk_slab_hash(lk_model_params(t->model), &weights);
     if (lk_comm_rank(comm) == 0)

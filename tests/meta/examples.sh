@@ -22,7 +22,9 @@ at_most 90 mnist_chain.c
 at_most 150 ddl_mnist.c
 at_most 150 dual_parallel.c
 at_most 120 mnist.h
+at_most 150 cifar10_cnn.c
 at_most 150 cifar10_slurm.c
+at_most 120 cifar10.h
 at_most 150 own_loop.c
 at_most 150 own_data.c
 exit $bad

@@ -1,0 +1,102 @@
+/* What cifar10_cnn.c and cifar10_slurm.c have in common: the CIFAR-10 network of keras_experiments and its
+ * data, as experiments/cifar10-cnn.yaml has both.  They are run where that file is, in the folder of the
+ * sources.
+ *
+ * The data are
+ *     a folder with CIFAR-10's binary files,
+ *     a folder with records, train*.tfrecord* and test*.tfrecord*, or
+ *     a pattern of records to train on, 'records/train-*.tfrecord', without a set to test on;
+ * images of that shape are generated where none are named.
+ */
+#ifndef EXAMPLES_CIFAR10_H
+#define EXAMPLES_CIFAR10_H
+
+#include <lockstep/lockstep.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { CIFAR10_SETTINGS = 16, CIFAR10_SETTING = 4096 };
+
+/* Settings of the experiment, NAME=VALUE. */
+struct cifar10 {
+    char text[CIFAR10_SETTINGS][CIFAR10_SETTING];
+    int n;
+};
+
+/* Read the number of an option, from 1 to `most`. */
+static inline lk_status cifar10_number(const char *option, const char *text, long most, long *out)
+{
+    char *end;
+    *out = strtol(text, &end, 10);
+    LK_CHECK(end != text && !*end && *out > 0 && *out <= most, LK_EINVAL,
+             "%s is a number from 1 to %ld, not %s", option, most, text);
+    return LK_OK;
+}
+
+/* Add a setting, as printf() writes it. */
+__attribute__((format(printf, 2, 3))) static inline lk_status cifar10_set(struct cifar10 *c,
+                                                                          const char *format, ...)
+{
+    va_list args;
+    LK_CHECK(c->n < CIFAR10_SETTINGS, LK_EINVAL, "more than %d settings", CIFAR10_SETTINGS);
+    va_start(args, format);
+    int length = vsnprintf(c->text[c->n++], CIFAR10_SETTING, format, args);
+    va_end(args);
+    LK_CHECK(length < CIFAR10_SETTING, LK_EINVAL, "a setting is too long: %s", c->text[c->n - 1]);
+    return LK_OK;
+}
+
+/* Set where the data are; NULL: they are generated. */
+static inline lk_status cifar10_data(struct cifar10 *c, const char *path)
+{
+    struct stat is;
+    lk_arena *arena = NULL;
+    lk_config found;
+    lk_status st;
+    if (!path) {
+        LK_TRY(
+            cifar10_set(c, "data={type: glyphs, count: 256, test_count: 64, shape: [32, 32, 3]}"));
+        return LK_OK;
+    }
+    LK_TRY(lk_arena_new(&arena));
+    LK_TRY_TO(done, lk_format_guess(path, arena, &found));
+    bool records = strcmp(found.descriptor->name, "tfrecord") == 0;
+    LK_TRY_TO(done, cifar10_set(c, "data.type=%s", found.descriptor->name));
+    if (records && stat(path, &is) == 0 && S_ISDIR(is.st_mode)) {
+        LK_TRY_TO(done, cifar10_set(c, "data.path=\"%s/train*.tfrecord*\"", path));
+        LK_TRY_TO(done, cifar10_set(c, "data.test=\"%s/test*.tfrecord*\"", path));
+    } else {
+        LK_TRY_TO(done, cifar10_set(c, "data.path=\"%s\"", path));
+    }
+done:
+    lk_arena_free(arena);
+    return st;
+}
+
+/* Read the experiment with the settings. */
+static inline lk_status cifar10_read(const struct cifar10 *c, lk_experiment **out)
+{
+    const char *set[CIFAR10_SETTINGS];
+    for (int i = 0; i < c->n; i++)
+        set[i] = c->text[i];
+    LK_TRY(lk_experiment_read("experiments/cifar10-cnn.yaml", set, c->n, out));
+    return LK_OK;
+}
+
+/* Its network, with initial weights. */
+static inline lk_status cifar10_model(const lk_experiment *experiment, lk_model **out)
+{
+    const lk_model_spec spec = {.in = {LK_F32, LK_SHAPE(32, 32, 3)}, .seed = experiment->seed};
+    LK_TRY(lk_model_new(out));
+    for (int64_t i = 0; i < experiment->model.n; i++)
+        LK_TRY(lk_model_add_config(*out, &experiment->model.item[i]));
+    LK_TRY(lk_model_build(*out, &spec));
+    LK_TRY(lk_model_hold(*out, NULL));
+    return LK_OK;
+}
+
+#endif /* EXAMPLES_CIFAR10_H */

@@ -1,0 +1,92 @@
+#!/bin/sh
+# The CIFAR-10 network with the options of keras_experiments: the program of examples/cifar10_cnn.c, on one
+# device and on several, and `lockstep train` with the settings that docs/porting.md names for each option come
+# to one state.
+#
+#   tests/cifar10_options.sh LOCKSTEP JSON PROGRAM
+. "$(dirname "$0")/cli/expect.sh"
+program=$3
+unset LK_DATASETS LK_DEVICES
+
+# batch FILE N: N images of CIFAR's binary form, of bytes that vary
+images=0
+batch()
+{
+    for _ in $(seq "$2"); do
+        printf '%b' "\\0$(printf '%o' $((images % 10)))"
+        tail -c +$((1 + 5000 * images)) "$lockstep" | head -c 3072
+        images=$((images + 1))
+    done >"$1"
+}
+mkdir "$work/cifar"
+for i in 1 2 3 4 5; do batch "$work/cifar/data_batch_$i.bin" 20; done
+batch "$work/cifar/test_batch.bin" 30
+
+# example OPTION...: the state that the program comes to
+example()
+{
+    status 0 "$program" "$@"
+    sed -n '$s/.* state //p' "$work/out"
+}
+
+# settings OPTION: what docs/porting.md has for it on the right
+settings()
+{
+    # shellcheck disable=SC2016 # no expressions
+    sed -n '/^| cifar10_cnn_mgpu/,/^$/ s/^| [^|]* | `\('"$1"'[^`]*\)` | `\([^`]*\)`.* |$/\2/p' docs/porting.md |
+        sed "s|FOLDER|$work/cifar|g"
+}
+
+# trained SETTING...: the state that the experiment comes to
+trained()
+{
+    status 0 "$lockstep" train --quiet experiments/cifar10-cnn.yaml "$@"
+    sed -n 's/^state //p' "$work/out"
+}
+same()
+{
+    [ -n "$2" ] || fail "$1: there is no state"
+    [ "$2" = "$3" ] || fail "$1: the state is $3, not $2"
+}
+
+status 0 "$program" --help
+for option in --devices --scale --epochs --checkpoint --augment --data; do out "  $option"; done
+status 2 "$program" --gpu
+err "unrecognized option '--gpu'"
+status 1 "$program" --epochs some
+err '--epochs is a number from 1 to 1000000, not some'
+status 1 "$program" --data "$work/none"
+err "$work/none: there is no such file or folder"
+
+# devices, augmentation and data; two devices have a batch and a rate of their own
+devices=$(settings '--devices 2')
+augment=$(settings --augment)
+data=$(settings '--data FOLDER')
+case $devices,$augment,$data in ,* | *,,* | *,) fail 'docs/porting.md lacks an option' ;; esac
+[ "$(settings --epochs)" = train.epochs=200 ] || fail 'docs/porting.md has other epochs'
+grep -q '^train: {epochs: 200}' experiments/cifar10-cnn.yaml || fail 'the experiment has other epochs'
+one=$(example --devices 1 --scale 2 --epochs 2 --data "$work/cifar") || exit 1
+[ "$(wc -l <"$work/out")" -eq 2 ] || fail 'not a line for each epoch'
+same 'two devices' "$one" "$(example --devices 2 --epochs 2 --data "$work/cifar")"
+# shellcheck disable=SC2086 # settings
+same 'two devices of an experiment' "$one" "$(trained $devices $data train.epochs=2)"
+augmented=$(example --devices 2 --epochs 2 --data "$work/cifar" --augment) || exit 1
+[ "$augmented" != "$one" ] || fail '--augment changes nothing'
+# shellcheck disable=SC2086 # settings
+same 'an experiment with augmentation' "$augmented" "$(trained $devices $data $augment train.epochs=2)"
+
+# a training that goes on, on other devices
+first=$(example --devices 3 --scale 2 --epochs 1 --data "$work/cifar" --augment "--checkpoint=$work/saved") || exit 1
+[ "$first" != "$augmented" ] || fail 'one epoch is as good as two'
+status 0 "$program" --devices 2 --epochs 2 --data "$work/cifar" --augment "--checkpoint=$work/saved"
+[ "$(wc -l <"$work/out")" -eq 1 ] || fail 'the epoch before was done again'
+same 'gone on with' "$augmented" "$(sed -n 's/.* state //p' "$work/out")"
+status 1 "$program" --devices 2 --epochs 3 --data "$work/cifar" "--checkpoint=$work/saved"
+err 'is of another run'
+for epochs in 1 2; do
+    # shellcheck disable=SC2046,SC2086 # settings
+    last=$(trained $devices $data $augment $(settings --checkpoint | sed 's|/cifar|/run|') train.epochs=$epochs) || exit 1
+done
+err 'resumed from the checkpoint of step 2'
+same 'an experiment that was gone on with' "$augmented" "$last"
+[ -f "$work/run/best.safetensors" ] || fail 'there are no best weights'
