@@ -6,6 +6,7 @@
 
 #include <lockstep/extra/alloc.h>
 
+#include <errno.h>
 #include <fnmatch.h>
 #include <glob.h>
 #include <stdio.h>
@@ -148,10 +149,17 @@ static lk_status add_found(struct finding *f, const char *pattern, const glob_t 
     return check_numbers(f, first, pattern);
 }
 
+/* What glob() stops at: a folder that is not there has no files. */
+static int is_unreadable(const char *path, int error)
+{
+    (void)path;
+    return error != ENOENT && error != ENOTDIR;
+}
+
 static lk_status find_pattern(struct finding *f, const char *pattern)
 {
     glob_t found = {0};
-    int code = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &found);
+    int code = glob(pattern, GLOB_NOSORT, is_unreadable, &found);
     lk_status st = LK_OK;
     if (code == GLOB_NOSPACE)
         st = LK_RAISE(LK_ENOMEM, "%s: no memory for the names of its files", pattern);

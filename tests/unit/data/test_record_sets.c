@@ -55,6 +55,10 @@ static void a_folder_a_pattern_and_a_list_are_one_set(void)
     ASSERT_EQ(records_hash(records_open("path=%s", foreign("a,b*", 0, 23))), want);
     RECORDS_REFUSED(LK_EIO, "none-*: there is no such file or folder; it is a file, a folder",
                     "path=%s/none-*", test_folder());
+    RECORDS_REFUSED(LK_EIO, "gone/a-*: there is no such file or folder", "path=%s/a-*",
+                    test_path("gone"));
+    RECORDS_REFUSED(LK_EIO, "all/a-*: there is no such file or folder", "path=%s/a-*",
+                    test_path("all"));
     RECORDS_REFUSED(LK_EIO, "/gone: there is no such file or folder", "path=%s,%s",
                     test_path("all"), test_path("gone"));
     RECORDS_REFUSED(LK_EINVAL, "nothing stands between two commas", "path=%s,", test_path("all"));
