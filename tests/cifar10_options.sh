@@ -5,22 +5,11 @@
 #
 #   tests/cifar10_options.sh LOCKSTEP JSON PROGRAM
 . "$(dirname "$0")/cli/expect.sh"
+. "$(dirname "$0")/cli/cifar.sh"
 program=$3
 unset LK_DATASETS LK_DEVICES
 
-# batch FILE N: N images of CIFAR's binary form, of bytes that vary
-images=0
-batch()
-{
-    for _ in $(seq "$2"); do
-        printf '%b' "\\0$(printf '%o' $((images % 10)))"
-        tail -c +$((1 + 5000 * images)) "$lockstep" | head -c 3072
-        images=$((images + 1))
-    done >"$1"
-}
-mkdir "$work/cifar"
-for i in 1 2 3 4 5; do batch "$work/cifar/data_batch_$i.bin" 20; done
-batch "$work/cifar/test_batch.bin" 30
+cifar_make "$work/cifar"
 
 # example OPTION...: the state that the program comes to
 example()
@@ -29,12 +18,16 @@ example()
     sed -n '$s/.* state //p' "$work/out"
 }
 
+# the second device, or the first once more where there is one
+status 0 "$lockstep" topo --devices --json
+second=$(($(grep -c '"name"' "$work/out") > 1))
+
 # settings OPTION: what docs/porting.md has for it on the right
 settings()
 {
     # shellcheck disable=SC2016 # no expressions
-    sed -n '/^| cifar10_cnn_mgpu/,/^$/ s/^| [^|]* | `\('"$1"'[^`]*\)` | `\([^`]*\)`.* |$/\2/p' docs/porting.md |
-        sed "s|FOLDER|$work/cifar|g"
+    sed -n '/^| `cifar10_cnn_mgpu/,/^$/ s;^| [^|]* | `'"$1"'` | `\([^`]*\)`.* |$;\1;p' docs/porting.md |
+        sed "s|FOLDER|$work/cifar|g; s|\[0,1\]|[0,$second]|"
 }
 
 # trained SETTING...: the state that the experiment comes to
@@ -63,7 +56,7 @@ devices=$(settings '--devices 2')
 augment=$(settings --augment)
 data=$(settings '--data FOLDER')
 case $devices,$augment,$data in ,* | *,,* | *,) fail 'docs/porting.md lacks an option' ;; esac
-[ "$(settings --epochs)" = train.epochs=200 ] || fail 'docs/porting.md has other epochs'
+[ "$(settings "--epochs 200")" = train.epochs=200 ] || fail 'docs/porting.md has other epochs'
 grep -q '^train: {epochs: 200}' experiments/cifar10-cnn.yaml || fail 'the experiment has other epochs'
 one=$(example --devices 1 --scale 2 --epochs 2 --data "$work/cifar") || exit 1
 [ "$(wc -l <"$work/out")" -eq 2 ] || fail 'not a line for each epoch'
@@ -75,6 +68,16 @@ augmented=$(example --devices 2 --epochs 2 --data "$work/cifar" --augment) || ex
 # shellcheck disable=SC2086 # settings
 same 'an experiment with augmentation' "$augmented" "$(trained $devices $data $augment train.epochs=2)"
 
+# records of the same images, by folder and by a pattern
+mkdir "$work/cifar/records"
+set -- data convert --type cifar10 "path=$work/cifar"
+status 0 "$lockstep" "$@" "$work/cifar/records/train.tfrecord" --files 3
+status 0 "$lockstep" "$@" --set test "$work/cifar/records/test.tfrecord"
+same 'records' "$one" "$(example --devices 2 --epochs 2 --data "$work/cifar/records")"
+same 'a pattern' "$one" "$(example --devices 2 --epochs 2 --data "$work/cifar/records/train-*.tfrecord")"
+# shellcheck disable=SC2046,SC2086 # settings
+same 'records of an experiment' "$one" "$(trained $devices $(settings '--data FOLDER/records') train.epochs=2)"
+
 # a training that goes on, on other devices
 first=$(example --devices 3 --scale 2 --epochs 1 --data "$work/cifar" --augment "--checkpoint=$work/saved") || exit 1
 [ "$first" != "$augmented" ] || fail 'one epoch is as good as two'
@@ -85,7 +88,7 @@ status 1 "$program" --devices 2 --epochs 3 --data "$work/cifar" "--checkpoint=$w
 err 'is of another run'
 for epochs in 1 2; do
     # shellcheck disable=SC2046,SC2086 # settings
-    last=$(trained $devices $data $augment $(settings --checkpoint | sed 's|/cifar|/run|') train.epochs=$epochs) || exit 1
+    last=$(trained $devices $data $augment $(settings --checkpoint=FOLDER | sed 's|/cifar|/run|') train.epochs=$epochs) || exit 1
 done
 err 'resumed from the checkpoint of step 2'
 same 'an experiment that was gone on with' "$augmented" "$last"

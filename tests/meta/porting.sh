@@ -54,7 +54,8 @@ keras_experiments: num_parameter_servers my_proc_id join stop_chief ProtocolType
 keras_experiments: convert_to image_raw label RecordInput parallelism string_input_producer shuffle_batch capacity
 keras_experiments: min_after_dequeue ModelTFRecordMixin fit_tfrecord ModelCheckpointTFRecord DataFlow RepeatedData
 keras_experiments: BatchData MapData PrefetchDataZMQ nr_proc hwm AugmentImageComponent mnist_tfrecord_mgpu
-keras_experiments: cifar10_cnn_distrib_slurm cifar10_cnn_distrib_v2_slurm
+keras_experiments: cifar10_cnn_mgpu --mgpu --checkpt --aug --datadir cifar10_cnn_distrib_slurm
+keras_experiments: cifar10_cnn_distrib_v2_slurm
 neon: dist_flag dist_mode halopar vecpar datapar halodatapar GlobalArray LocalArray get_fprop_view make_fprop_view
 neon: get_bprop_view make_bprop_view get_local_acts comm_per_dim border_id halo_ids lcn_layer_flag ConvLayerDist
 neon: MaxPoolingLayerDist L2PoolingLayerDist LCNLayerDist LocalFilteringLayerDist LayerWithNoBiasDist LayerDist
