@@ -1,6 +1,7 @@
 /* Talking to a script of bench/ through two pipes. */
 #include "bench_torch.h"
 
+#include "openmp.h"
 #include "peers.h"
 #include "verb.h"
 
@@ -62,6 +63,7 @@ bool torch_start(bench_torch *t, const char *python, const char *name, const cha
         snprintf(t->about, sizeof t->about, "there is no Python at %s (see --python)", python);
         return false;
     }
+    openmp_wait_passively();
     if (!spawn(t, argv)) {
         torch_stop(t);
         return false;

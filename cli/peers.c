@@ -1,6 +1,8 @@
 /* Finding and opening peer modules, from the place of the command's own file. */
 #include "peers.h"
 
+#include "openmp.h"
+
 #include <dlfcn.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,6 +56,7 @@ static void *open_module(const char *name, char *why, size_t size)
     snprintf(why, size, "it was not installed when Lockstep was built");
     if (!peer_file(file, path, sizeof path))
         return NULL;
+    openmp_wait_passively();
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!module)
         snprintf(why, size, "%s", dlerror());

@@ -3,6 +3,7 @@
 #include "experiment.h"
 #include "host_facts.h"
 #include "launch.h"
+#include "openmp.h"
 #include "peers.h"
 #include "report.h"
 #include "verb.h"
@@ -46,9 +47,12 @@ static const report_column columns[] = {
     {"note", "", -1},
 };
 
-/* The report, and whether something found here stops the kernels from running. */
+/* The report, what the environment said before peers were opened, and whether something found here stops
+ * the kernels from running. */
 struct info {
     report out;
+    bool openmp_spins;
+    openmp_spin spin;
     bool broken;
 };
 
@@ -104,6 +108,20 @@ static void say_threads(struct info *info)
     say(info, "threads", "in use", cell_int(n),
         env && *env ? "because LK_THREADS says so"
                     : "this process's share of the cores, among the ranks of this node");
+}
+
+/* Only where it is so: the environment of most processes says nothing. */
+static void say_openmp(struct info *info)
+{
+    char note[512];
+    const openmp_spin *s = &info->spin;
+    if (!info->openmp_spins)
+        return;
+    snprintf(note, sizeof note,
+             "because %s is %s: threads of OpenMP that wait take cores from ours; %s=%s lets them "
+             "sleep",
+             s->name, s->value, s->name, s->passive);
+    say(info, "threads", "OpenMP", cell_text("spins"), note);
 }
 
 static void say_arithmetic(struct info *info)
@@ -166,6 +184,7 @@ static void say_all(struct info *info)
     say_build(info);
     say_isas(info);
     say_threads(info);
+    say_openmp(info);
     say_arithmetic(info);
     say_machine(info);
     say_transports(info);
@@ -208,6 +227,7 @@ static int info_run(const void *given, int n, char **operand)
     if (n > 0)
         return info_experiment(o->json, n, operand);
     struct info info = {.broken = false};
+    info.openmp_spins = openmp_spins(&info.spin);
     report_measure(&info.out, columns, 4, o->json);
     say_all(&info);
     report_print(&info.out);
@@ -223,7 +243,9 @@ const lk__verb lk__verb_info = {
     .about =
         "Prints version, numerics epoch and hash format, compiler, the instruction sets and which "
         "one is in "
-        "use and why, the number of threads and why, whether this process's floating-point "
+        "use and why, the number of threads and why, whether the environment lets threads of "
+        "OpenMP spin, which "
+        "takes cores from ours, whether this process's floating-point "
         "environment is canonical, the machine as seen, what \"lockstep run\" can start ranks on, "
         "and the libraries found for \"lockstep bench\".\n"
         "With FILE.yaml it checks an experiment and prints all that is set in it, by the file, by "
