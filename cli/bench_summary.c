@@ -1,37 +1,30 @@
-/* Geometric means over the cases of a pass whose figure is known. */
+/* Geometric means over cases whose figure is known. */
 #include "bench_summary.h"
 
 #include <stdio.h>
 #include <string.h>
 
-void bench_summary_add(bench_summary *s, const bench_case *c, bench_figure f)
+void bench_tally_add(bench_tally *t, const char *name, bench_figure f)
 {
-    bench_tally *t = &s->tally[c->group][c->pass];
     bench_mean_add(&t->mean, f);
     if (!bench_known(f) || (t->lowest.measured && f.value >= t->lowest.value))
         return;
     t->lowest = f;
-    memcpy(t->lowest_case, c->name, sizeof t->lowest_case);
+    snprintf(t->lowest_case, sizeof t->lowest_case, "%s", name);
 }
 
-static void rows(const bench_summary *s, report *out)
+static void rows(const bench_tally *t, const char *const *name, int n, report *out)
 {
-    for (int g = 0; g < BENCH_N_GROUPS; g++)
-        for (int p = 0; p < LK_N_PEER_PASSES; p++) {
-            const bench_tally *t = &s->tally[g][p];
-            char name[BENCH_NAME];
-            if (t->mean.of == 0)
-                continue;
-            snprintf(name, sizeof name, "%s, %s", bench_group_name((bench_group)g),
-                     bench_pass_name((lk__peer_pass)p));
-            report_row(out,
-                       (report_cell[]){cell_text(name), cell_int(t->mean.n), cell_int(t->mean.of),
-                                       cell_figure(bench_mean_value(&t->mean), 3),
-                                       cell_figure(t->lowest, 2), cell_text(t->lowest_case)});
-        }
+    for (int i = 0; i < n; i++)
+        if (t[i].mean.of > 0)
+            report_row(out, (report_cell[]){
+                                cell_text(name[i]), cell_int(t[i].mean.n), cell_int(t[i].mean.of),
+                                cell_figure(bench_mean_value(&t[i].mean), 3),
+                                cell_figure(t[i].lowest, 2), cell_text(t[i].lowest_case)});
 }
 
-void bench_summary_print(const bench_summary *s, const char *title, bool json)
+void bench_tallies_print(const bench_tally *t, const char *const *name, int n, const char *title,
+                         bool json)
 {
     report out;
     report_measure(&out,
@@ -42,10 +35,29 @@ void bench_summary_print(const bench_summary *s, const char *title, bool json)
                                      {"lowest", "lowest", 1},
                                      {"lowest_case", "at", -1}},
                    6, json);
-    rows(s, &out);
+    rows(t, name, n, &out);
     if (out.measured == 0)
         return;
     fputs(json ? "" : "\n", stdout);
     report_print(&out);
-    rows(s, &out);
+    rows(t, name, n, &out);
+}
+
+void bench_summary_add(bench_summary *s, const bench_case *c, bench_figure f)
+{
+    bench_tally_add(&s->tally[c->group][c->pass], c->name, f);
+}
+
+void bench_summary_print(const bench_summary *s, const char *title, bool json)
+{
+    enum { N = (int)BENCH_N_GROUPS * (int)LK_N_PEER_PASSES };
+    char text[N][BENCH_NAME];
+    const char *name[N];
+    for (int i = 0; i < N; i++) {
+        snprintf(text[i], sizeof text[i], "%s, %s",
+                 bench_group_name((bench_group)(i / LK_N_PEER_PASSES)),
+                 bench_pass_name((lk__peer_pass)(i % LK_N_PEER_PASSES)));
+        name[i] = text[i];
+    }
+    bench_tallies_print(&s->tally[0][0], name, N, title, json);
 }
