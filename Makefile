@@ -74,6 +74,14 @@ bench: ## measure the kernels, against OpenBLAS and oneDNN where they are instal
 	@$(call build,release,--target product)
 	build/lockstep bench kernels --against openblas,onednn
 
+.PHONY: bench-peers
+bench-peers: ## a Python with PyTorch for bench --against torch, in build/peers/venv (PyPI, gigabytes)
+	@tools/setup build
+	@tools/setup --optional bench
+	@$(call build,release,--target product)
+	python3 -m venv build/peers/venv
+	build/peers/venv/bin/pip install --quiet torch
+
 .PHONY: lint
 lint: ## formatting, clang-tidy, shell scripts (two minutes)
 	@tools/setup build lint
@@ -95,4 +103,4 @@ clean: ## remove everything that was built
 
 .PHONY: help
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 |\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 |\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'

@@ -52,7 +52,9 @@ static bool spawn(bench_torch *t, char *const *argv)
 
 bool torch_start(bench_torch *t, const char *python, const char *name, const char *how, int n)
 {
-    char script[PEER_PATH], count[16];
+    char script[PEER_PATH], own[PEER_PATH], count[16];
+    if (!python)
+        python = peer_file("venv/bin/python3", own, sizeof own) ? own : "/usr/bin/python3";
     snprintf(count, sizeof count, "%d", n);
     char *argv[] = {(char *)(uintptr_t)python, script, (char *)(uintptr_t)how, count, NULL};
     *t = (bench_torch){.pid = -1};
@@ -60,7 +62,7 @@ bool torch_start(bench_torch *t, const char *python, const char *name, const cha
     if (!peer_file(name, script, sizeof script))
         return fail(t, "its script is not beside the command");
     if (access(python, X_OK) != 0) {
-        snprintf(t->about, sizeof t->about, "there is no Python at %s (see --python)", python);
+        snprintf(t->about, sizeof t->about, "there is no Python at %.400s (see --python)", python);
         return false;
     }
     openmp_wait_passively();
@@ -71,8 +73,10 @@ bool torch_start(bench_torch *t, const char *python, const char *name, const cha
     if (!fgets(t->about, sizeof t->about, t->from)) {
         bool tensorflow = strstr(name, "tensorflow");
         torch_stop(t);
-        return fail(t, tensorflow ? "that Python has no module tensorflow"
-                                  : "that Python has no module torch (package python3-torch)");
+        return fail(t, tensorflow
+                           ? "that Python has no module tensorflow"
+                           : "that Python has no module torch (\"make bench-peers\" makes one that "
+                             "has, so does Debian's package python3-torch)");
     }
     t->about[strcspn(t->about, "\n")] = '\0';
     char *tab = strchr(t->about, '\t');
@@ -85,7 +89,7 @@ bool torch_start(bench_torch *t, const char *python, const char *name, const cha
 }
 
 int torch_open(bench_torch *t, const char *bench, const lk_option_names *against,
-               const char *python, const char *name, bool *on)
+               const char *python, const char *name, int threads, bool *on)
 {
     bool named = against->n > 0, none = named && strcmp(against->item[0], "none") == 0;
     *t = (bench_torch){.pid = -1, .about = "not asked for"};
@@ -94,7 +98,7 @@ int torch_open(bench_torch *t, const char *bench, const lk_option_names *against
         fprintf(stderr, "error: lockstep bench %s: option --against: torch or none\n", bench);
         return LK_EXIT_USAGE;
     }
-    *on = !none && torch_start(t, python, name, NULL, 1);
+    *on = !none && torch_start(t, python, name, "torch", threads);
     if (named && !none && !*on) {
         fprintf(stderr, "error: lockstep bench %s: PyTorch: %s\n", bench, t->about);
         return LK_EXIT_FAILED;

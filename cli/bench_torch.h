@@ -17,17 +17,27 @@ typedef struct bench_torch {
     bench_path path; /* the code it chose, if it did */
 } bench_torch;
 
-/**
- * Start the script `name` of the peers with the interpreter `python`, as --against of `lockstep bench
- * BENCH` says: torch, none, or nothing, which takes it if it is found.  `*on`: whether it runs; if not,
- * `about` has the reason.  Returns LK_EXIT_DONE, or another exit status after a message.
- */
-int torch_open(bench_torch *t, const char *bench, const lk_option_names *against,
-               const char *python, const char *name, bool *on);
+/* The option --python of each bench that has this peer, as a row of its table; `modules` is what the Python
+ * must have. */
+#define BENCH_PYTHON_OPTION(field, modules)                                           \
+    {                                                                                 \
+        .name = "python", .type = LK_OPTION_TEXT, .offset = (field), .value = "PATH", \
+        .help = "the Python that has " modules "; by default the one that \"make "    \
+                "bench-peers\" made, or /usr/bin/python3"                             \
+    }
 
 /**
- * Start the script `name` of the peers with the arguments `how` and `n`; how NULL: without any.  If it
- * does not run, `about` has the reason.  Its threads wait passively, see openmp.h.
+ * Start the script `name` of the peers with `threads` threads, as --against of `lockstep bench BENCH` says:
+ * torch, none, or nothing, which takes it if it is found.  `python`: the interpreter; NULL: the usual.
+ * `*on`: whether it runs; if not, `about` has the reason.  Returns LK_EXIT_DONE, or another exit status
+ * after a message.
+ */
+int torch_open(bench_torch *t, const char *bench, const lk_option_names *against,
+               const char *python, const char *name, int threads, bool *on);
+
+/**
+ * Start the script `name` of the peers with the arguments `how` and `n`.  If it does not run, `about` has
+ * the reason.  Its threads wait passively, see openmp.h.
  */
 bool torch_start(bench_torch *t, const char *python, const char *name, const char *how, int n);
 

@@ -2,6 +2,7 @@
 #include "things.h"
 
 #include "bench_case.h"
+#include "bench_ops.h"
 #include "check.h"
 #include "peers.h"
 #include "plural.h"
@@ -130,6 +131,10 @@ static void list_cases(const struct search *s)
         snprintf(about, sizeof about, "%.4g MFLOP", 1e-6 * c.flop);
         give(s, "case", c.name, about);
     }
+    for (const bench_op *c = bench_op_cases; c->op; c++) {
+        char name[BENCH_OP_NAME];
+        give(s, "case", bench_op_name(c, name), c->torch ? c->torch : "PyTorch has no such op");
+    }
 }
 
 static void list_collectives(const struct search *s)
@@ -156,14 +161,14 @@ static void list_peers(const struct search *s)
                  peer ? "found, " : "not found: ", peer ? peer->about() : why);
         give(s, "peer", e->name, about);
     }
-    /* A script, not a module; to start it takes seconds, so only "bench tape" and "bench step" do. */
+    /* A script, not a module; to start it takes seconds, so only the benches do. */
     char path[PEER_PATH];
     give(s, "peer", "torch",
          peer_file("lockstep-peer-torch.py", path, sizeof path)
-             ? "chains of ops and training steps in f32; runs in the Python of "
-               "\"bench tape --python\" and \"bench step --python\""
-             : "chains of ops and training steps in f32; not found: its script is not beside the "
-               "command");
+             ? "ops, chains of them and training steps in f32; runs in the Python of \"make "
+               "bench-peers\", or of --python"
+             : "ops, chains of them and training steps in f32; not found: its script is not beside "
+               "the command");
 }
 
 static const struct {
@@ -180,7 +185,8 @@ static const struct {
      list_collectives},
     {"checks", "check", "what \"lockstep selfcheck\" checks", list_checks},
     {"benches", "bench", "kinds of \"lockstep bench\"", list_benches},
-    {"cases", "case", "shapes of \"lockstep bench kernels\"", list_cases},
+    {"cases", "case", "of \"lockstep bench kernels\", and of \"bench ops\" with PyTorch's words",
+     list_cases},
     {"peers", "peer", "libraries for \"lockstep bench --against\"", list_peers},
 };
 

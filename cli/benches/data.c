@@ -67,12 +67,7 @@ static const lk_option options[] = {
      .min = 0,
      .max = 600,
      .help = "time for each case, everybody together"},
-    {.name = "python",
-     .type = LK_OPTION_TEXT,
-     .offset = FIELD(python),
-     .value = "PATH",
-     .def = "/usr/bin/python3",
-     .help = "the Python that has tensorflow or torch"},
+    BENCH_PYTHON_OPTION(FIELD(python), "tensorflow or torch"),
     {.name = "json", .type = LK_OPTION_FLAG, .offset = FIELD(json), .help = "print JSON objects"},
     {.name = NULL},
 };

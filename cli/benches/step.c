@@ -58,12 +58,7 @@ static const lk_option options[] = {
      .min = 1,
      .max = 1024,
      .help = "threads of each rank; 1: each rank on its own core, with one rank PyTorch too"},
-    {.name = "python",
-     .type = LK_OPTION_TEXT,
-     .offset = FIELD(python),
-     .value = "PATH",
-     .def = "/usr/bin/python3",
-     .help = "the Python that has torch"},
+    BENCH_PYTHON_OPTION(FIELD(python), "torch"),
     {.name = "json", .type = LK_OPTION_FLAG, .offset = FIELD(json), .help = "print JSON objects"},
     {.name = NULL},
 };
@@ -353,7 +348,7 @@ const lk__verb lk__bench_kind_step = {
         "Trains perceptrons, convnets and U-Nets of the presets' sizes on generated images, or the "
         "experiment FILE.yaml, and prints how fast. KEY=VALUE sets what an experiment can, as in "
         "parallel.update=each.\n"
-        "Where Debian's python3-torch is installed, Python processes do the same steps in PyTorch, "
+        "Where PyTorch is installed (see --python), Python processes do the same steps in PyTorch, "
         "with batches that are in memory already: torch in one process with as many threads as we "
         "have ranks, ddp in as many processes. On several ranks (lockstep run -n 2 -- bench step) "
         "one rank alone has a turn too, again with the threads of all ranks, and all ranks apart, "

@@ -52,12 +52,7 @@ static const lk_option options[] = {
      .min = 0,
      .max = 600,
      .help = "time for each chain, both together"},
-    {.name = "python",
-     .type = LK_OPTION_TEXT,
-     .offset = FIELD(python),
-     .value = "PATH",
-     .def = "/usr/bin/python3",
-     .help = "the Python that has torch"},
+    BENCH_PYTHON_OPTION(FIELD(python), "torch"),
     {.name = "json", .type = LK_OPTION_FLAG, .offset = FIELD(json), .help = "print JSON objects"},
     {.name = NULL},
 };
@@ -214,7 +209,7 @@ static int tape_run(const void *given, int n_operands, char **operand)
     (void)n_operands;
     (void)operand;
     bool against;
-    int status = torch_open(&torch, "tape", &o->against, o->python, "lockstep-peer-torch.py",
+    int status = torch_open(&torch, "tape", &o->against, o->python, "lockstep-peer-torch.py", 1,
                             &against);
     if (status != LK_EXIT_DONE)
         return status;
@@ -240,7 +235,7 @@ const lk__verb lk__bench_kind_tape = {
     .summary = "the cost of an op on the tape against PyTorch's eager mode",
     .operands = "",
     .about = "Runs forward and backward through chains of small ops: y * w, y + w, tanh y, and the "
-             "three by turns. Where Debian's python3-torch is installed, a Python process does the "
+             "three by turns. Where PyTorch is installed (see --python), a Python process does the "
              "same chain in PyTorch's eager mode on one thread; both are timed in turn, and the "
              "ratio is the median over the rounds of its processor time divided by ours. The "
              "gradients are compared.\n" BENCH_NOISE_ABOUT BENCH_PATH_ABOUT "\n"

@@ -1,0 +1,33 @@
+/* What the machine can do at best, measured: how fast memory is read, copied and added to, and how many
+ * operations of f32 a second there are.  `lockstep bench ops` prints it beside what ops reach.
+ */
+#ifndef LK_CLI_BENCH_LIMITS_H
+#define LK_CLI_BENCH_LIMITS_H
+
+#include "bench_stats.h"
+
+/* Arrays in the second-level cache, in the last or just beyond it, and far beyond. */
+enum { BENCH_N_SIZES = 3 };
+extern const int64_t bench_limit_bytes[BENCH_N_SIZES];
+
+typedef enum bench_loop { BENCH_READ, BENCH_COPY, BENCH_ADD, BENCH_N_LOOPS } bench_loop;
+
+/** "read", "copy" and "add": y = x and y = y + x. */
+const char *bench_loop_name(bench_loop loop);
+
+typedef struct bench_limits {
+    bench_figure gbytes[BENCH_N_SIZES][BENCH_N_LOOPS]; /* GB/s of all threads: add moves 3 arrays */
+    bench_figure gflops;                               /* of all threads: a multiply-add is 2 */
+} bench_limits;
+
+/**
+ * Measure all with `threads` threads, each on arrays of its own that are a share of the size, by the
+ * instruction set in use; about `seconds` in all.  One thread is timed by its processor time, more by the
+ * clock.
+ */
+lk_status bench_limits_measure(int threads, double seconds, bench_limits *out) LK_NODISCARD;
+
+/** The best of the loops on two arrays that are together about as large as `bytes`. */
+bench_figure bench_limits_of(const bench_limits *l, double bytes);
+
+#endif /* LK_CLI_BENCH_LIMITS_H */

@@ -1,0 +1,300 @@
+/* lockstep bench ops: every op forward and backward, beside what the machine can do, and PyTorch's in
+ * turn. */
+#include "bench_limits.h"
+#include "bench_ops.h"
+#include "bench_summary.h"
+#include "plural.h"
+#include "report.h"
+#include "term.h"
+#include "verb.h"
+
+#include <lockstep/extra/isa.h>
+#include <lockstep/thread.h>
+
+#include <string.h>
+
+struct ops_options {
+    bool json;
+    double seconds;
+    int64_t threads;
+    lk_option_names against;
+    const char *filter, *python;
+};
+
+#define FIELD(name) offsetof(struct ops_options, name)
+
+static const lk_option options[] = {
+    {.name = "against",
+     .type = LK_OPTION_NAMES,
+     .offset = FIELD(against),
+     .value = "NAME",
+     .help = "torch, or none; torch by default if it is found",
+     .flags = LK_OPTION_ONCE},
+    {.name = "filter",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(filter),
+     .value = "TEXT",
+     .help = "only cases with this in their name (\"lockstep list cases\")"},
+    {.name = "seconds",
+     .type = LK_OPTION_REAL,
+     .offset = FIELD(seconds),
+     .value = "S",
+     .def = "0.5",
+     .min = 0,
+     .max = 600,
+     .help = "time for each case, everybody together, and for the limits"},
+    {.name = "threads",
+     .type = LK_OPTION_INT,
+     .offset = FIELD(threads),
+     .value = "N",
+     .def = "1",
+     .min = 1,
+     .max = LK_MAX_THREADS,
+     .help = "threads for everybody"},
+    BENCH_PYTHON_OPTION(FIELD(python), "torch"),
+    {.name = "json", .type = LK_OPTION_FLAG, .offset = FIELD(json), .help = "print JSON objects"},
+    {.name = NULL},
+};
+
+/* Cases with less than this are small: what a call costs counts there, not what it moves. */
+static const double large_bytes = 1 << 20;
+
+enum { N_TALLIES = 2 * BENCH_N_OP_PASSES };
+
+struct bench {
+    const struct ops_options *o;
+    bench_torch torch;
+    bool against;
+    bench_limits limits;
+    report out;
+    progress progress;
+    bench_tally tally[N_TALLIES]; /* of small cases by pass, then of large ones */
+};
+
+static bool is_wanted(const struct bench *b, const bench_op *c, bench_op_pass pass)
+{
+    char name[BENCH_OP_NAME];
+    return !b->o->filter || strstr(bench_op_pass_of(c, pass, name), b->o->filter);
+}
+
+static bool is_any_wanted(const struct bench *b, const bench_op *c)
+{
+    for (int pass = 0; pass < BENCH_N_OP_PASSES; pass++)
+        if (is_wanted(b, c, (bench_op_pass)pass))
+            return true;
+    return false;
+}
+
+/* ---- limits ---- */
+
+static void print_limits_json(const struct bench *b)
+{
+    static const report_column columns[] = {{"limit", NULL, 0},
+                                            {"array_bytes", NULL, 0},
+                                            {"gbytes_per_s", NULL, 0},
+                                            {"gflops", NULL, 0}};
+    report out;
+    report_begin(&out, columns, 4, true);
+    for (int size = 0; size < BENCH_N_SIZES; size++)
+        for (int loop = 0; loop < BENCH_N_LOOPS; loop++)
+            report_row(&out,
+                       (report_cell[]){cell_text(bench_loop_name((bench_loop)loop)),
+                                       cell_int(bench_limit_bytes[size]),
+                                       cell_figure(b->limits.gbytes[size][loop], 1), cell_none()});
+    report_row(&out, (report_cell[]){cell_text("multiply-add"), cell_none(), cell_none(),
+                                     cell_figure(b->limits.gflops, 1)});
+}
+
+static void print_limits(const struct bench *b)
+{
+    static const report_column columns[] = {{NULL, "arrays of", -9},
+                                            {NULL, "read GB/s", 12},
+                                            {NULL, "copy GB/s", 12},
+                                            {NULL, "add GB/s", 12},
+                                            {NULL, "multiply-add GFLOP/s", 20}};
+    report out;
+    report_begin(&out, columns, 5, false);
+    for (int size = 0; size < BENCH_N_SIZES; size++) {
+        const bench_figure *f = b->limits.gbytes[size];
+        char name[32];
+        int64_t kib = bench_limit_bytes[size] >> 10;
+        snprintf(name, sizeof name, "%lld %s", (long long)(kib < 1024 ? kib : kib >> 10),
+                 kib < 1024 ? "KiB" : "MiB");
+        report_row(&out,
+                   (report_cell[]){cell_text(name), cell_figure(f[BENCH_READ], 1),
+                                   cell_figure(f[BENCH_COPY], 1), cell_figure(f[BENCH_ADD], 1),
+                                   size == 0 ? cell_figure(b->limits.gflops, 1) : cell_none()});
+    }
+    putchar('\n');
+}
+
+static void print_head(struct bench *b)
+{
+    lk_isa isa;
+    int threads = (int)b->o->threads;
+    if (lk_isa_now(&isa) != LK_OK)
+        return;
+    printf("f32, %s%s, %d thread%s, medians of %s\n", lk_isa_name(isa),
+           lk_isa_is_emulated(isa) ? " (emulated: the figures mean nothing)" : "", threads,
+           plural(threads), threads == 1 ? "processor time" : "time");
+    bench_path_print(&b->torch.path, "torch", b->torch.about);
+    putchar('\n');
+    print_limits(b);
+}
+
+/* ---- cases ---- */
+
+/* The larger of two shares that may not be known. */
+static bench_figure larger(bench_figure a, bench_figure b)
+{
+    return !bench_known(b) || (bench_known(a) && a.value >= b.value) ? a : b;
+}
+
+static void print_row(struct bench *b, const bench_op *c, bench_op_pass pass,
+                      const bench_op_result *r)
+{
+    static const double flops[BENCH_N_OP_PASSES] = {1, 2, 3};
+    static const bench_figure none;
+    char name[BENCH_OP_NAME];
+    bench_figure seconds = r->seconds[pass];
+    bench_figure gbytes = r->gbytes[pass] > 0 ? bench_rate(r->gbytes[pass], seconds) : none;
+    bench_figure gflops = c->flop > 0 ? bench_rate(1e-9 * flops[pass] * c->flop, seconds) : none;
+    bench_figure limit = bench_limits_of(&b->limits, r->footprint);
+    bench_figure share = larger(bench_quotient(gflops, b->limits.gflops),
+                                bench_quotient(gbytes, limit));
+    report_cell ratio = cell_figure(r->ratio[pass], 2);
+    ratio.colour = bench_at_least(r->ratio[pass], 1) ? TERM_GREEN : NULL;
+    report_row(&b->out, (report_cell[]){
+                            cell_text(bench_op_pass_of(c, pass, name)),
+                            r->ratio[pass].measured ? cell_text("torch") : cell_none(),
+                            cell_figure(bench_scaled(1e3, seconds), 4),
+                            cell_figure(gbytes, 1),
+                            cell_figure(gflops, 1),
+                            cell_figure(share, 2),
+                            cell_figure(bench_scaled(1e3, r->theirs[pass]), 4),
+                            ratio,
+                            cell_path(&b->torch.path),
+                            cell_path_warning(&b->torch.path),
+                            cell_int(r->rounds),
+                        });
+    if (r->ratio[pass].measured)
+        bench_tally_add(&b->tally[r->footprint < large_bytes ? pass : BENCH_N_OP_PASSES + pass],
+                        name, r->ratio[pass]);
+}
+
+static int case_run(struct bench *b, const bench_op *c)
+{
+    bench_op_result r;
+    lk_status st = bench_op_run(c, (int)b->o->threads, b->o->seconds, b->against ? &b->torch : NULL,
+                                &r);
+    progress_clear(&b->progress);
+    if (st != LK_OK) {
+        char name[BENCH_OP_NAME];
+        fprintf(stderr, "error: %s could not be measured\n", bench_op_name(c, name));
+        return verb_failed();
+    }
+    for (int pass = 0; pass < BENCH_N_OP_PASSES; pass++)
+        if (r.done[pass] && is_wanted(b, c, (bench_op_pass)pass))
+            print_row(b, c, (bench_op_pass)pass, &r);
+    return LK_EXIT_DONE;
+}
+
+static int cases_run(struct bench *b, int wanted, int longest)
+{
+    const report_column columns[] = {
+        {"case", "case", -longest},
+        {"peer", NULL, 0},
+        {"milliseconds", "ms", 14},
+        {"gbytes_per_s", "GB/s", 12},
+        {"gflops", "GFLOP/s", 12},
+        {"of_limit", "of limit", 10},
+        {"peer_milliseconds", "torch ms", 14},
+        {"ratio", "ratio", 11},
+        BENCH_PATH_COLUMNS,
+        {"rounds", NULL, 0},
+    };
+    int status = LK_EXIT_DONE, done = 0;
+    if (b->o->json)
+        print_limits_json(b);
+    else
+        print_head(b);
+    report_begin(&b->out, columns, sizeof columns / sizeof columns[0], b->o->json);
+    for (const bench_op *c = bench_op_cases; c->op && report_flush() == 0; c++) {
+        char name[BENCH_OP_NAME];
+        if (!is_any_wanted(b, c))
+            continue;
+        progress_show(&b->progress, done++ / (double)wanted, "%s", bench_op_name(c, name));
+        int did = case_run(b, c);
+        status = did != LK_EXIT_DONE ? did : status;
+    }
+    static const char *const names[N_TALLIES] = {
+        "small, forward", "small, backward", "small, both",
+        "large, forward", "large, backward", "large, both",
+    };
+    bench_tallies_print(b->tally, names, N_TALLIES, "ratio, by size and pass", b->o->json);
+    return status;
+}
+
+static int ops_run(const void *given, int n_operands, char **operand)
+{
+    static struct bench b;
+    int wanted = 0, longest = 0;
+    (void)n_operands;
+    (void)operand;
+    b = (struct bench){.o = given};
+    for (const bench_op *c = bench_op_cases; c->op; c++) {
+        char name[BENCH_OP_NAME];
+        int n = (int)strlen(bench_op_pass_of(c, BENCH_OP_BACKWARD, name));
+        if (!is_any_wanted(&b, c))
+            continue;
+        longest = n > longest ? n : longest;
+        wanted++;
+    }
+    if (wanted == 0)
+        return verb_refuse("lockstep bench ops: option --filter: no case contains \"%s\"; see "
+                           "\"lockstep list cases\"",
+                           b.o->filter);
+    int status = torch_open(&b.torch, "ops", &b.o->against, b.o->python,
+                            "lockstep-peer-torch-ops.py", (int)b.o->threads, &b.against);
+    if (status != LK_EXIT_DONE)
+        return status;
+    progress_begin(&b.progress);
+    if (lk_threads_set((int)b.o->threads) == LK_OK &&
+        bench_limits_measure((int)b.o->threads, b.o->seconds, &b.limits) == LK_OK)
+        status = cases_run(&b, wanted, longest);
+    else
+        status = verb_failed();
+    torch_stop(&b.torch);
+    return status;
+}
+
+const lk__verb lk__bench_kind_ops = {
+    .computes = true,
+    .name = "ops",
+    .summary = "every op forward and backward, beside the machine's limits and PyTorch",
+    .operands = "",
+    .about =
+        "Measures each op that is built in at sizes in and out of the caches: forward on the tape; "
+        "both, which is forward and backward into the gradients of leaves; and backward, their "
+        "difference.\n"
+        "Before that, on arrays of three sizes, it measures what the machine can do at best: how "
+        "fast memory is read, copied (y = x) and added to (y = y + x), and how many multiply-adds "
+        "there are, each of which counts twice.\n"
+        "Where PyTorch is installed (see --python), a Python process does the same in its eager "
+        "mode, and the ratio is the median over the rounds of its time divided by ours; what both "
+        "compute is compared. With one thread the time is processor time, with more the "
+        "clock's.\n" BENCH_NOISE_ABOUT BENCH_PATH_ABOUT "\n"
+        "Columns: ms of one run; GB/s, what an implementation that reads and writes each array "
+        "once would move in that time; GFLOP/s, of products; of limit, which share of the "
+        "machine's limit the larger of these two is, of memory that of arrays which together are "
+        "about as large; torch ms "
+        "and ratio.\n"
+        "JSON: limit, array_bytes, gbytes_per_s, gflops for each limit; then case, peer, "
+        "milliseconds, "
+        "gbytes_per_s, gflops, of_limit, peer_milliseconds, ratio, peer_path, peer_warning, "
+        "rounds; then summary, cases, of, geomean, lowest, of the ratio by pass, of cases that are "
+        "small, below 1 MiB in all, and of large ones.",
+    .options = options,
+    .options_size = sizeof(struct ops_options),
+    .run = ops_run,
+};

@@ -1,0 +1,96 @@
+#!/bin/sh
+# bench ops: a case for every op, each runs, and what PyTorch says of it is compared.
+. "$(dirname "$0")/expect.sh"
+
+# no op without a case, and no case twice
+status 0 "$lockstep" list cases --json
+sed 's/.*"name": "\([^"]*\)".*/\1/' "$work/out" >"$work/cases"
+grep -v 'MFLOP"' "$work/out" | sed 's/.*"name": "\([^"]*\)".*/\1/' >"$work/ops_cases" # without those of bench kernels
+sort "$work/cases" | uniq -d | grep . && fail 'cases of the same name'
+status 0 "$lockstep" list ops --json
+sed 's/.*"name": "\([^"]*\)".*/\1/' "$work/out" >"$work/ops"
+while read -r op; do
+    grep -q "^$op [^ ]" "$work/ops_cases" ||
+        fail "the op $op has no row in cli/bench_op_cases.c: nobody would see that it is slow"
+done <"$work/ops"
+
+# the small cases of all ops run
+: >"$work/ran"
+for filter in ' 16K ' '128x' '2x16x16' b128 b16 ' 256' 1024x16 64x256 8x32 2x32 512x64 broadcast \
+    sum_to stop_gradient reshape slice; do
+    status 0 "$lockstep" bench ops --json --against none --seconds 0 --filter "$filter"
+    "$json" <"$work/out" || fail 'JSON'
+    figures
+    cat "$work/out" >>"$work/ran"
+done
+while read -r op; do
+    grep -q "\"case\": \"$op " "$work/ran" || fail "no case of $op has run"
+done <"$work/ops"
+grep -Eq '"limit": "read", "array_bytes": 65536, "gbytes_per_s": ' "$work/ran" || fail 'no limit of reading'
+grep -Eq '"limit": "multiply-add", "gflops": ' "$work/ran" || fail 'no limit of arithmetic'
+grep -Eq '"case": "relu 16K both", "milliseconds": .*"gbytes_per_s": .*"of_limit": .*"rounds": ' "$work/ran" ||
+    fail 'no row of relu'
+grep -Eq '"case": "linear 784-1000 b128 backward", .*"gflops": ' "$work/ran" || fail 'no operations a second'
+grep -q '"case": "argmax 128x128 backward"' "$work/ran" && fail 'backward of an op without a gradient'
+
+# as a table, one pass, several threads
+status 0 "$lockstep" bench ops --against none --seconds 0 --threads 2 --filter 'layer_norm 64x256 backward'
+out 'f32, '
+out '2 threads, medians of time'
+grep -Eq '^64 KiB +.* +' "$work/out" || fail 'no limits in the table'
+[ "$(grep -c '^layer_norm' "$work/out")" -eq 1 ] || fail 'other passes than the one asked for'
+if [ -n "${TEST_LONG-}" ]; then
+    status 0 "$lockstep" bench ops --against none --seconds 0
+fi
+
+status 2 "$lockstep" bench ops --filter transmogrify
+err 'lockstep bench ops: option --filter: no case contains "transmogrify"'
+status 2 "$lockstep" bench ops --against jax
+err 'lockstep bench ops: option --against: torch or none'
+status 1 "$lockstep" bench ops --against torch --python /nowhere/python3
+err 'lockstep bench ops: PyTorch: there is no Python at /nowhere/python3 (see --python)'
+
+# A Python that says it is PyTorch: it has drawn other numbers than we in dropout, and is right so; that it
+# has another sum of relu is an error.
+cat >"$work/python" <<'END_OF_PYTHON'
+#!/bin/sh
+printf 'PyTorch 0.0 with %s %s\tcapability AVX512\n' "$2" "$3"
+while read -r line; do
+    echo "$line" >>"$LINES_READ"
+    echo 0.5 123
+done
+END_OF_PYTHON
+chmod +x "$work/python"
+export LINES_READ="$work/lines"
+status 0 "$lockstep" bench ops --json --python "$work/python" --seconds 0 --threads 2 --filter 'dropout 16K'
+figures
+grep -Eq '"case": "dropout 16K both", "peer": "torch", .*"peer_milliseconds": [0-9.e+]+, .*"ratio": [0-9]' \
+    "$work/out" || fail 'no ratio'
+out '"summary": "small, both", "cases": 1, "of": 1, "geomean": '
+grep -Eq '^forward 128x128 \| F\.dropout\(a, 0\.5\) \| [0-9]+$' "$LINES_READ" || fail 'another request'
+status 0 "$lockstep" bench ops --python "$work/python" --seconds 0 --filter 'dropout 16K'
+out 'torch: PyTorch 0.0 with torch 1, code path capability AVX512'
+status 1 "$lockstep" bench ops --python "$work/python" --seconds 0 --filter 'relu 16K both'
+err 'relu 16384: result: we have a sum of '
+err 'PyTorch one of 123'
+# what PyTorch has no words for is measured alone
+status 0 "$lockstep" bench ops --json --python "$work/python" --seconds 0 --filter 'lcn'
+grep '"case": "lcn 8x32x32x3 both"' "$work/out" | grep -qv '"peer"' || fail 'a peer of lcn'
+
+# where PyTorch is installed, it computes the same
+python=$(dirname "$lockstep")/peers/venv/bin/python3
+[ -x "$python" ] || python=/usr/bin/python3
+if "$python" -c 'import torch' 2>/dev/null; then
+    for filter in ' 16K ' '2x16x16' b16; do
+        status 0 "$lockstep" bench ops --json --against torch --python "$python" --seconds 0 --filter "$filter"
+        out '"peer": "torch"'
+    done
+fi
+
+# Every column is explained, there and in the documents.
+status 0 "$lockstep" bench ops --help
+tr '\n' ' ' <"$work/out" | tr -s ' ' >"$work/help"
+for column in ms GB/s GFLOP/s 'of limit' 'torch ms' ratio; do
+    sed 's/^.*Columns: //; s/JSON: .*$//' "$work/help" | grep -qF -- "$column" || fail "--help does not explain $column"
+    grep '^| `' "$here/../../docs/running.md" | grep -qF -- "\`$column\`" || fail "docs/running.md does not explain $column"
+done
