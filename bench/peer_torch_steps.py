@@ -4,7 +4,7 @@
     peer_torch_steps.py ddp N      N processes, DistributedDataParallel over gloo, a part of the batch each
 
 Answers each line "NETWORK BATCH OPTIMIZER STEPS" on stdin with one line on stdout: the time in seconds of
-STEPS steps, forward, backward and update, and the number of parameters.  The time is that of the processor
+STEPS steps, forward, backward and update, and the number of parameters that we would have.  The time is that of the processor
 if there is one thread, otherwise that of the clock.  A step takes one of four batches that are there
 before the clock starts; images are channels last, which is the faster layout.  The first line it prints is
 its version and, after a tab, its code path.
@@ -53,7 +53,7 @@ torch.set_num_threads(THREADS)
 torch.manual_seed(0)
 
 IMAGES = {"mlp100": (784,), "mlp1000": (784,), "lenet": (1, 28, 28), "cifar": (3, 32, 32),
-          "unet": (1, 128, 128), "unet3d": (1, 32, 32, 32)}
+          "resnet20": (3, 32, 32), "lstm": (64, 32), "gru": (64, 32), "unet": (1, 128, 128), "unet3d": (1, 32, 32, 32)}
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=1e-3),
     "momentum": lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9),
@@ -79,6 +79,41 @@ def cifar():
                          nn.ReLU(), nn.Conv2d(64, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
                          nn.Dropout(0.25), nn.Flatten(), nn.Linear(2304, 512), nn.ReLU(),
                          nn.Dropout(0.5), nn.Linear(512, 10))
+
+
+def normed(ins, outs, kernel, stride):
+    return nn.Sequential(nn.Conv2d(ins, outs, kernel, stride, kernel // 2, bias=False),
+                         nn.BatchNorm2d(outs))
+
+
+class Residual(nn.Module):
+    def __init__(self, ins, outs):
+        super().__init__()
+        stride = 1 if ins == outs else 2
+        self.layers = nn.Sequential(normed(ins, outs, 3, stride), nn.ReLU(), normed(outs, outs, 3, 1))
+        self.shortcut = nn.Identity() if ins == outs else normed(ins, outs, 1, 2)
+
+    def forward(self, x):
+        return F.relu(self.layers(x) + self.shortcut(x))
+
+
+def resnet20():
+    widths = [16] * 4 + [32] * 3 + [64] * 3
+    return nn.Sequential(normed(3, 16, 3, 1), nn.ReLU(),
+                         *(Residual(a, b) for a, b in zip(widths, widths[1:])),
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+class Recurrent(nn.Module):
+    """The state after the last time.  `spare`: elements of a second bias, of which only gru's last gate
+    has a use."""
+
+    def __init__(self, layer, spare):
+        super().__init__()
+        self.layer, self.last, self.spare = layer(32, 128, batch_first=True), nn.Linear(128, 10), spare
+
+    def forward(self, x):
+        return self.last(self.layer(x)[0][:, -1])
 
 
 class Unet(nn.Module):
@@ -111,7 +146,8 @@ def unet(axes, width):
 
 
 NETWORKS = {"mlp100": lambda: mlp(100), "mlp1000": lambda: mlp(1000), "lenet": lenet,
-            "cifar": cifar, "unet": lambda: unet(2, 16), "unet3d": lambda: unet(3, 8)}
+            "cifar": cifar, "resnet20": resnet20, "lstm": lambda: Recurrent(nn.LSTM, 4 * 128),
+            "gru": lambda: Recurrent(nn.GRU, 2 * 128), "unet": lambda: unet(2, 16), "unet3d": lambda: unet(3, 8)}
 
 
 def labels(network, batch):
@@ -125,6 +161,7 @@ class Case:
     def __init__(self, network, batch, optimizer):
         self.model = NETWORKS[network]()
         self.params = sum(p.numel() for p in self.model.parameters())
+        self.params -= getattr(self.model, "spare", 0)
         shape = IMAGES[network]
         if HOW == "ddp":
             batch = (RANK + 1) * batch // N - RANK * batch // N

@@ -1,4 +1,5 @@
-/* Perceptrons, convnets and U-Nets of the presets' sizes, with the optimizers that they are measured with. */
+/* Perceptrons, convnets, a residual network, recurrent networks and U-Nets of the presets' sizes, with the
+ * optimizers that they are measured with. */
 #include "bench_steps.h"
 
 #include <stdio.h>
@@ -24,6 +25,28 @@
             0.5) "{type: linear, units: 10}"
 #define DIRECT ""
 #define WINOGRAD ", algorithm: winograd"
+
+/* ResNet-20, as the model "resnet" has it, which cannot choose the algorithm.  Winograd's suits a stride of
+ * 1, and more than three channels. */
+#define NORMED(filters, rest) \
+    "{type: conv, filters: " #filters ", bias: false, init: he, " rest "}, batch_norm"
+#define SAME(filters, how) NORMED(filters, "kernel: 3, padding: 1" how)
+#define HALF(filters) NORMED(filters, "kernel: 3, padding: 1, stride: 2")
+#define RESIDUAL(layers, more) "{type: residual, layers: [" layers "]" more "}, relu, "
+#define BLOCK(filters, how) RESIDUAL(SAME(filters, how) ", relu, " SAME(filters, how), "")
+#define BLOCK_DOWN(filters, how)                          \
+    RESIDUAL(HALF(filters) ", relu, " SAME(filters, how), \
+             ", shortcut: [" NORMED(filters, "kernel: 1, stride: 2") "]")
+#define RESNET(how)                                                                            \
+    SAME(16, "")                                                                               \
+    ", relu, " BLOCK(16, how) BLOCK(16, how) BLOCK(16, how) BLOCK_DOWN(32, how) BLOCK(32, how) \
+        BLOCK(32, how) BLOCK_DOWN(64, how) BLOCK(64, how)                                      \
+            BLOCK(64, how) "global_avgpool, {type: linear, units: 10}"
+
+/* 64 times of 32 features. */
+#define RECURRENT(type) \
+    "{type: reshape, shape: [64, 32]}, {type: " type ", units: 128}, {type: linear, units: 10}"
+#define SEQUENCES GLYPHS("[64, 32, 1]", 32, 8)
 
 /* Shards that share the batch evenly. */
 #define GLYPHS(shape, batch, shards) \
@@ -51,6 +74,12 @@ const bench_steps bench_step_cases[] = {
     {"cifar b32 winograd", "cifar 32 rmsprop", PHOTOS(32, 8), LIST(CIFAR(WINOGRAD)), RMSPROP, 0},
     {"cifar b128 rmsprop", "cifar 128 rmsprop", PHOTOS(128, 8), LIST(CIFAR(DIRECT)), RMSPROP, 0},
     {"cifar b128 winograd", "cifar 128 rmsprop", PHOTOS(128, 8), LIST(CIFAR(WINOGRAD)), RMSPROP, 0},
+    {"resnet-20 b128 momentum", "resnet20 128 momentum", PHOTOS(128, 8), LIST(RESNET(DIRECT)),
+     MOMENTUM, 0},
+    {"resnet-20 b128 winograd", "resnet20 128 momentum", PHOTOS(128, 8), LIST(RESNET(WINOGRAD)),
+     MOMENTUM, 0},
+    {"lstm 64x128 b32 adam", "lstm 32 adam", SEQUENCES, LIST(RECURRENT("lstm")), ADAM, 0},
+    {"gru 64x128 b32 adam", "gru 32 adam", SEQUENCES, LIST(RECURRENT("gru")), ADAM, 0},
     {"unet b4 adam", "unet 4 adam", SLICES, UNET(16), ADAM, 2},
     {"unet3d b2 adam", "unet3d 2 adam", VOLUMES, UNET(8), ADAM, 3},
     {NULL, NULL, NULL, NULL, NULL, 0},
@@ -71,16 +100,18 @@ lk_status bench_steps_open(const bench_steps *c, int ranks, const char *const *a
                            lk_experiment **out)
 {
     static const char *const tiles[] = {"1", "2", "2x2", "2x2x2"};
-    char text[2048];
-    snprintf(text, sizeof text,
-             "data: {test_count: 0, %s}\n"
-             "model: %s\n"
-             "loss: softmax_cross_entropy\n"
-             "optimizer: %s\n"
-             "pieces: {tiles: %s}\n"
-             "parallel: {spatial: %s}\n"
-             "train: {epochs: 1000000}\n",
-             c->data, c->model, c->optimizer, tiles[c->axes], grid_of(c, ranks));
+    char text[8192];
+    int length = snprintf(text, sizeof text,
+                          "data: {test_count: 0, %s}\n"
+                          "model: %s\n"
+                          "loss: softmax_cross_entropy\n"
+                          "optimizer: %s\n"
+                          "pieces: {tiles: %s}\n"
+                          "parallel: {spatial: %s}\n"
+                          "train: {epochs: 1000000}\n",
+                          c->data, c->model, c->optimizer, tiles[c->axes], grid_of(c, ranks));
+    LK_CHECK(length > 0 && length < (int)sizeof text, LK_EOVERFLOW,
+             "%s: the experiment has %d characters, at most %zu", c->name, length, sizeof text - 1);
     LK_TRY(lk_experiment_parse(c->name, text, assignment, n, out));
     return LK_OK;
 }

@@ -17,7 +17,7 @@ typedef struct bench_steps {
 extern const bench_steps bench_step_cases[];
 
 /** The experiment of a case on so many ranks, with what `n` assignments say.  The caller owns it.  Errors:
- * those of lk_experiment_parse(). */
+ * LK_EOVERFLOW where its text is too long; those of lk_experiment_parse(). */
 lk_status bench_steps_open(const bench_steps *c, int ranks, const char *const *assignment, int n,
                            lk_experiment **out) LK_NODISCARD;
 

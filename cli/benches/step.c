@@ -133,7 +133,7 @@ static void print_rows(struct bench *b, const char *name, bool against, const st
 static void print_head(struct bench *b, const char *what)
 {
     static const report_column columns[] = {
-        {"case", "case", -20},
+        {"case", "case", -23},
         {"mode", "mode", -9},
         {"ranks", NULL, 0},
         {"peer", "peer", -5},
@@ -345,8 +345,10 @@ const lk__verb lk__bench_kind_step = {
     .summary = "training steps on one rank or many, against PyTorch's, and where their time goes",
     .operands = "[FILE.yaml] [KEY=VALUE...]",
     .about =
-        "Trains perceptrons, convnets and U-Nets of the presets' sizes on generated images, or the "
-        "experiment FILE.yaml, and prints how fast. KEY=VALUE sets what an experiment can, as in "
+        "Trains perceptrons, convnets, ResNet-20, an LSTM, a GRU and U-Nets of images and volumes "
+        "on "
+        "generated data, or the experiment FILE.yaml, and prints how fast. KEY=VALUE sets what an "
+        "experiment can, as in "
         "parallel.update=each.\n"
         "Where PyTorch is installed (see --python), Python processes do the same steps in PyTorch, "
         "with batches that are in memory already: torch in one process with as many threads as we "

@@ -169,6 +169,12 @@ status 0 "$lockstep" bench step --json --against none --seconds 0 --filter 'lene
 out '"case": "lenet b64 momentum", "mode": "canonical", "ranks": 1, "samples_per_s": '
 figures
 out '"backward": '
+status 0 "$lockstep" bench step --json --against none --seconds 0 --filter resnet-20 data.batch=8
+out '"case": "resnet-20 b128 momentum", '
+out '"case": "resnet-20 b128 winograd", '
+status 0 "$lockstep" bench step --json --against none --seconds 0 --filter 64x128 data.batch=8
+out '"case": "lstm 64x128 b32 adam", '
+out '"case": "gru 64x128 b32 adam", '
 status 0 "$lockstep" bench step --seconds 0 --threads 2 experiments/mnist-mlp.yaml \
     'data={type: glyphs, count: 64, test_count: 0, batch: 16}'
 out 'own experiment, 2 threads'
@@ -187,6 +193,10 @@ if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
     "$json" <"$work/out" || fail 'JSON'
     out '"case": "mlp-100 b100 sgd", "mode": "canonical", "ranks": 1, "peer": "torch", "samples_per_s": '
     out '"ratio": '
+    # the same networks: as many parameters
+    for case in resnet-20 lstm gru; do
+        status 0 "$lockstep" bench step --json --against torch --seconds 0 --filter "$case"
+    done
     status 0 "$lockstep" run -n 2 --transport local -- bench step --json --against ddp --seconds 0 \
         --filter 'mlp-100 b100 sgd'
     out '"case": "mlp-100 b100 sgd", "mode": "canonical", "ranks": 2, "peer": "ddp", "samples_per_s": '
