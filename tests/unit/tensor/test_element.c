@@ -88,7 +88,27 @@ static void a_fill_reaches_all_elements_of_a_view_and_no_others(void)
     }
 }
 
+static void a_fill_of_any_length_ends_where_the_view_does(void)
+{
+    static const int64_t lengths[] = {1, 2, 15, 16, 17, 33, 511, 513, 4095, 4096, 4097, 9000};
+    for (size_t k = 0; k < LK_N_DTYPES * sizeof lengths / sizeof lengths[0]; k++) {
+        int64_t n = lengths[k / LK_N_DTYPES];
+        lk_tensor *t, *v;
+        double x;
+        ASSERT_OK(lk_tensor_zeros((lk_dtype)(k % LK_N_DTYPES), LK_SHAPE(n + 2), &t));
+        ASSERT_OK(lk_tensor_slice(t, 0, 1, n + 1, 1, &v));
+        ASSERT_OK(lk_tensor_fill_f64(v, 7));
+        for (int64_t i = 0; i < n + 2; i++) {
+            ASSERT_OK(lk_tensor_get_f64(t, LK_AT(i), &x));
+            ASSERT_TRUE(x == (i > 0 && i <= n ? 7 : 0));
+        }
+        lk_tensor_free(v);
+        lk_tensor_free(t);
+    }
+}
+
 TEST_MAIN(TEST(elements_are_set_and_read_in_every_dtype),
           TEST(indices_outside_the_shape_are_refused), TEST(values_that_do_not_fit_are_refused),
           TEST(large_integers_stay_exact),
-          TEST(a_fill_reaches_all_elements_of_a_view_and_no_others))
+          TEST(a_fill_reaches_all_elements_of_a_view_and_no_others),
+          TEST(a_fill_of_any_length_ends_where_the_view_does))
