@@ -1,6 +1,6 @@
 /* Elements that are spread in memory, one after the other. */
-#ifndef LK_OPS_COMMON_GATHER_H
-#define LK_OPS_COMMON_GATHER_H
+#ifndef LK_KERNEL_GATHER_H
+#define LK_KERNEL_GATHER_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,4 +14,4 @@ typedef struct lk__gather {
 /** dst = the elements of the matrix at `src` in row-major order. */
 void lk__gather_run(const lk__gather *g, const char *src, char *dst);
 
-#endif /* LK_OPS_COMMON_GATHER_H */
+#endif /* LK_KERNEL_GATHER_H */

@@ -1,5 +1,5 @@
 /* Gathering by rows, and element by element where rows are too short for that. */
-#include "ops/common/gather.h"
+#include "kernel/gather.h"
 
 #include <string.h>
 
