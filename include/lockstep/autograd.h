@@ -188,8 +188,8 @@ LK_API lk_status lk_retain_value(lk_var v) LK_NODISCARD;
 
 /* ---- backward ---- */
 
-/** A value to differentiate, with the gradient to start from: a tensor of its dtype and shape.
- * NULL is 1, for a value of one element. */
+/** A value to differentiate, with the gradient to start from: a tensor of its dtype and shape, which may
+ * be the gradient of a leaf; the tape may hold it until the reset.  NULL is 1, for a value of one element. */
 typedef struct lk_seed {
     lk_var of;
     lk_tensor *grad;

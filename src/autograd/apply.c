@@ -290,29 +290,37 @@ done:
     return st;
 }
 
-/* Whether one of the inputs shares elements with `y`, or is none. */
+/* Whether one of the inputs shares elements with `y`, which is the program's, or is none. */
 static bool is_among(const lk_tensor *y, const lk_var *in, int n_in)
 {
     for (int k = 0; k < n_in; k++) {
         lk__value *v = in[k].tape ? lk__value_at(in[k].tape, in[k].index) : NULL;
-        if (!v || v->serial != in[k].serial || v->released || lk_tensor_overlap(y, &v->tensor))
+        if (!v || v->serial != in[k].serial || v->released)
+            return true;
+        if (!v->block && lk_tensor_overlap(y, &v->tensor)) /* a block is the tape's own */
             return true;
     }
     return false;
 }
 
-/* The gradient of leaf `i`, if this call of backward alone gives it and `op` can add to it. */
+/* The gradient of leaf `i`, if this call of backward alone gives it and `op` can add to it, or set it. */
 static lk_tensor *leaf_alone(const lk_call *call, int i, const lk_op *op)
 {
     const lk_tape *t = call->tape;
     const lk__value *v = lk__value_at(t, call->in[i].index);
-    if (!(op->flags & LK_OP_ACCUMULATES) || !t->pass.deposit || t->pass.record || !v->leaf_grad ||
+    unsigned can = v->unset ? LK_OP_ACCUMULATES | LK_OP_OVERWRITES : LK_OP_ACCUMULATES;
+    if (!v->leaf_grad || !(op->flags & can) || !t->pass.deposit || t->pass.record ||
         v->grad != LK_NO_INDEX || v->first_use != t->pass.node ||
         !lk_tensor_is_contiguous(v->leaf_grad))
         return NULL;
     for (int k = 0; k < call->n_in; k++)
         if (k != i && call->in[k].index == call->in[i].index)
             return NULL;
+    for (int k = 0; k < i; k++) { /* what it adds to the same elements comes before this */
+        const lk__value *before = lk__value_at(t, call->in[k].index);
+        if (before->leaf_grad && lk_tensor_overlap(before->leaf_grad, v->leaf_grad))
+            return NULL;
+    }
     return v->leaf_grad;
 }
 
@@ -327,7 +335,7 @@ static lk_status add_result(frame *f, lk_tensor *y, lk__value *leaf)
              lk_dtype_name(spec.dtype), lk_shape_text(spec.shape).s, lk_tensor_text(y).s);
     f->y[0] = y;
     f->call.y = f->y;
-    f->call.accumulate = true;
+    f->call.accumulate = f->call.op->flags & LK_OP_ACCUMULATES;
     f->call.overwrite = leaf->unset && f->call.op->flags & LK_OP_OVERWRITES;
     if (!f->call.overwrite)
         LK_TRY(lk__grad_set(leaf));

@@ -57,8 +57,7 @@ static lk_status node_check(const lk_tape *t, const lk__node *n, int64_t number)
     return LK_OK;
 }
 
-/* A gradient will come to v. */
-static void reach(lk_tape *t, lk__value *v)
+void lk__pass_reach(lk_tape *t, lk__value *v)
 {
     v->reached = t->pass.stamp;
     if (v->node != LK_NO_INDEX && v->node < t->pass.lowest)
@@ -81,7 +80,7 @@ lk_status lk__pass_mark(lk_tape *t, int64_t first, int64_t last)
         for (int i = 0; i < n->n_in; i++) {
             lk__value *v = lk__value_at(t, n->in[i].value);
             if (v->needs_grad)
-                reach(t, v);
+                lk__pass_reach(t, v);
         }
     }
     return LK_OK;
@@ -215,37 +214,6 @@ lk_status lk__pass_run(lk_tape *t, int64_t first, int64_t last)
     return LK_OK;
 }
 
-/* Check a seed and mark it. */
-static lk_status seed_check(lk_tape *t, lk_var of, const lk_tensor *grad)
-{
-    lk__value *v = NULL;
-    LK_CHECK(of.tape == t, LK_EINVAL, "a seed is %s",
-             of.tape ? "a value of another tape" : "LK_NO_VAR, which is no value");
-    LK_TRY(lk__find(of, true, &v));
-    LK_CHECK(v->needs_grad, LK_EINVAL,
-             "backward from a value %s that depends on no leaf: nothing was recorded for it (is "
-             "recording on, and was LK_RECORD given to the lk_grad() that made it?)",
-             lk_tensor_text(&v->tensor).s);
-    LK_CHECK(
-        v->node == LK_NO_INDEX || !lk__node_at(t, v->node)->consumed, LK_ESTATE,
-        "backward has already passed this value %s, %s #%lld: give LK_RETAIN_GRAPH to the first "
-        "pass, or run forward again",
-        lk_tensor_text(&v->tensor).s, lk__node_at(t, v->node)->op->name, (long long)v->node);
-    LK_CHECK(grad || v->tensor.count == 1, LK_ESHAPE,
-             "backward from a value %s, which is not a scalar: give a gradient of this shape as "
-             "seed, or reduce it to one number (lk_sum, lk_mean)",
-             lk_tensor_text(&v->tensor).s);
-    if (grad) {
-        LK_CHECK(grad->dtype == v->tensor.dtype, LK_EDTYPE, "a seed %s for a value %s",
-                 lk_tensor_text(grad).s, lk_tensor_text(&v->tensor).s);
-        LK_CHECK(lk_shape_is_equal(grad->shape, v->tensor.shape), LK_ESHAPE,
-                 "a seed %s for a value %s", lk_tensor_text(grad).s, lk_tensor_text(&v->tensor).s);
-    }
-    reach(t, v);
-    v->keep = true;
-    return LK_OK;
-}
-
 static lk_status pass_begin(lk_tape *t, bool deposit, unsigned flags)
 {
     LK_CHECK(!t->pass.on && !t->silent, LK_ESTATE, "backward inside %s",
@@ -274,19 +242,6 @@ static void pass_clear(lk_tape *t)
     }
 }
 
-static lk_status seeds_set(lk_tape *t, const lk_var *of, const lk_var *grad, int n)
-{
-    for (int k = 0; k < n; k++) {
-        lk_var g = grad[k];
-        if (!lk__is_wanted(t, lk__value_at(t, of[k].index)))
-            continue;
-        if (!lk_is_var(g))
-            LK_TRY(lk_full(t, lk_dtype_of(of[k]), lk_shape_of(of[k]), 1, &g));
-        LK_TRY(lk__grad_add(t, of[k].index, g.index));
-    }
-    return LK_OK;
-}
-
 /* Leaves whose first use was not passed, and those that nothing has come to. */
 static lk_status deposit_rest(lk_tape *t)
 {
@@ -309,7 +264,7 @@ static lk_status pass_go(lk_tape *t, const lk_var *of, const lk_var *grad, int n
     t->records = t->pass.record;
     if (!t->pass.record)
         lk__scope_open(t, &scope);
-    LK_TRY_TO(done, seeds_set(t, of, grad, n));
+    LK_TRY_TO(done, lk__seeds_set(t, of, grad, n));
     LK_TRY_TO(done, lk__pass_run(t, 0, last));
     LK_TRY_TO(done, deposit_rest(t));
 done:
@@ -345,7 +300,7 @@ lk_status lk_backward(lk_tape *t, const lk_seed *seeds, int n, unsigned flags)
     t->canonical = lk__fp_is_canonical(&host_);
     LK_TRY(pass_begin(t, true, flags));
     for (int k = 0; k < n; k++)
-        LK_TRY(seed_check(t, seeds[k].of, seeds[k].grad));
+        LK_TRY(lk__seed_check(t, seeds[k].of, seeds[k].grad));
     LK_TRY(lk__pass_mark(t, 0, t->n_nodes));
     mark = lk__notes_here(&t->notes);
     LK_TRY_TO(done, lk__notes_take(&t->notes, 2 * (int64_t)sizeof *of * n, &of));
@@ -353,8 +308,8 @@ lk_status lk_backward(lk_tape *t, const lk_seed *seeds, int n, unsigned flags)
     for (int k = 0; k < n; k++) {
         of[k] = seeds[k].of;
         grad[k] = LK_NO_VAR;
-        if (seeds[k].grad) /* a copy: it may be the gradient of a leaf */
-            LK_TRY_TO(done, lk__value_copy(t, seeds[k].grad, &grad[k]));
+        if (seeds[k].grad)
+            LK_TRY_TO(done, lk__seed_take(t, seeds[k].grad, &grad[k]));
     }
     LK_TRY_TO(done, pass_go(t, of, grad, n));
 done:
@@ -438,7 +393,7 @@ static lk_status request_check(lk_tape *t, const request *r)
                  "grad_of has a value of another tape");
         if (lk_is_var(r->grad[k]))
             LK_TRY(lk_value(r->grad[k], &g));
-        LK_TRY(seed_check(t, r->of[k], g));
+        LK_TRY(lk__seed_check(t, r->of[k], g));
     }
     for (int k = 0; k < r->n_wrt; k++)
         LK_TRY(wanted_check(t, r->wrt[k]));

@@ -1,7 +1,7 @@
 /* Sums of gradients: of a value during a pass, and into the leaves. */
 #include "autograd/tape.h"
-
-#include <lockstep/extra/map.h>
+#include "base/fpenv.h"
+#include "kernel/each.h"
 
 #include <string.h>
 
@@ -36,6 +36,70 @@ static const lk_op accumulate = {.name = "accumulate",
                                  .forward = accumulate_forward,
                                  .backward = accumulate_backward};
 
+static lk_status first_each(const lk__each *e)
+{
+    LK_TRY(lk__each_map1(e, LK_MAP1_SHIFT, e->x[0], e->y));
+    return LK_OK;
+}
+
+static lk_status next_each(const lk__each *e)
+{
+    LK_TRY(lk__each_map2(e, LK_MAP2_ADD, e->x[1], e->x[0], e->y));
+    return LK_OK;
+}
+
+/* acc = acc + g, or 0 + g where `first`: both contiguous. */
+static lk_status add_dense(const lk_tensor *acc, const lk_tensor *g, bool first)
+{
+    char *sum = lk__tensor_start(acc), *x = lk__tensor_start(g);
+    LK_TRY(first ? lk_map1(acc->dtype, LK_MAP1_SHIFT, 0, acc->count, x, sum)
+                 : lk_map2(acc->dtype, LK_MAP2_ADD, 0, acc->count, sum, x, sum));
+    return LK_OK;
+}
+
+/* Whether elements side by side in a row lie farther apart than those in a column, as in a transpose: then a
+ * copy, which goes by strips, is faster than rows. */
+static bool jumps(const lk_tensor *g)
+{
+    int64_t step = g->shape.ndim > 0 ? g->stride[g->shape.ndim - 1] : 0;
+    for (int d = 0; d < g->shape.ndim - 1; d++)
+        if (g->shape.dim[d] > 1 && g->stride[d] > 0 && g->stride[d] < step)
+            return true;
+    return false;
+}
+
+/* acc = acc + g, or 0 + g where `first`, in one pass unless g jumps.  acc is contiguous and shares no
+ * elements with g, which has any strides, such as those of a repeated row; `t` has an open scope. */
+static lk_status add_in_place(lk_tape *t, const lk_tensor *acc, const lk_tensor *g, bool first)
+{
+    if (acc->count == 0)
+        return LK_OK;
+    if (lk_tensor_is_contiguous(g)) {
+        LK_TRY(add_dense(acc, g, first));
+        return LK_OK;
+    }
+    if (jumps(g)) {
+        lk_var copy;
+        LK_TRY(lk__value_copy(t, g, &copy));
+        LK_TRY(add_dense(acc, &lk__value_at(t, copy.index)->tensor, first));
+        return LK_OK;
+    }
+    if (!t->canonical)
+        LK_TRY(lk__fp_check());
+    char *sum = lk__tensor_start(acc), *x = lk__tensor_start(g);
+    size_t size = lk_dtype_size(acc->dtype);
+    lk__each_job j = {
+        .fn = first ? first_each : next_each,
+        .each = {.dtype = acc->dtype, .n = acc->count, .y = sum},
+        .n_in = first ? 1 : 2,
+        .ndim = acc->shape.ndim,
+        .in = {{.start = x, .size = size}, {.start = sum, .size = size, .direct = true}}};
+    memcpy(j.dim, acc->shape.dim, sizeof j.dim);
+    memcpy(j.in[0].stride, g->stride, sizeof j.in[0].stride);
+    LK_TRY(lk__each_job_run(&j));
+    return LK_OK;
+}
+
 /* Whether nobody else can see the elements of a gradient. */
 static bool may_write(const lk__value *v)
 {
@@ -57,10 +121,8 @@ lk_status lk__grad_add(lk_tape *t, int64_t i, int64_t g)
         return LK_OK;
     }
     lk__value *first = lk__value_at(t, v->grad), *second = lk__value_at(t, g);
-    if (!t->records && may_write(first) && lk_tensor_is_contiguous(&second->tensor)) {
-        char *sum = lk__tensor_start(&first->tensor);
-        LK_TRY(lk_map2(first->tensor.dtype, LK_MAP2_ADD, 0, first->tensor.count, sum,
-                       lk__tensor_start(&second->tensor), sum));
+    if (!t->records && may_write(first)) {
+        LK_TRY(add_in_place(t, &first->tensor, &second->tensor, false));
         return LK_OK;
     }
     lk_var sum;
@@ -71,19 +133,10 @@ lk_status lk__grad_add(lk_tape *t, int64_t i, int64_t g)
     return LK_OK;
 }
 
-/* acc = acc + g for tensors of any strides; `t` has an open scope.  A write that cannot touch the
- * leaf's own value, though both are parts of one tensor, is not counted. */
-static lk_status add_to(lk_tape *t, const lk_tensor *value, lk_tensor *acc, int64_t g)
+/* acc = acc + g by way of the tape, which has an open scope: tensors of any strides, also such that
+ * share elements. */
+static lk_status add_by_tape(lk_tape *t, lk_tensor *acc, int64_t g)
 {
-    lk__value *grad = lk__value_at(t, g);
-    if (lk_tensor_is_contiguous(acc) && lk_tensor_is_contiguous(&grad->tensor)) {
-        char *sum = lk__tensor_start(acc);
-        if (acc->storage != value->storage)
-            lk__tensor_writes(acc);
-        LK_TRY(lk_map2(acc->dtype, LK_MAP2_ADD, 0, acc->count, sum, lk__tensor_start(&grad->tensor),
-                       sum));
-        return LK_OK;
-    }
     lk_var old, sum;
     const lk_tensor *result = NULL;
     LK_TRY(lk_constant(t, acc, &old));
@@ -109,14 +162,32 @@ lk_status lk__grad_set(lk__value *v)
     return LK_OK;
 }
 
+/* Add v's gradient to the program's tensor.  A write that cannot touch the leaf's own value, though both
+ * are parts of one tensor, is not counted. */
+static lk_status add_to_leaf(lk_tape *t, lk__value *v)
+{
+    lk_tensor *acc = v->leaf_grad;
+    const lk__value *g = lk__value_at(t, v->grad);
+    bool apart = g->block || !lk_tensor_overlap(acc, &g->tensor); /* a block is the tape's own */
+    if (!apart || !lk_tensor_is_contiguous(acc)) {
+        LK_TRY(lk__grad_set(v));
+        LK_TRY(add_by_tape(t, acc, v->grad));
+        return LK_OK;
+    }
+    if (acc->storage != v->outside->storage)
+        lk__tensor_writes(acc);
+    LK_TRY(add_in_place(t, acc, &g->tensor, v->unset));
+    v->unset = false;
+    return LK_OK;
+}
+
 lk_status lk__grad_deposit(lk_tape *t, int64_t i)
 {
     lk__value *v = lk__value_at(t, i);
     if (v->grad == LK_NO_INDEX && !v->added)
         return LK_OK;
-    LK_TRY(lk__grad_set(v));
     if (v->leaf_grad && !v->added)
-        LK_TRY(add_to(t, v->outside, v->leaf_grad, v->grad));
+        LK_TRY(add_to_leaf(t, v));
     v->added = false;
     lk__grad_forget(t, v);
     if (t->on_leaf && v->leaf_grad)

@@ -31,6 +31,9 @@ lk_status lk__scope_run(lk_tape *tape, lk_segment_fn *run, void *arg, lk_var *ou
  * lk_retain_value() has named it.  Views of it keep them. */
 void lk__var_drop(lk_var v);
 
+/** The shape of a valid value, where the tape has it: lk_shape_of() without a copy. */
+const lk_shape *lk__var_shape(lk_var v);
+
 /** Whether an op would be written to the tape now. */
 bool lk__tape_writes(const lk_tape *tape);
 

@@ -231,6 +231,19 @@ lk_status lk__pass_mark(lk_tape *t, int64_t first, int64_t last) LK_NODISCARD;
 /** Mark what nodes from `first` on make of values that lk_grad() wants. */
 void lk__pass_mark_useful(lk_tape *t, int64_t first);
 
+/** A gradient will come to v. */
+void lk__pass_reach(lk_tape *t, lk__value *v);
+
+/** Check a seed, whose gradient may be NULL, and mark it. */
+lk_status lk__seed_check(lk_tape *t, lk_var of, const lk_tensor *grad) LK_NODISCARD;
+
+/** The gradient to start from as a value: the program's tensor itself, or a copy where it may change before
+ * it is read. */
+lk_status lk__seed_take(lk_tape *t, lk_tensor *seed, lk_var *out) LK_NODISCARD;
+
+/** Let the n values `of` have their gradients; LK_NO_VAR is 1. */
+lk_status lk__seeds_set(lk_tape *t, const lk_var *of, const lk_var *grad, int n) LK_NODISCARD;
+
 /** Whether this pass wants the gradient of a value. */
 static inline bool lk__is_wanted(const lk_tape *t, const lk__value *v)
 {

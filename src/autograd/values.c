@@ -52,6 +52,11 @@ void lk__value_hold(lk_tape *t, int64_t i)
     lk__value_at(t, i)->holds++;
 }
 
+const lk_shape *lk__var_shape(lk_var v)
+{
+    return &lk__value_at(v.tape, v.index)->tensor.shape;
+}
+
 void lk__var_hold(lk_var v)
 {
     lk__value_hold(v.tape, v.index);

@@ -36,7 +36,7 @@ static const lk_op abs_grad = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 2,
     .infer = lk__each_infer,
     .forward = abs_grad_forward,
@@ -51,7 +51,8 @@ static lk_status abs_grad_apply(lk_var g, lk_var x, lk_var *out)
 
 static lk_status abs_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(abs_grad_apply(dout[0], c->in[0], &din[0]));
+    lk_var in[] = {dout[0], c->in[0]};
+    LK_TRY(lk_apply_gradient(c, 0, &abs_grad, in, 2, NULL, &din[0]));
     return LK_OK;
 }
 
@@ -69,7 +70,7 @@ const lk_op lk__op_abs = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
     .forward = abs_forward,

@@ -25,8 +25,8 @@ static lk_status affine_forward(lk_call *c)
 
 static lk_status affine_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    const lk_affine_attr *attr = c->attr;
-    LK_TRY(lk_affine(dout[0], attr->scale, 0, &din[0]));
+    lk_affine_attr scale = {.scale = ((const lk_affine_attr *)c->attr)->scale};
+    LK_TRY(lk_apply_gradient(c, 0, c->op, dout, 1, &scale, &din[0]));
     return LK_OK;
 }
 
@@ -44,7 +44,7 @@ const lk_op lk__op_affine = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_affine_attr),
     .infer = affine_infer,
     .forward = affine_forward,

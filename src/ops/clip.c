@@ -49,7 +49,7 @@ static const lk_op clip_grad = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_clip_attr),
     .saves_in = 2,
     .infer = lk__each_infer,
@@ -65,7 +65,8 @@ static lk_status clip_grad_apply(lk_var g, lk_var x, const lk_clip_attr *attr, l
 
 static lk_status clip_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(clip_grad_apply(dout[0], c->in[0], c->attr, &din[0]));
+    lk_var in[] = {dout[0], c->in[0]};
+    LK_TRY(lk_apply_gradient(c, 0, &clip_grad, in, 2, c->attr, &din[0]));
     return LK_OK;
 }
 
@@ -83,7 +84,7 @@ const lk_op lk__op_clip = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_clip_attr),
     .saves_in = 1,
     .infer = clip_infer,

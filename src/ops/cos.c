@@ -19,7 +19,7 @@ static lk_status cos_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var sine;
     LK_TRY(lk_sin(c->in[0], &sine));
-    LK_TRY(lk__neg_mul(dout[0], sine, &din[0]));
+    LK_TRY(lk__neg_mul_grad(c, 0, dout[0], sine, &din[0]));
     return LK_OK;
 }
 
@@ -37,7 +37,7 @@ const lk_op lk__op_cos = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
     .forward = cos_forward,

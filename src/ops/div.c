@@ -17,14 +17,15 @@ static lk_status div_forward(lk_call *c)
 
 static lk_status div_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk_var q, g;
-    LK_TRY(lk_div(dout[0], c->in[1], &q));
+    lk_var q, in[] = {dout[0], c->in[1]};
+    if (!lk_call_needs_grad(c, 1)) {
+        LK_TRY(lk__each_grad_apply(c, 0, c->op, in, 2, NULL, &din[0]));
+        return LK_OK;
+    }
+    LK_TRY(lk_apply(c->tape, c->op, in, 2, NULL, &q));
     if (lk_call_needs_grad(c, 0))
         LK_TRY(lk__each_grad(c, 0, q, &din[0]));
-    if (lk_call_needs_grad(c, 1)) {
-        LK_TRY(lk__neg_mul(q, c->out[0], &g));
-        LK_TRY(lk__each_grad(c, 1, g, &din[1]));
-    }
+    LK_TRY(lk__neg_mul_grad(c, 1, q, c->out[0], &din[1]));
     return LK_OK;
 }
 
@@ -42,7 +43,7 @@ const lk_op lk__op_div = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 2,
     .infer = lk__each_infer,
     .forward = div_forward,

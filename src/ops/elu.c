@@ -79,7 +79,7 @@ static const lk_op elu_bend = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_elu_attr),
     .saves_in = 3,
     .infer = lk__each_infer,
@@ -113,7 +113,7 @@ static const lk_op elu_grad = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_elu_attr),
     .saves_in = 3,
     .infer = lk__each_infer,
@@ -129,7 +129,8 @@ static lk_status elu_grad_apply(lk_var g, lk_var x, const lk_elu_attr *attr, lk_
 
 static lk_status elu_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(elu_grad_apply(dout[0], c->in[0], c->attr, &din[0]));
+    lk_var in[] = {dout[0], c->in[0]};
+    LK_TRY(lk_apply_gradient(c, 0, &elu_grad, in, 2, c->attr, &din[0]));
     return LK_OK;
 }
 
@@ -147,7 +148,7 @@ const lk_op lk__op_elu = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_elu_attr),
     .saves_in = 1,
     .infer = elu_infer,

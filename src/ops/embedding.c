@@ -189,6 +189,7 @@ static const lk_op embedding_grad = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
+    .flags = LK_OP_OVERWRITES, /* a chain from +0 is never -0, so 0 + sum is the sum */
     .attr_size = sizeof(int64_t),
     .saves_in = 2,
     .infer = embedding_grad_infer,
@@ -199,7 +200,8 @@ static const lk_op embedding_grad = {
 static lk_status embedding_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     int64_t rows = lk_shape_of(c->in[0]).dim[0];
-    LK_TRY(lk_apply(c->tape, &embedding_grad, (lk_var[]){dout[0], c->in[1]}, 2, &rows, &din[0]));
+    lk_var in[] = {dout[0], c->in[1]};
+    LK_TRY(lk_apply_gradient(c, 0, &embedding_grad, in, 2, &rows, &din[0]));
     return LK_OK;
 }
 

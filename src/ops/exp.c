@@ -3,8 +3,7 @@
  *   dx = dy * y
  */
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 LK_EACH_MAP1(exp_each, EXP)
 
@@ -16,7 +15,8 @@ static lk_status exp_forward(lk_call *c)
 
 static lk_status exp_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_mul(dout[0], c->out[0], &din[0]));
+    lk_var in[] = {dout[0], c->out[0]};
+    LK_TRY(lk_apply_gradient(c, 0, &lk__op_mul, in, 2, NULL, &din[0]));
     return LK_OK;
 }
 
@@ -34,7 +34,7 @@ const lk_op lk__op_exp = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = exp_forward,
     .backward = exp_backward,

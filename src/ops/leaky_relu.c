@@ -46,7 +46,7 @@ static const lk_op leaky_relu_grad = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_leaky_relu_attr),
     .saves_in = 2,
     .infer = lk__each_infer,
@@ -63,7 +63,8 @@ static lk_status leaky_relu_grad_apply(lk_var g, lk_var x, const lk_leaky_relu_a
 
 static lk_status leaky_relu_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(leaky_relu_grad_apply(dout[0], c->in[0], c->attr, &din[0]));
+    lk_var in[] = {dout[0], c->in[0]};
+    LK_TRY(lk_apply_gradient(c, 0, &leaky_relu_grad, in, 2, c->attr, &din[0]));
     return LK_OK;
 }
 
@@ -81,7 +82,7 @@ const lk_op lk__op_leaky_relu = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_leaky_relu_attr),
     .saves_in = 1,
     .infer = leaky_relu_infer,

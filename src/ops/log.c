@@ -3,8 +3,7 @@
  *   dx = dy / x
  */
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 LK_EACH_MAP1(log_each, LOG)
 
@@ -16,7 +15,8 @@ static lk_status log_forward(lk_call *c)
 
 static lk_status log_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_div(dout[0], c->in[0], &din[0]));
+    lk_var in[] = {dout[0], c->in[0]};
+    LK_TRY(lk_apply_gradient(c, 0, &lk__op_div, in, 2, NULL, &din[0]));
     return LK_OK;
 }
 
@@ -34,7 +34,7 @@ const lk_op lk__op_log = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
     .forward = log_forward,

@@ -36,8 +36,12 @@ static lk_status log_softmax_grad_forward(lk_call *c)
 {
     lk__along a;
     LK_TRY(lk__along_begin(c, lk__softmax_axis(c, c->x[0]->shape.ndim), &a));
-    lk__rows rows = {
-        .dtype = c->x[0]->dtype, .rows = a.rows, .n = a.n, .x = {a.x[0], a.x[1]}, .y = a.y};
+    lk__rows rows = {.dtype = c->x[0]->dtype,
+                     .rows = a.rows,
+                     .n = a.n,
+                     .x = {a.x[0], a.x[1]},
+                     .y = a.y,
+                     .overwrite = c->overwrite};
     LK_TRY(lk__rows_run(&rows, log_softmax_grad_row));
     LK_TRY(lk__along_end(c, &a));
     return LK_OK;
@@ -67,6 +71,7 @@ static const lk_op log_softmax_grad = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
+    .flags = LK_OP_OVERWRITES,
     .attr_size = sizeof(lk_softmax_attr),
     .saves_in = 3,
     .infer = lk__softmax_infer,
@@ -79,7 +84,7 @@ static const lk_op log_softmax_grad = {
 static lk_status log_softmax_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var in[] = {c->out[0], dout[0]};
-    LK_TRY(lk_apply(c->tape, &log_softmax_grad, in, 2, c->attr, &din[0]));
+    LK_TRY(lk_apply_gradient(c, 0, &log_softmax_grad, in, 2, c->attr, &din[0]));
     return LK_OK;
 }
 

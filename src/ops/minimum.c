@@ -21,13 +21,9 @@ static lk_status minimum_forward(lk_call *c)
 
 static lk_status minimum_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    for (int i = 0; i < 2; i++) {
-        lk_var g;
-        if (!lk_call_needs_grad(c, i))
-            continue;
-        LK_TRY(lk__pick(dout[0], c->in[0], c->in[1], i == 0, &g));
-        LK_TRY(lk__each_grad(c, i, g, &din[i]));
-    }
+    for (int i = 0; i < 2; i++)
+        if (lk_call_needs_grad(c, i))
+            LK_TRY(lk__pick_grad(c, i, dout[0], c->in[0], c->in[1], i == 0, &din[i]));
     return LK_OK;
 }
 
@@ -45,7 +41,7 @@ const lk_op lk__op_minimum = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 3,
     .infer = lk__each_infer,
     .forward = minimum_forward,

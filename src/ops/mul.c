@@ -17,11 +17,9 @@ static lk_status mul_forward(lk_call *c)
 static lk_status mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     for (int i = 0; i < 2; i++) {
-        lk_var g;
-        if (!lk_call_needs_grad(c, i))
-            continue;
-        LK_TRY(lk_mul(dout[0], c->in[1 - i], &g));
-        LK_TRY(lk__each_grad(c, i, g, &din[i]));
+        lk_var in[] = {dout[0], c->in[1 - i]};
+        if (lk_call_needs_grad(c, i))
+            LK_TRY(lk__each_grad_apply(c, i, c->op, in, 2, NULL, &din[i]));
     }
     return LK_OK;
 }
@@ -40,7 +38,7 @@ const lk_op lk__op_mul = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 3,
     .infer = lk__each_infer,
     .forward = mul_forward,

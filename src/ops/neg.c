@@ -16,8 +16,7 @@ static lk_status neg_forward(lk_call *c)
 
 static lk_status neg_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    (void)c;
-    LK_TRY(lk_neg(dout[0], &din[0]));
+    LK_TRY(lk_apply_gradient(c, 0, c->op, dout, 1, NULL, &din[0]));
     return LK_OK;
 }
 
@@ -35,7 +34,7 @@ const lk_op lk__op_neg = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_LINEAR | LK_OP_STRIDED,
+    .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = neg_forward,
     .backward = neg_backward,

@@ -39,7 +39,7 @@ static const lk_op norm_ratio = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 2,
     .infer = lk__each_infer,
     .forward = ratio_forward,
@@ -61,7 +61,7 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
     lk_var r;
     LK_TRY(lk_apply(c->tape, &norm_ratio, (lk_var[]){dout[0], c->out[0]}, 2, NULL, &r));
     LK_TRY(lk__axes_widen(c, r, &r));
-    LK_TRY(lk_mul(c->in[0], r, &din[0]));
+    LK_TRY(lk_apply_gradient(c, 0, &lk__op_mul, (lk_var[]){c->in[0], r}, 2, NULL, &din[0]));
     return LK_OK;
 }
 

@@ -139,7 +139,7 @@ static const lk_op pow_dx = {
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 7,
     .infer = lk__each_infer,
     .forward = pow_dx_forward,
@@ -152,7 +152,7 @@ static const lk_op pow_dy = {
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 7,
     .infer = lk__each_infer,
     .forward = pow_dy_forward,
@@ -173,15 +173,11 @@ static lk_status pow_dy_apply(lk_var g, lk_var x, lk_var y, lk_var *out)
 
 static lk_status pow_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk_var g;
-    if (lk_call_needs_grad(c, 0)) {
-        LK_TRY(pow_dx_apply(dout[0], c->in[0], c->in[1], &g));
-        LK_TRY(lk__each_grad(c, 0, g, &din[0]));
-    }
-    if (lk_call_needs_grad(c, 1)) {
-        LK_TRY(pow_dy_apply(dout[0], c->in[0], c->in[1], &g));
-        LK_TRY(lk__each_grad(c, 1, g, &din[1]));
-    }
+    lk_var in[] = {dout[0], c->in[0], c->in[1]};
+    if (lk_call_needs_grad(c, 0))
+        LK_TRY(lk__each_grad_apply(c, 0, &pow_dx, in, 3, NULL, &din[0]));
+    if (lk_call_needs_grad(c, 1))
+        LK_TRY(lk__each_grad_apply(c, 1, &pow_dy, in, 3, NULL, &din[1]));
     return LK_OK;
 }
 
@@ -199,7 +195,7 @@ const lk_op lk__op_pow = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 3,
     .infer = lk__each_infer,
     .forward = pow_forward,

@@ -93,7 +93,7 @@ static const lk_op pow_scalar_grad = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_pow_scalar_attr),
     .saves_in = 3,
     .infer = lk__each_infer,
@@ -110,8 +110,8 @@ static lk_status pow_scalar_grad_apply(lk_var g, lk_var x, double exponent, lk_v
 
 static lk_status pow_scalar_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    const lk_pow_scalar_attr *attr = c->attr;
-    LK_TRY(pow_scalar_grad_apply(dout[0], c->in[0], attr->exponent, &din[0]));
+    lk_var in[] = {dout[0], c->in[0]};
+    LK_TRY(lk_apply_gradient(c, 0, &pow_scalar_grad, in, 2, c->attr, &din[0]));
     return LK_OK;
 }
 
@@ -129,7 +129,7 @@ const lk_op lk__op_pow_scalar = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_pow_scalar_attr),
     .saves_in = 1,
     .infer = pow_scalar_infer,

@@ -35,7 +35,7 @@ static const lk_op relu_grad = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 2,
     .infer = lk__each_infer,
     .forward = relu_grad_forward,
@@ -50,7 +50,8 @@ lk_status lk__relu_grad(lk_var g, lk_var y, lk_var *out)
 
 static lk_status relu_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk__relu_grad(dout[0], c->out[0], &din[0]));
+    lk_var in[] = {dout[0], c->out[0]};
+    LK_TRY(lk_apply_gradient(c, 0, &relu_grad, in, 2, NULL, &din[0]));
     return LK_OK;
 }
 
@@ -68,7 +69,7 @@ const lk_op lk__op_relu = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = relu_forward,
     .backward = relu_backward,

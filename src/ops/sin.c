@@ -3,8 +3,7 @@
  *   dx = dy * cos x
  */
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 LK_EACH_MAP1(sin_each, SIN)
 
@@ -18,7 +17,7 @@ static lk_status sin_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var slope;
     LK_TRY(lk_cos(c->in[0], &slope));
-    LK_TRY(lk_mul(dout[0], slope, &din[0]));
+    LK_TRY(lk_apply_gradient(c, 0, &lk__op_mul, (lk_var[]){dout[0], slope}, 2, NULL, &din[0]));
     return LK_OK;
 }
 
@@ -36,7 +35,7 @@ const lk_op lk__op_sin = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
     .forward = sin_forward,

@@ -38,8 +38,12 @@ static lk_status softmax_grad_forward(lk_call *c)
 {
     lk__along a;
     LK_TRY(lk__along_begin(c, lk__softmax_axis(c, c->x[0]->shape.ndim), &a));
-    lk__rows rows = {
-        .dtype = c->x[0]->dtype, .rows = a.rows, .n = a.n, .x = {a.x[0], a.x[1]}, .y = a.y};
+    lk__rows rows = {.dtype = c->x[0]->dtype,
+                     .rows = a.rows,
+                     .n = a.n,
+                     .x = {a.x[0], a.x[1]},
+                     .y = a.y,
+                     .overwrite = c->overwrite};
     LK_TRY(lk__rows_run(&rows, softmax_grad_row));
     LK_TRY(lk__along_end(c, &a));
     return LK_OK;
@@ -71,6 +75,7 @@ static const lk_op softmax_grad = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
+    .flags = LK_OP_OVERWRITES,
     .attr_size = sizeof(lk_softmax_attr),
     .saves_in = 3,
     .infer = lk__softmax_infer,
@@ -89,7 +94,8 @@ lk_status lk__softmax_grad(lk_var y, lk_var dy, lk_var *out)
 
 static lk_status softmax_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_apply(c->tape, &softmax_grad, (lk_var[]){c->out[0], dout[0]}, 2, c->attr, &din[0]));
+    lk_var in[] = {c->out[0], dout[0]};
+    LK_TRY(lk_apply_gradient(c, 0, &softmax_grad, in, 2, c->attr, &din[0]));
     return LK_OK;
 }
 

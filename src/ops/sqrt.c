@@ -43,7 +43,7 @@ static const lk_op sqrt_grad = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 2,
     .infer = lk__each_infer,
     .forward = sqrt_grad_forward,
@@ -58,7 +58,8 @@ static lk_status sqrt_grad_apply(lk_var g, lk_var y, lk_var *out)
 
 static lk_status sqrt_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(sqrt_grad_apply(dout[0], c->out[0], &din[0]));
+    lk_var in[] = {dout[0], c->out[0]};
+    LK_TRY(lk_apply_gradient(c, 0, &sqrt_grad, in, 2, NULL, &din[0]));
     return LK_OK;
 }
 
@@ -76,7 +77,7 @@ const lk_op lk__op_sqrt = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = sqrt_forward,
     .backward = sqrt_backward,

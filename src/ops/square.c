@@ -38,7 +38,7 @@ static const lk_op square_grad = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 3,
     .infer = lk__each_infer,
     .forward = square_grad_forward,
@@ -53,7 +53,8 @@ static lk_status square_grad_apply(lk_var g, lk_var x, lk_var *out)
 
 static lk_status square_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(square_grad_apply(dout[0], c->in[0], &din[0]));
+    lk_var in[] = {dout[0], c->in[0]};
+    LK_TRY(lk_apply_gradient(c, 0, &square_grad, in, 2, NULL, &din[0]));
     return LK_OK;
 }
 
@@ -71,7 +72,7 @@ const lk_op lk__op_square = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
     .forward = square_forward,

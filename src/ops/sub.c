@@ -3,8 +3,7 @@
  *   dx = dz, dy = -dz, each summed over the axes it was broadcast along
  */
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 LK_EACH(sub_each, a - b)
 
@@ -21,7 +20,7 @@ static lk_status sub_backward(lk_call *c, const lk_var *dout, lk_var *din)
     if (lk_call_needs_grad(c, 1)) {
         lk_var sum;
         LK_TRY(lk__each_grad(c, 1, dout[0], &sum));
-        LK_TRY(lk_neg(sum, &din[1]));
+        LK_TRY(lk_apply_gradient(c, 1, &lk__op_neg, &sum, 1, NULL, &din[1]));
     }
     return LK_OK;
 }
@@ -40,7 +39,7 @@ const lk_op lk__op_sub = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_LINEAR | LK_OP_STRIDED,
+    .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = sub_forward,
     .backward = sub_backward,

@@ -63,16 +63,13 @@ static lk_status where_forward(lk_call *c)
 
 static lk_status where_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk_var zeros, g;
+    lk_var zeros;
     LK_TRY(lk_zeros_like(dout[0], &zeros));
-    if (lk_call_needs_grad(c, 1)) {
-        LK_TRY(lk_where(c->in[0], dout[0], zeros, &g));
-        LK_TRY(lk__each_grad(c, 1, g, &din[1]));
-    }
-    if (lk_call_needs_grad(c, 2)) {
-        LK_TRY(lk_where(c->in[0], zeros, dout[0], &g));
-        LK_TRY(lk__each_grad(c, 2, g, &din[2]));
-    }
+    lk_var of_x[] = {c->in[0], dout[0], zeros}, of_y[] = {c->in[0], zeros, dout[0]};
+    if (lk_call_needs_grad(c, 1))
+        LK_TRY(lk__each_grad_apply(c, 1, c->op, of_x, 3, NULL, &din[1]));
+    if (lk_call_needs_grad(c, 2))
+        LK_TRY(lk__each_grad_apply(c, 2, c->op, of_y, 3, NULL, &din[2]));
     return LK_OK;
 }
 
@@ -90,7 +87,7 @@ const lk_op lk__op_where = {
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
-    .flags = LK_OP_STRIDED,
+    .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = where_infer,
     .forward = where_forward,

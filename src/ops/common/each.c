@@ -60,7 +60,7 @@ lk_status lk__each_run(lk_call *c, lk__each_fn *fn, double p)
     for (int i = c->n_in; i < LK_EACH_MAX_IN; i++)
         e.x[i] = e.x[0];
     if (short_cut)
-        LK_TRY(lk__each_one(&e, fn, store));
+        LK_TRY(store == LK_EACH_STORE ? fn(&e) : lk__each_one(&e, fn, store));
     else
         LK_TRY(run_many(c, &e, fn, store));
     return LK_OK;
@@ -90,5 +90,18 @@ lk_status lk__each_infer(lk_call *c, lk_output_spec *out)
 lk_status lk__each_grad(const lk_call *c, int i, lk_var g, lk_var *out)
 {
     LK_TRY(lk_sum_to(g, lk_shape_of(c->in[i]), out));
+    return LK_OK;
+}
+
+lk_status lk__each_grad_apply(const lk_call *c, int i, const lk_op *op, const lk_var *in, int n_in,
+                              const void *attr, lk_var *out)
+{
+    lk_var g;
+    if (same_shape(lk__var_shape(c->in[i]), lk__var_shape(c->out[0]))) {
+        LK_TRY(lk_apply_gradient(c, i, op, in, n_in, attr, out));
+        return LK_OK;
+    }
+    LK_TRY(lk_apply(c->tape, op, in, n_in, attr, &g));
+    LK_TRY(lk__each_grad(c, i, g, out));
     return LK_OK;
 }

@@ -25,6 +25,11 @@ lk_status lk__each_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
  * output's shape.  g itself if there are none. */
 lk_status lk__each_grad(const lk_call *c, int i, lk_var g, lk_var *out) LK_NODISCARD;
 
+/** The same of the output of `op`, which has the shape of the call's output: straight into the leaf's
+ * gradient where lk_apply_gradient() can. */
+lk_status lk__each_grad_apply(const lk_call *c, int i, const lk_op *op, const lk_var *in, int n_in,
+                              const void *attr, lk_var *out) LK_NODISCARD;
+
 /* Define `name`, an lk__each_fn that writes `expr` of a, b, c and d, elements of the inputs, and p.
  * `real` is the type, float or double; constants that are not integers need a cast to it. */
 #define LK_EACH(name, expr)                  \

@@ -24,13 +24,9 @@ static lk_status neg_mul_forward(lk_call *c)
 
 static lk_status neg_mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    for (int i = 0; i < 2; i++) {
-        lk_var g;
-        if (!lk_call_needs_grad(c, i))
-            continue;
-        LK_TRY(lk__neg_mul(dout[0], c->in[1 - i], &g));
-        LK_TRY(lk__each_grad(c, i, g, &din[i]));
-    }
+    for (int i = 0; i < 2; i++)
+        if (lk_call_needs_grad(c, i))
+            LK_TRY(lk__neg_mul_grad(c, i, dout[0], c->in[1 - i], &din[i]));
     return LK_OK;
 }
 
@@ -39,7 +35,7 @@ static const lk_op neg_mul = {.name = "neg_mul",
                               .min_in = 2,
                               .max_in = 2,
                               .n_out = 1,
-                              .flags = LK_OP_STRIDED,
+                              .flags = LK_EACH_FLAGS,
                               .saves_in = 3,
                               .infer = lk__each_infer,
                               .forward = neg_mul_forward,
@@ -48,6 +44,12 @@ static const lk_op neg_mul = {.name = "neg_mul",
 lk_status lk__neg_mul(lk_var x, lk_var y, lk_var *out)
 {
     LK_TRY(lk_apply(x.tape, &neg_mul, (lk_var[]){x, y}, 2, NULL, out));
+    return LK_OK;
+}
+
+lk_status lk__neg_mul_grad(const lk_call *c, int i, lk_var x, lk_var y, lk_var *out)
+{
+    LK_TRY(lk__each_grad_apply(c, i, &neg_mul, (lk_var[]){x, y}, 2, NULL, out));
     return LK_OK;
 }
 
@@ -67,11 +69,9 @@ static lk_status pick_forward(lk_call *c)
 
 static lk_status pick_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk_var g;
-    if (!lk_call_needs_grad(c, 0))
-        return LK_OK;
-    LK_TRY(lk__pick(dout[0], c->in[1], c->in[2], ((const pick_attr *)c->attr)->otherwise, &g));
-    LK_TRY(lk__each_grad(c, 0, g, &din[0]));
+    const pick_attr *attr = c->attr;
+    if (lk_call_needs_grad(c, 0))
+        LK_TRY(lk__pick_grad(c, 0, dout[0], c->in[1], c->in[2], attr->otherwise, &din[0]));
     return LK_OK;
 }
 
@@ -80,15 +80,17 @@ static const lk_op pick = {.name = "pick",
                            .min_in = 3,
                            .max_in = 3,
                            .n_out = 1,
-                           .flags = LK_OP_STRIDED,
+                           .flags = LK_EACH_FLAGS,
                            .attr_size = sizeof(pick_attr),
                            .saves_in = 6,
                            .infer = lk__each_infer,
                            .forward = pick_forward,
                            .backward = pick_backward};
 
-lk_status lk__pick(lk_var g, lk_var a, lk_var b, bool otherwise, lk_var *out)
+lk_status lk__pick_grad(const lk_call *c, int i, lk_var g, lk_var a, lk_var b, bool otherwise,
+                        lk_var *out)
 {
-    LK_TRY(lk_apply(g.tape, &pick, (lk_var[]){g, a, b}, 3, &(pick_attr){otherwise}, out));
+    lk_var in[] = {g, a, b};
+    LK_TRY(lk__each_grad_apply(c, i, &pick, in, 3, &(pick_attr){otherwise}, out));
     return LK_OK;
 }

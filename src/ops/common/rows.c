@@ -32,6 +32,8 @@ static void rows_task(void *arg, int64_t first, int64_t last)
         for (; k < LK_ROW_MAX_IN; k++)
             r.x[k] = r.x[0];
         j->fn(&r);
+        if (s->overwrite)
+            r.maps->map[s->dtype][LK_MAP1_SHIFT](s->n, 0, r.y, r.y);
     }
 }
 

@@ -38,6 +38,7 @@ typedef struct lk__rows {
     void *y, *z;                  /* the second output may be NULL */
     double p[LK_ROW_MAX_P];       /* the first numbers of every row */
     const void *attr;             /* of the op's own */
+    bool overwrite;               /* y = 0 + what the function gives, as in lk_call */
 } lk__rows;
 
 /** Run `fn` on every row.  Errors: LK_EFPENV, and those of lk_threads_now() and lk_isa_now(). */

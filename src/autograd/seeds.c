@@ -1,0 +1,68 @@
+/* Seeds: the gradients that a pass starts from. */
+#include "autograd/tape.h"
+
+enum { SMALL = 1024 }; /* elements of a seed that are copied sooner than compared with all leaves */
+
+lk_status lk__seed_check(lk_tape *t, lk_var of, const lk_tensor *grad)
+{
+    lk__value *v = NULL;
+    LK_CHECK(of.tape == t, LK_EINVAL, "a seed is %s",
+             of.tape ? "a value of another tape" : "LK_NO_VAR, which is no value");
+    LK_TRY(lk__find(of, true, &v));
+    LK_CHECK(v->needs_grad, LK_EINVAL,
+             "backward from a value %s that depends on no leaf: nothing was recorded for it (is "
+             "recording on, and was LK_RECORD given to the lk_grad() that made it?)",
+             lk_tensor_text(&v->tensor).s);
+    LK_CHECK(
+        v->node == LK_NO_INDEX || !lk__node_at(t, v->node)->consumed, LK_ESTATE,
+        "backward has already passed this value %s, %s #%lld: give LK_RETAIN_GRAPH to the first "
+        "pass, or run forward again",
+        lk_tensor_text(&v->tensor).s, lk__node_at(t, v->node)->op->name, (long long)v->node);
+    LK_CHECK(grad || v->tensor.count == 1, LK_ESHAPE,
+             "backward from a value %s, which is not a scalar: give a gradient of this shape as "
+             "seed, or reduce it to one number (lk_sum, lk_mean)",
+             lk_tensor_text(&v->tensor).s);
+    if (grad) {
+        LK_CHECK(grad->dtype == v->tensor.dtype, LK_EDTYPE, "a seed %s for a value %s",
+                 lk_tensor_text(grad).s, lk_tensor_text(&v->tensor).s);
+        LK_CHECK(lk_shape_is_equal(grad->shape, v->tensor.shape), LK_ESHAPE,
+                 "a seed %s for a value %s", lk_tensor_text(grad).s, lk_tensor_text(&v->tensor).s);
+    }
+    lk__pass_reach(t, v);
+    v->keep = true;
+    return LK_OK;
+}
+
+/* Whether backward may write to elements of a seed that it has still to read. */
+static bool meets_a_leaf(const lk_tape *t, const lk_tensor *seed)
+{
+    for (int64_t i = 0; i < t->n_outside; i++) {
+        const lk__value *v = lk__value_at(t, t->outside[i]);
+        if (v->leaf_grad && lk_tensor_overlap(seed, v->leaf_grad))
+            return true;
+    }
+    return false;
+}
+
+/* A message may read the seed after the pass. */
+lk_status lk__seed_take(lk_tape *t, lk_tensor *seed, lk_var *out)
+{
+    if (seed->count <= SMALL || t->n_collective > 0 || meets_a_leaf(t, seed))
+        LK_TRY(lk__value_copy(t, seed, out));
+    else
+        LK_TRY(lk_constant(t, seed, out));
+    return LK_OK;
+}
+
+lk_status lk__seeds_set(lk_tape *t, const lk_var *of, const lk_var *grad, int n)
+{
+    for (int k = 0; k < n; k++) {
+        lk_var g = grad[k];
+        if (!lk__is_wanted(t, lk__value_at(t, of[k].index)))
+            continue;
+        if (!lk_is_var(g))
+            LK_TRY(lk_full(t, lk_dtype_of(of[k]), lk_shape_of(of[k]), 1, &g));
+        LK_TRY(lk__grad_add(t, of[k].index, g.index));
+    }
+    return LK_OK;
+}
