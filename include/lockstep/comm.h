@@ -119,8 +119,9 @@ LK_API lk_status lk_comm_open(const char *transport, lk_comm **out) LK_NODISCARD
  * The caller owns `*out`.
  *
  * Errors: LK_EINVAL when MPI is not initialised or the handle is no communicator, the null one or an
- * intercommunicator;
- * LK_ENOTSUP, LK_ECOMM, LK_ENOMEM.
+ * intercommunicator; LK_ENOTSUP when there is no module for the host's MPI or LK_MPI names another one,
+ * and when the launcher of another MPI, or srun without any, started several processes of which each is
+ * alone; LK_ECOMM, LK_ENOMEM.
  */
 LK_API lk_status lk_comm_from_mpi(int fortran_handle, lk_comm **out) LK_NODISCARD;
 

@@ -218,6 +218,16 @@ fail:
     return st;
 }
 
+/* Refuse to be alone where a launcher has started several processes. */
+static lk_status alone_check(const lk__mpi_stranger *stranger, lk_comm **comm)
+{
+    if (stranger->processes <= 1 || lk_comm_size(*comm) > 1)
+        return LK_OK;
+    lk_comm_close(*comm);
+    *comm = NULL;
+    return lk__mpi_stranger_refuse(stranger);
+}
+
 lk_status lk__mpi_open(lk_comm **out)
 {
     const lk__mpi *m = NULL;
@@ -229,11 +239,7 @@ lk_status lk__mpi_open(lk_comm **out)
     LK_CHECK(!first || m->init(progress) == 0, LK_ECOMM, "MPI_Init_thread failed");
     ours = ours || first;
     LK_TRY(mpi_open(m, true, 0, first, out));
-    if (stranger.processes <= 1 || lk_comm_size(*out) > 1)
-        return LK_OK;
-    lk_comm_close(*out);
-    *out = NULL;
-    return lk__mpi_stranger_refuse(&stranger);
+    return alone_check(&stranger, out);
 }
 
 lk_status lk_comm_from_mpi(int fortran_handle, lk_comm **out)
@@ -248,6 +254,7 @@ lk_status lk_comm_from_mpi(int fortran_handle, lk_comm **out)
     LK_CHECK(is == LK_MPI_INTRA, LK_EINVAL, "handle %d is %s", fortran_handle,
              is == LK_MPI_INTER ? "an intercommunicator: merge it first"
                                 : "no communicator of MPI");
+    lk__mpi_stranger stranger = lk__mpi_stranger_find(m);
     LK_TRY(mpi_open(m, false, fortran_handle, false, out));
-    return LK_OK;
+    return alone_check(&stranger, out);
 }

@@ -1,7 +1,7 @@
 /* Find the module for the MPI at hand.
  *
- * A program that is linked statically cannot open one: there dlopen() is not linked in, and its
- * address is 0.
+ * A program that is linked statically cannot open one: there dlopen() is not linked in, and its address is
+ * 0; or it is, and what it opens would have a C library of its own.
  */
 #include "base/env.h"
 #include "base/number.h"
@@ -10,6 +10,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,26 @@ static const struct {
 } mpis[N_MPIS] = {{"openmpi", "Open MPI", "OMPI_COMM_WORLD_SIZE", "pmix"},
                   {"mpich", "MPICH", "PMI_SIZE", "pmi2"}};
 
+static const lk__mpi *found;
+static bool other_build;      /* there is a module, but not for this library */
+static int host_mpi = NO_MPI; /* the MPI that was loaded before: no other can be */
+
+/* Whether an object of this process was loaded by the dynamic linker. */
+static int has_interpreter(struct dl_phdr_info *object, size_t size, void *arg)
+{
+    (void)size;
+    (void)arg;
+    for (int i = 0; i < object->dlpi_phnum; i++)
+        if (object->dlpi_phdr[i].p_type == PT_INTERP)
+            return 1;
+    return 0;
+}
+
+static bool is_static(void)
+{
+    return !dlopen || !dlsym || !dladdr || !dl_iterate_phdr(has_interpreter, NULL);
+}
+
 static bool is_set(const char *variable)
 {
     const char *value = lk__env(variable);
@@ -41,7 +62,7 @@ bool lk__mpi_launched(void)
     return is_set("OMPI_COMM_WORLD_SIZE") || is_set("PMI_RANK") || is_set("PMIX_RANK");
 }
 
-/* The MPI that the host has loaded: -1 if none. */
+/* The MPI that the host has loaded, or NO_MPI. */
 static int loaded(void)
 {
     int (*version)(char *, int *) = NULL;
@@ -50,7 +71,7 @@ static int loaded(void)
     void *symbol = dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
     memcpy(&version, &symbol, sizeof version);
     if (!version || version(text, &n) != 0)
-        return -1;
+        return NO_MPI;
     return strstr(text, "Open MPI") ? OPENMPI : MPICH;
 }
 
@@ -58,9 +79,8 @@ static int loaded(void)
  * its helpers with srun, which may set it for them. */
 static int likely(void)
 {
-    int i = loaded();
-    if (i >= 0)
-        return i;
+    if (host_mpi != NO_MPI)
+        return host_mpi;
     return is_set("PMI_RANK") && !is_set("OMPI_COMM_WORLD_SIZE") ? MPICH : OPENMPI;
 }
 
@@ -119,17 +139,13 @@ static const char *folders(char *out, size_t size)
 bool lk_mpi_has_module(const char *name)
 {
     char path[PATH_MAX + 64];
-    if (!dlopen || !dlsym || !dladdr || !name || strchr(name, '/'))
+    if (is_static() || !name || strchr(name, '/'))
         return false;
     for (int i = 0; module_path(i, name, path); i++)
         if (access(path, R_OK) == 0)
             return true;
     return false;
 }
-
-static const lk__mpi *found;
-static bool other_build; /* there is a module, but not for this library */
-static bool by_host;     /* the MPI was loaded before: no other can be */
 
 static const lk__mpi *module_open(const char *name)
 {
@@ -145,20 +161,31 @@ static const lk__mpi *module_open(const char *name)
     return NULL;
 }
 
+/* Whether LK_MPI names another MPI than the one that is loaded. */
+static bool is_contradicted(void)
+{
+    const char *given = lk__env("LK_MPI");
+    for (int i = 0; given && host_mpi != NO_MPI && i < N_MPIS; i++)
+        if (i != host_mpi && strcmp(given, mpis[i].name) == 0)
+            return true;
+    return false;
+}
+
 static void find(void)
 {
     const char *given = lk__env("LK_MPI");
-    if (!dlopen || !dlsym || !dladdr)
+    if (is_static())
+        return;
+    host_mpi = loaded();
+    if (is_contradicted())
         return;
     if (given && *given) {
         found = strchr(given, '/') ? NULL : module_open(given);
         return;
     }
-    int first = likely(), only = loaded();
-    by_host = only >= 0;
-    for (int i = 0; i < N_MPIS && !found; i++) {
+    for (int i = 0, first = likely(); i < N_MPIS && !found; i++) {
         int k = (first + i) % N_MPIS;
-        if (!by_host || only == k)
+        if (host_mpi == NO_MPI || host_mpi == k)
             found = module_open(mpis[k].name);
     }
 }
@@ -168,8 +195,12 @@ lk_status lk__mpi_module(const lk__mpi **out)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find);
     *out = found;
-    LK_CHECK(dlopen, LK_ENOTSUP, "a program that is linked statically cannot use MPI");
     char looked[640];
+    LK_CHECK(!is_static(), LK_ENOTSUP, "a program that is linked statically cannot use MPI");
+    LK_CHECK(!is_contradicted(), LK_ENOTSUP,
+             "this program is linked with %s, but LK_MPI is %s: start it with the mpirun of %s, or "
+             "with lockstep run --mpi %s, or unset LK_MPI",
+             mpis[host_mpi].title, lk__env("LK_MPI"), mpis[host_mpi].title, mpis[host_mpi].name);
     LK_CHECK(found || !other_build, LK_ENOTSUP,
              "the modules for MPI are of another build of the library (looked in %s)",
              folders(looked, sizeof looked));
@@ -254,7 +285,7 @@ lk_status lk__mpi_stranger_refuse(const lk__mpi_stranger *s)
         snprintf(start, sizeof start, "srun --mpi=%s", mpis[s->ours].srun);
     else
         snprintf(start, sizeof start, "the mpirun of %s", ours);
-    if (by_host)
+    if (host_mpi != NO_MPI)
         snprintf(instead, sizeof instead, "link the program with %s", theirs);
     else if (lk_mpi_has_module(module))
         snprintf(instead, sizeof instead, "set LK_MPI=%s", module);

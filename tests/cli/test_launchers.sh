@@ -50,6 +50,21 @@ if command -v mpirun.mpich >/dev/null && command -v mpirun.openmpi >/dev/null; t
     refused "$mpich" env LK_MPI=openmpi mpirun.mpich -n 3 "$lockstep" topo
     refused "$open_mpi" env LK_MPI=mpich mpirun.openmpi --oversubscribe -n 3 "$lockstep" topo
 
+    # A host's own MPI: its communicator has one rank there, too.
+    host=$(dirname "$lockstep")/test_host_
+    status 0 timeout 60 mpirun.mpich -n 1 "${host}mpich" open
+    out '1 ranks'
+    refused "$mpich: start them with the mpirun of Open MPI, or link the program with MPICH" \
+        mpirun.mpich -n 3 "${host}openmpi" open
+    refused "$open_mpi" mpirun.openmpi --oversubscribe -n 3 "${host}mpich" open
+    # It is not taken for another, which LK_MPI names.
+    linked='this program is linked with MPICH, but LK_MPI is openmpi: start it with the mpirun of MPICH, or with lockstep run --mpi mpich'
+    refused "$linked" env LK_MPI=openmpi mpirun.mpich -n 2 "${host}mpich" open
+    status 2 timeout 60 "$lockstep" run -n 2 -- "${host}mpich" open
+    err "$linked"
+    status 2 timeout 60 "$lockstep" run --mpi mpich -n 2 -- "${host}openmpi" open
+    err 'this program is linked with Open MPI, but LK_MPI is mpich'
+
     # In a job of SLURM MPICH's starts its helpers with srun, and ranks inherit what that sets.
     status 0 timeout 60 env PMIX_RANK=1 PMIX_NAMESPACE=slurm.pmix.1.0 \
         SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 mpirun.mpich -n 3 "$lockstep" topo

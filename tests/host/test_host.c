@@ -1,6 +1,7 @@
 /* A host program with an MPI of its own: its communicator is used, and stays its own.
  *
  *     test_host funneled|multiple        the level at which the host initialises MPI
+ *     test_host open                     says what lk_comm_from_mpi() does (tests/cli/test_launchers.sh)
  *
  * Compiled against each MPI; run on 4 ranks by tests/dist/run.sh.
  */
@@ -165,8 +166,25 @@ static void intercommunicators_are_refused(int rank)
     MPI_Comm_free(&half);
 }
 
+/* As a program of somebody else: status 2 and the message where it is refused. */
+static int only_open(void)
+{
+    lk_comm *comm;
+    MPI_Init(NULL, NULL);
+    lk_status st = lk_comm_from_mpi(MPI_Comm_c2f(MPI_COMM_WORLD), &comm);
+    if (st != LK_OK)
+        fprintf(stderr, "%s\n", lk_error_message());
+    else
+        printf("%d ranks\n", lk_comm_size(comm));
+    lk_comm_close(comm);
+    MPI_Finalize();
+    return st == LK_OK ? 0 : 2;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "open") == 0)
+        return only_open();
     bool multiple = argc > 1 && strcmp(argv[1], "multiple") == 0;
     int level, finalized, rank;
     lk_comm *comm;
