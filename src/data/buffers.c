@@ -215,13 +215,22 @@ static lk_status load_unlocked(lk_loader *l, lk__buffer *b, int64_t end)
     return st;
 }
 
+/* Whether a buffer keeps all that a request has in it: from a position on, to the end of the part of its batch
+ * or of the buffer. */
+static bool keeps(const lk_loader *l, const lk__buffer *b, int64_t position, lk_range part)
+{
+    int64_t end = position - position % l->options.batch + part.first + part.n;
+    int64_t full = b->positions.first + b->positions.n;
+    return is_wanted(l, position, b->part) && is_wanted(l, (end < full ? end : full) - 1, b->part);
+}
+
 /* As lk__buffers_hold(), of the buffer of a key. */
 static lk_status hold(lk_loader *l, int64_t key, int64_t position, lk_range part, lk__buffer **out)
 {
     lk__buffers *s = &l->buffers;
     for (;;) {
         lk__buffer *b = find(l, key);
-        bool fits = b && is_wanted(l, position, b->part);
+        bool fits = b && keeps(l, b, position, part);
         if (fits && b->loaded == b->positions.n) {
             b->pins++;
             *out = b;

@@ -167,6 +167,38 @@ static void parts_readers_and_packing_do_not_matter(void)
 }
 
 /* A shuffle buffer is no matter of records: sets in memory are read so, too. */
+/* Requests in any order, of any parts: shorter ones, such as those of the last batch, before longer ones. */
+static void any_part_can_be_asked_for(void)
+{
+    static const char *const options[] = {"prefetch=0", "readers=1", "readers=3 prefetch=4"};
+    int64_t order[2][COUNT], r[4];
+    lk_dataset *ds = records_open("path=%s stream=true", test_path("plain-*"));
+    for (int e = 0; e < 2; e++)
+        order_of(e, COUNT, firsts, 4, 20, order[e]);
+    for (int o = 0; o < 3; o++) {
+        lk_loader *l = loader_of(ds, "batch=%d shuffle_buffer=20 normalise=none %s", BATCH,
+                                 options[o]);
+        for (int64_t i = 0; i < 400; i++) {
+            lk_batch batch;
+            ASSERT_OK(lk_rng_below(lk_rng_start(SEED, "test", "parts"), (lk_rng_at){o, i, 0},
+                                   INT64_C(1) << 30, 4, r));
+            int64_t epoch = r[0] % 2, last = lk_loader_batches(l) - 1;
+            int64_t b = i % 3 == 0 ? last : r[1] % last, size = lk_loader_batch_size(l, b);
+            int64_t from = r[2] % size, n = i % 2 == 0 ? size - from : 1 + r[3] % (size - from);
+            ASSERT_OK(lk_loader_read_batch(l, epoch, b, from, n, &batch));
+            for (int64_t j = 0; j < n; j++) {
+                int64_t sample = order[epoch][b * BATCH + from + j];
+                ASSERT_EQ(batch.index[j], sample);
+                ASSERT_EQ(((const int64_t *)lk_tensor_data(batch.y))[j], sample % 9);
+                ASSERT_TRUE(((const float *)lk_tensor_data(batch.x))[j * VALUES] ==
+                            (float)(sample * 100));
+            }
+        }
+        lk_loader_free(l);
+    }
+    lk_dataset_free(ds);
+}
+
 static void every_set_can_be_shuffled_in_a_buffer(void)
 {
     static const int64_t one[] = {0};
@@ -398,7 +430,7 @@ static void failed_allocations_leave_nothing(void)
 }
 
 TEST_MAIN(TEST(the_order_is_a_function_of_seed_epoch_and_position),
-          TEST(parts_readers_and_packing_do_not_matter),
+          TEST(parts_readers_and_packing_do_not_matter), TEST(any_part_can_be_asked_for),
           TEST(every_set_can_be_shuffled_in_a_buffer), TEST(evaluation_and_hashes_go_in_order),
           TEST(parts_of_a_stream_are_streams), TEST(going_on_reads_from_the_beginning_of_one_file),
           TEST(damaged_records_are_left_out_of_streams), TEST(a_part_is_all_that_is_kept),
