@@ -21,7 +21,6 @@ void lines_close(lines *l)
 {
     if (l->file)
         fclose(l->file);
-    free(l->text);
     *l = (lines){.file = NULL};
 }
 
@@ -47,11 +46,21 @@ static void line_trim(char *text)
     memmove(text, text + blanks, n - (blanks < n ? blanks : n) + 1);
 }
 
+/* The next line, as far as there is room; its bytes, or -1. */
+static int line_take(lines *l)
+{
+    int n = 0, c = 0;
+    while (n < LINES_LENGTH && c != '\n' && (c = getc(l->file)) != EOF)
+        l->text[n++] = (char)c;
+    l->text[n] = '\0';
+    return n > 0 ? n : -1;
+}
+
 int lines_next(lines *l)
 {
     for (;;) {
         errno = 0;
-        ssize_t n = getline(&l->text, &l->room, l->file);
+        int n = line_take(l);
         if (n < 0 && errno == 0)
             return 0;
         l->number++;
@@ -61,6 +70,10 @@ int lines_next(lines *l)
         }
         if (strlen(l->text) != (size_t)n) {
             lines_complain(l, "there is a byte 0 in it: it is no text");
+            return -1;
+        }
+        if (n == LINES_LENGTH) {
+            lines_complain(l, "the line has %d bytes or more", LINES_LENGTH);
             return -1;
         }
         line_trim(l->text);

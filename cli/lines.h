@@ -8,13 +8,16 @@
 #include <stddef.h>
 #include <stdio.h>
 
+/* Bytes that a line may have. */
+enum { LINES_LENGTH = 4096 };
+
 /** A file that is read line by line, for a command that is named in messages. */
 typedef struct lines {
     const char *command, *path;
     FILE *file;
     int number; /* of the line */
-    char *text; /* the line, without blanks around it, its comment and its end; not empty */
-    size_t room;
+    char text[LINES_LENGTH +
+              1]; /* the line, without blanks around it, its comment and its end; not empty */
 } lines;
 
 /** Open a file; false after a message.  lines_close() in any case. */

@@ -161,6 +161,11 @@ status 2 "$lockstep" run --mpi "$mpi" --hostfile "$work/none" -- topo
 err "error: lockstep run: cannot read $work/none: No such file or directory"
 status 2 "$lockstep" run --mpi "$mpi" --hostfile "$work" -- topo
 err "$work:1: cannot read it: Is a directory"
+status 2 timeout 20 "$lockstep" run --mpi "$mpi" --hostfile /dev/zero -- topo
+err '/dev/zero:1: there is a byte 0 in it: it is no text'
+yes a | tr -d '\n' | head -c 100000 >"$work/hosts"
+status 2 "$lockstep" run --mpi "$mpi" --hostfile "$work/hosts" -- topo
+err "$work/hosts:1: the line has 4096 bytes or more"
 seq -f 'h%.0f' 5000 >"$work/hosts"
 status 2 "$lockstep" run --mpi "$mpi" --hostfile "$work/hosts" -- topo
 err "$work/hosts:4097: more than 4096 hosts"

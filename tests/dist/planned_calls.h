@@ -15,7 +15,7 @@
 static inline sent_bytes calls_so_far(const lk_mesh *m, int64_t *calls)
 {
     const lk_comm *of[LK_N_AXES + 5], *known;
-    sent_bytes sum = {0, 0, 0, 0};
+    sent_bytes sum = {.all = 0};
     int n = 0;
     of[n++] = m->world;
     of[n++] = m->replicas;
