@@ -83,7 +83,7 @@ static inline lk_state_number lk_state_f64(const char *name, double value)
  * What is saved, or where to load it to.  All is borrowed during the call.
  *
  * Tensors and numbers are the same on all ranks, in the same order; names are UTF-8, not empty, and
- * each there once.  `metadata` are texts for people, which loading ignores.
+ * each there once.  `metadata` are texts for people, which loading ignores, but for `ranks`.
  */
 typedef struct lk_state {
     int64_t step;
@@ -91,6 +91,7 @@ typedef struct lk_state {
                       compare with what it then has */
     int hash_format; /* set by loading: LK_HASH_FORMAT, or 1: a checkpoint from before hashes had a
                         format, whose hash can be compared with nothing.  Saving ignores it */
+    int ranks; /* set by loading: how many ranks have saved it; 0: it does not say.  Saving ignores it */
     lk_state_tensor *tensor;
     int64_t n_tensors;
     lk_state_number *number;

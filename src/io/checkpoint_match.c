@@ -3,6 +3,7 @@
 
 #include <lockstep/extra/alloc.h>
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +82,18 @@ lk_status lk__state_match(const lk_checkpoint *c, const lk_state *s, int64_t *ma
     return LK_OK;
 }
 
+/* What the fact "ranks" says, the last of that name: who saves may have added another. */
+static int ranks_of(const lk_checkpoint *c)
+{
+    for (int64_t i = c->n_metadata - 1; i >= 0; i--)
+        if (strcmp(c->metadata[i].name, "ranks") == 0) {
+            char *end;
+            long ranks = strtol(c->metadata[i].text, &end, 10);
+            return *end == '\0' && ranks > 0 && ranks <= INT_MAX ? (int)ranks : 0;
+        }
+    return 0;
+}
+
 void lk__state_take(const lk_checkpoint *c, lk_state *s)
 {
     for (int64_t i = 0; i < s->n_numbers; i++) {
@@ -93,4 +106,5 @@ void lk__state_take(const lk_checkpoint *c, lk_state *s)
     s->step = c->step;
     s->hash = c->hash;
     s->hash_format = c->hash_format;
+    s->ranks = ranks_of(c);
 }

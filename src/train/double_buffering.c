@@ -57,9 +57,11 @@ lk_status lk__pending_load(lk_trainer *t, int64_t shards)
 {
     if (!t->pending)
         return LK_OK;
-    LK_CHECK(shards >= 0 && shards <= t->plan->spec.shards, LK_EIO,
+    const lk_plan_spec *spec = &t->plan->spec; /* in fast mode shards are the ranks that saved */
+    int64_t most = spec->fast ? spec->batch : spec->shards;
+    LK_CHECK(shards >= 0 && shards <= most, LK_EIO,
              "the sums that are pending are of a batch of %lld shards; there are at most %lld",
-             (long long)shards, (long long)t->plan->spec.shards);
+             (long long)shards, (long long)most);
     LK_TRY(lk__groups_load_pending(t->groups, t->pending, shards));
     return LK_OK;
 }

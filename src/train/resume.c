@@ -110,15 +110,17 @@ static lk_status load_into(lk__saver *s, lk_state_tensors *to, lk_state *state, 
     return LK_OK;
 }
 
-/* What was loaded becomes the state of the run, and must have the hash of what was saved.  A hash of
- * another format says nothing: then the checksums, which have been compared, are all there is. */
+/* What was loaded becomes the state of the run, and must have the hash of what was saved, as of the ranks that
+ * saved it: in fast mode their number is in it.  A hash of another format says nothing: then the checksums,
+ * which have been compared, are all there is. */
 static lk_status load_take(lk__saver *s, const lk_state *state)
 {
     LK_TRY(lk__saver_take_numbers(s));
     s->trainer->step = state->step;
     lk__train_counts_keep_on_first(s->trainer);
     uint64_t hash;
-    LK_TRY(lk_trainer_hash(s->trainer, &hash));
+    int ranks = state->ranks > 0 ? state->ranks : lk__trainer_size(s->trainer);
+    LK_TRY(lk__state_hash_as_of(s->trainer, ranks, &hash));
     char is[LK_HASH_TEXT], was[LK_HASH_TEXT];
     LK_CHECK(state->hash_format != LK_HASH_FORMAT || hash == state->hash, LK_EIO,
              "the checkpoint of step %lld was saved with the state %s, but what was loaded has %s",

@@ -147,15 +147,15 @@ static void tensors_add(lk_hash *h, const lk_state_tensor *tensor, int64_t n, co
                            tensor[i].shape.dim, sum[i]);
 }
 
-/* All that makes two states different, with the sums of the tensors. */
-static void state_add(lk_trainer *t, lk_hash *h)
+/* All that makes two states different, with the sums of the tensors, as of so many ranks. */
+static void state_add(lk_trainer *t, int ranks, lk_hash *h)
 {
     const lk_state_tensor *params = t->held->tensor;
     const char *name;
     double *number;
     if (t->spec.parallel.mode == LK_REDUCTION_FAST) {
         lk_hash_add_text(h, "fast");
-        lk_hash_add_i64(h, lk__trainer_size(t));
+        lk_hash_add_i64(h, ranks);
     }
     if (t->spec.parallel.wire != LK_WIRE_DTYPE)
         lk_hash_add_text(h, lk_wire_name((lk_wire)t->spec.parallel.wire));
@@ -195,15 +195,21 @@ static lk_status states_compare(const lk_trainer *t, uint64_t mine)
     return LK_OK;
 }
 
-lk_status lk_trainer_hash(lk_trainer *t, uint64_t *out)
+lk_status lk__state_hash_as_of(lk_trainer *t, int ranks, uint64_t *out)
 {
-    LK_CHECK(t && out, LK_EINVAL, "trainer or out is NULL");
     lk_hash h = lk_hash_start();
     *out = 0;
     LK_TRY(lk__pending_save(t));
     LK_TRY(copies_sum(t));
-    state_add(t, &h);
+    state_add(t, ranks, &h);
     LK_TRY(states_compare(t, lk_hash_value(&h)));
     *out = lk_hash_value(&h);
+    return LK_OK;
+}
+
+lk_status lk_trainer_hash(lk_trainer *t, uint64_t *out)
+{
+    LK_CHECK(t && out, LK_EINVAL, "trainer or out is NULL");
+    LK_TRY(lk__state_hash_as_of(t, lk__trainer_size(t), out));
     return LK_OK;
 }

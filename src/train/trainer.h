@@ -127,6 +127,9 @@ void lk__frozen_free(lk_trainer *t);
 lk_status lk__state_hash_make(lk_trainer *t) LK_NODISCARD;
 void lk__state_hash_free(lk_trainer *t);
 
+/** lk_trainer_hash() of this state as so many ranks have it, whose number is in the hash in fast mode. */
+lk_status lk__state_hash_as_of(lk_trainer *t, int ranks, uint64_t *out) LK_NODISCARD;
+
 /** Room for what is pending between steps, if the options say so.  Not collective. */
 lk_status lk__pending_state_make(lk_trainer *t) LK_NODISCARD;
 

@@ -89,7 +89,26 @@ if grep -q 'starting again' "$work/err"; then fail 'started again after a reques
 status 2 "$lockstep" run -n 6 --transport local --restarts 3 -- train "$work/net.yaml" train.epochs=1
 if grep -q 'starting again' "$work/err"; then fail 'wrong usage, started again'; fi
 
+# In fast mode a run goes on on other ranks, too, without a failure on the way; as another run it is refused
+# once.
+fast="train --quiet $work/net.yaml train.output=$work/run parallel.mode=fast"
+rm -rf "$work/run"
+# shellcheck disable=SC2086 # words
+status 0 "$lockstep" run -n 4 --transport local -- $fast train.epochs=1
+epochs=1
+for n in 3 1 5; do
+    epochs=$((epochs + 1))
+    # shellcheck disable=SC2086
+    status 0 "$lockstep" run -n $n --transport local --restarts 3 -- $fast train.epochs=$epochs --resume
+    if grep -q 'starting again' "$work/err"; then fail "$n ranks failed"; fi
+done
+status 2 "$lockstep" run -n 2 --transport local --restarts 3 -- train --quiet "$work/net.yaml" \
+    "train.output=$work/run" train.epochs=9 --resume
+err 'is of another run'
+if grep -q 'starting again' "$work/err"; then fail 'another run, started again'; fi
+
 # A request that comes before anything is ready is not lost.
+epochs=1000000
 for wait in 0 0.02 0.1; do
     rm -rf "$work/run" "$work/err"
     "$work/victim" run -n 3 --transport local -- train --quiet "$work/net.yaml" "train.output=$work/run" \

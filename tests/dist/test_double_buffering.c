@@ -261,6 +261,68 @@ static void a_run_of_16_bits_goes_on(lk_comm *comm)
     }
 }
 
+/* Parameters, and behind them running statistics, after a run. */
+static float *params_after(lk_comm *comm, const char *const *settings, int64_t *n)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    ASSERT_OK(job_of(network, comm, settings, &e, &job));
+    ASSERT_OK(lk_job_run(job, NULL, NULL));
+    float *out = params_of(job, n);
+    lk_job_free(job);
+    lk_experiment_free(e);
+    return out;
+}
+
+/* Saved behind step 3 by some ranks, and gone on with by others up to step `until`. */
+static void check_fast(lk_comm *saves, lk_comm *goes_on, bool leads, const char *output,
+                       const char *parallel, int until)
+{
+    char last[64];
+    float *got = NULL, *want = NULL;
+    int64_t n;
+    lk_comm *comm = saves ? saves : goes_on;
+    snprintf(last, sizeof last, "train.steps=%d", until);
+    if (saves || leads)
+        (void)run_with(saves, (const char *[MAX_SETTINGS]){parallel, output, "train.steps=3"});
+    ASSERT_OK(lk_barrier(comm, "saved"));
+    const char *settings[MAX_SETTINGS] = {parallel, output, "train.resume=true", last};
+    if (goes_on || leads)
+        got = params_after(goes_on, settings, &n);
+    if (saves || leads)
+        want = params_after(saves, (const char *[MAX_SETTINGS]){parallel, last}, &n);
+    if (leads)
+        ASSERT_SAME_BITS(got, want, n * 4);
+    lk_free(got);
+    lk_free(want);
+    ASSERT_OK(lk_barrier(comm, "compared"));
+    settings[3] = NULL;
+    if (goes_on || leads)
+        ASSERT_EQ(run_with(goes_on, settings).resumed, until);
+    ASSERT_OK(lk_barrier(comm, "done"));
+}
+
+/* In fast mode bits depend on the ranks, but nothing of a checkpoint is lost on others: what was saved, and with
+ * double buffering the update by sums that were joined before, is to the bit that of the ranks that saved. */
+static void a_fast_run_goes_on_on_other_ranks(lk_comm *comm)
+{
+    static const struct {
+        const char *parallel;
+        int until;
+    } cases[] = {{"parallel={mode: fast}", 3},
+                 {"parallel={mode: fast, wire: bf16}", 3},
+                 {"parallel={mode: fast, wire: f16, double_buffering: true}", 4}};
+    char folder[200], output[240];
+    bool leads = lk_comm_rank(comm) == 0;
+    for (int i = 0; i < 6; i++) {
+        folder_share(comm, folder, sizeof folder);
+        snprintf(output, sizeof output, "train.output=%s", folder);
+        check_fast(i % 2 ? comm : NULL, i % 2 ? NULL : comm, leads, output, cases[i / 2].parallel,
+                   cases[i / 2].until);
+        folder_remove(comm, folder);
+    }
+}
+
 /* ---- what fails ---- */
 
 /* Sample 17 of 30 has a label that does not exist: the step is done by none, and what was pending stays. */
@@ -319,5 +381,6 @@ RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one), TEST_OF(gradients_are_one_st
            TEST_OF(statistics_are_those_of_their_batch),
            TEST_OF(the_schedule_is_that_of_the_gradients), TEST_OF(it_is_marked),
            TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(a_run_of_16_bits_goes_on),
+           TEST_OF(a_fast_run_goes_on_on_other_ranks),
            TEST_OF(a_step_that_one_rank_cannot_do_changes_nothing),
            TEST_OF(what_it_cannot_go_with_is_refused))

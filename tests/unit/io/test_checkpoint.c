@@ -238,7 +238,7 @@ static void a_hash_of_an_older_format_is_compared_with_nothing(void)
                        "format and cannot be compared"));
     test_state_at(&s, 999);
     ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
-    ASSERT_TRUE(found && s.state.hash_format == LK_HASH_FORMAT);
+    ASSERT_TRUE(found && s.state.hash_format == LK_HASH_FORMAT && s.state.ranks == 1);
     test_state_expect(&s, 3);
     lk_checkpoint_dir_close(c);
 }
