@@ -107,9 +107,19 @@ static void print_slow(const lk_epoch_report *r)
                 r->slowest, slow, usual);
 }
 
-static void print_json(const lk_job *job, const lk_epoch_report *r)
+/* The state with its marks, behind which its object ends. */
+static void print_json_state(const lk_job *job, uint64_t state)
 {
     char hash[LK_HASH_TEXT];
+    lk_short_string marks = lk_parallel_marks(&lk_job_experiment(job)->parallel);
+    printf("\"state\":\"%s\"", lk_hash_text(state, hash));
+    if (marks.s[0])
+        printf(",\"marks\":\"%s\"", marks.s);
+    fputs("}\n", stdout);
+}
+
+static void print_json(const lk_job *job, const lk_epoch_report *r)
+{
     putchar('{');
     if (lk_job_phase(job)) {
         printf("\"phase\":");
@@ -135,7 +145,8 @@ static void print_json(const lk_job *job, const lk_epoch_report *r)
     report_json_real(r->seconds);
     if (r->slowest >= 0)
         print_json_ranks(r);
-    printf(",\"state\":\"%s\"}\n", lk_hash_text(r->state, hash));
+    putchar(',');
+    print_json_state(job, r->state);
     (void)report_flush();
 }
 
@@ -258,31 +269,29 @@ static void show_message(void *arg, const char *text)
     }
 }
 
-/* What the state depends on besides the experiment, and the end of the line. */
-static void print_marks(const struct train_options *o, const lk_parallel_options *p)
-{
-    if (p->mode == LK_REDUCTION_FAST)
-        fputs(o->json ? ",\"mode\":\"fast\"" : " fast", stdout);
-    if (p->wire != LK_WIRE_DTYPE)
-        printf(o->json ? ",\"wire\":\"%s\"" : " %s", lk_wire_name((lk_wire)p->wire));
-    if (p->double_buffering)
-        fputs(o->json ? ",\"double_buffering\":true" : " double_buffering", stdout);
-    fputs(o->json ? "}\n" : "\n", stdout);
-}
-
-/* The last line, and the exit status. */
-static int print_end(const struct train_options *o, const lk_job *job, const lk_run_result *end)
+/* The last line. */
+static void print_state(const struct train_options *o, const lk_job *job, uint64_t state)
 {
     char hash[LK_HASH_TEXT];
+    lk_short_string marks = lk_parallel_marks(&lk_job_experiment(job)->parallel);
+    if (o->json) {
+        putchar('{');
+        print_json_state(job, state);
+    } else {
+        printf("state %s%s%s\n", lk_hash_text(state, hash), marks.s[0] ? " " : "", marks.s);
+    }
+    (void)report_flush();
+}
+
+/* What is said at the end, and the exit status. */
+static int print_end(const struct train_options *o, const lk_job *job, const lk_run_result *end)
+{
     bool leader = ranks_leader();
     if (leader && end->early && !o->quiet)
         fprintf(term_notes(), "stopped early: nothing was better than epoch %lld\n",
                 (long long)end->best_epoch);
-    if (leader) {
-        printf(o->json ? "{\"state\":\"%s\"" : "state %s", lk_hash_text(end->state, hash));
-        print_marks(o, &lk_job_experiment(job)->parallel);
-        (void)report_flush();
-    }
+    if (leader)
+        print_state(o, job, end->state);
     if (!end->stopped)
         return LK_EXIT_DONE;
     if (leader)

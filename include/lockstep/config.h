@@ -192,6 +192,10 @@ LK_API lk_status lk_experiment_identity(const lk_experiment *experiment, uint64_
  * with the last. */
 LK_API bool lk_experiment_uses_end(const lk_experiment *experiment);
 
+/** The words that mark a state, as they stand behind its hash wherever that is shown: "fast" or "fast bf16" where
+ * bits are those of a number of ranks, "double_buffering" where the training is another; "" otherwise. */
+LK_API lk_short_string lk_parallel_marks(const lk_parallel_options *parallel);
+
 /** The sections of an experiment as a registry, for lists and help. */
 LK_API extern const lk_registry lk_registry_section;
 

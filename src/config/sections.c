@@ -171,6 +171,20 @@ const lk_descriptor lk__section_parallel = {
     "them is not there yet.",
     parallel_options, sizeof(lk_parallel_options)};
 
+lk_short_string lk_parallel_marks(const lk_parallel_options *p)
+{
+    lk_short_string out;
+    const char *word[] = {p->mode == LK_REDUCTION_FAST ? "fast" : "",
+                          p->wire != LK_WIRE_DTYPE ? lk_wire_name((lk_wire)p->wire) : "",
+                          p->double_buffering ? "double_buffering" : ""};
+    size_t n = 0;
+    out.s[0] = '\0';
+    for (size_t i = 0; i < sizeof word / sizeof word[0]; i++)
+        if (*word[i])
+            n += (size_t)snprintf(out.s + n, sizeof out.s - n, "%s%s", n ? " " : "", word[i]);
+    return out;
+}
+
 static const lk_descriptor *section_at(int i)
 {
     static const lk_descriptor *const sections[] = {

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 /* Of several losses that count, so many are written one by one. */
-enum { MOST_LOSSES = 16, MAX_KVS = 17 + 2 * (1 + LK_MAX_METRICS + MOST_LOSSES), NAME = 96 };
+enum { MOST_LOSSES = 16, MAX_KVS = 18 + 2 * (1 + LK_MAX_METRICS + MOST_LOSSES), NAME = 96 };
 
 #define LINES "metrics.jsonl"
 #define EVENTS "events.out.tfevents.lockstep"
@@ -310,6 +310,7 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
 {
     record r = {.n_kvs = 0};
     char hash[LK_HASH_TEXT];
+    lk_short_string marks = lk_parallel_marks(&lk_job_experiment(o->job)->parallel);
     lk_position at = lk_trainer_position(trainer_of(o));
     double epoch = (double)at.step / (double)at.batches;
     if (lk_job_phase(o->job))
@@ -328,6 +329,8 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
     if (report->slowest >= 0)
         record_ranks(&r, report);
     r.kv[r.n_kvs++] = lk_kv_text("state", lk_hash_text(report->state, hash));
+    if (marks.s[0])
+        r.kv[r.n_kvs++] = lk_kv_text("marks", marks.s);
     lk_status first = LK_OK;
     file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.kv, r.n_kvs), &first);
     file_ended(o, LK_MISSING_EVENTS, EVENTS,

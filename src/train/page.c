@@ -7,7 +7,7 @@
 
 static lk_status page_write(const lk__page *p, const char *path, const char *experiment)
 {
-    char hash[LK_HASH_TEXT];
+    char hash[LK_HASH_TEXT], state[LK_HASH_TEXT + sizeof(lk_short_string)];
     lk_chart chart[1 + LK_MAX_METRICS];
     lk_curve curve[1 + LK_MAX_METRICS][2];
     lk_kv headline[2 + LK_MAX_METRICS], metadata[10];
@@ -25,8 +25,11 @@ static lk_status page_write(const lk__page *p, const char *path, const char *exp
     }
     if (p->ended)
         metadata[n_metadata++] = lk_kv_text("ended", p->ended);
+    lk_short_string marks = lk_parallel_marks(&e->parallel);
+    snprintf(state, sizeof state, "%s%s%s", lk_hash_text(p->end->state, hash),
+             marks.s[0] ? " " : "", marks.s);
     if (p->end->done) /* in the middle of a step there is none */
-        metadata[n_metadata++] = lk_kv_text("state", lk_hash_text(p->end->state, hash));
+        metadata[n_metadata++] = lk_kv_text("state", state);
     if (lk_job_phase(p->job))
         metadata[n_metadata++] = lk_kv_text("phase", lk_job_phase(p->job)->name);
     metadata[n_metadata++] = lk_kv_int("epochs", at.epoch);

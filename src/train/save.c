@@ -285,13 +285,17 @@ lk_status lk__saver_finish(lk__saver *s)
 lk_status lk__saver_begin(lk__saver *s, uint64_t hash)
 {
     lk_trainer *t = s->trainer;
+    lk_short_string words = lk_parallel_marks(&s->job->experiment->parallel);
+    lk_metadata marks = {"marks", words.s};
     LK_TRY(lk__counts_join_metrics(t, &t->train_counts));
     lk_state state = {.step = t->step,
                       .hash = hash,
                       .tensor = s->tensors->tensor,
                       .n_tensors = s->tensors->n,
                       .number = s->number,
-                      .n_numbers = lk__saver_numbers(s)};
+                      .n_numbers = lk__saver_numbers(s),
+                      .metadata = &marks,
+                      .n_metadata = words.s[0] != '\0'};
     lk_status st = lk_checkpoint_dir_begin(s->folder, &state);
     lk__train_counts_keep_on_first(s->trainer);
     LK_TRY(st);

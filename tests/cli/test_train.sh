@@ -96,6 +96,34 @@ status 0 "$lockstep" train --json "$work/small.yaml" train.steps=10 'train.evalu
 status 1 "$lockstep" train "$work/small.yaml" optimizer=sgd optimizer.rate=1e30
 err 'is not finite'
 
+# The words that mark a state stand behind it everywhere; where there are none, nothing does.
+# marked WORDS SETTING...
+marked()
+{
+    words=$1
+    shift
+    rm -rf "$work/marked"
+    status 0 "$lockstep" train --quiet "$work/small.yaml" train.epochs=1 "train.output=$work/marked" "$@"
+    state=$(sed -n 's/^state \([0-9a-f]*\).*/\1/p' "$work/out")
+    [ "$(cat "$work/out")" = "state $state${words:+ $words}" ] || fail "not marked $words: $(cat "$work/out")"
+    grep -q "\"state\": \"$state\"${words:+, \"marks\": \"$words\"}}\$" "$work/marked/metrics.jsonl" ||
+        fail "metrics.jsonl is not marked $words"
+    grep -q ">$state${words:+ $words}<" "$work/marked/report.html" || fail "report.html is not marked $words"
+    status 0 "$lockstep" ckpt inspect "$work/marked/checkpoints"
+    [ "$(sed -n 's/^metadata\.marks *//p' "$work/out")" = "$words" ] || fail "the checkpoint is not marked $words"
+    status 0 "$lockstep" train --json "$work/small.yaml" train.epochs=1 "$@"
+    "$json" <"$work/out" || fail "JSON marked $words"
+    [ "$(grep -c "\"state\":\"$state\"${words:+,\"marks\":\"$words\"}}\$" "$work/out")" -eq 2 ] ||
+        fail "JSON is not marked $words: $(cat "$work/out")"
+}
+marked ''
+marked fast parallel.mode=fast
+marked 'fast bf16' parallel.mode=fast parallel.wire=bf16
+marked double_buffering parallel.double_buffering=true
+marked 'fast f16 double_buffering' parallel.mode=fast parallel.wire=f16 parallel.double_buffering=true
+status 2 "$lockstep" train --quiet --resume "$work/small.yaml" train.epochs=1 "train.output=$work/marked"
+err 'parallel.mode, wire or double_buffering differ'
+
 # What does not fit is one line and status 2.
 for wrong in 'model.1.units=0' 'model.0=conv' 'data.shards=51' 'loss=mean_squared_error' 'metrics.0=acuracy' \
     'train.early_stop.metric=auc' 'model.1.type=maxpool'; do
