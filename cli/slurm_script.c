@@ -1,8 +1,10 @@
 /* lockstep slurm --script: a job that goes on until it is done.
  *
- * Before its time ends SLURM sends USR1 to the ranks, which save and end with status 75 (stop.h); the script
- * then puts the job back into the queue, and its next run resumes.  srun gets what sbatch was told, where it
- * does not take it over by itself (--cpus-per-task, since SLURM 22.05).
+ * Before its time ends SLURM sends USR1 to the script alone, which passes it on to srun, and so to the ranks;
+ * they save and end with status 75 (stop.h).  The script then puts the job back into the queue, and its next
+ * run resumes.  Ranks that end with 75 for another reason, such as a file STOP, were told so by somebody: then it
+ * does not; nor where no step was made since the last start, which would go on for ever.  srun gets what sbatch
+ * was told, where it does not take it over by itself (--cpus-per-task, since SLURM 22.05).
  */
 #include "slurm_script.h"
 
@@ -40,6 +42,7 @@ typedef struct script {
     const char *time;
     int mpi; /* of mpis; -1: one rank, which needs none */
     char folder[PATH_MAX], self[PATH_MAX];
+    char latest[PATH_MAX], stop[PATH_MAX]; /* files of the run: its newest checkpoint, and STOP */
     int n;
     char **operand;
 } script;
@@ -147,6 +150,18 @@ static int experiment_try(lk_experiment *e, const lk_mesh_shape *shape, int64_t 
     return status;
 }
 
+/* Where the run will have its files, when the paths of its experiment are expanded. */
+static int files_find(script *s, const lk_experiment *e)
+{
+    const char *own = e->train.checkpoint.folder, *output = e->train.output;
+    int n = own ? snprintf(s->latest, sizeof s->latest, "%s/LATEST", own)
+                : snprintf(s->latest, sizeof s->latest, "%s/checkpoints/LATEST", output);
+    int m = snprintf(s->stop, sizeof s->stop, "%s/STOP", output);
+    if (n >= (int)sizeof s->latest || m >= (int)sizeof s->stop)
+        return verb_refuse("%s: the path of the output or of the checkpoints is too long", e->path);
+    return LK_EXIT_DONE;
+}
+
 /* Check the experiment, and take the number of ranks from its layout where none is asked for. */
 static int experiment_check(script *s)
 {
@@ -167,6 +182,8 @@ static int experiment_check(script *s)
                              LK_MAX_LOCAL);
     else
         status = experiment_try(e, &shape, s->ranks);
+    if (status == LK_EXIT_DONE)
+        status = files_find(s, e);
     lk_experiment_free(e);
     return status;
 }
@@ -201,21 +218,56 @@ static void head_print(const script *s)
     number_print("ntasks-per-node", s->asked->tasks_per_node);
     number_print("cpus-per-task", s->asked->cpus_per_task);
     printf("#SBATCH --time=%s\n", s->time);
-    printf("#SBATCH --signal=USR1@%lld\n", (long long)s->signal);
+    printf("#SBATCH --signal=B:USR1@%lld\n", (long long)s->signal);
     printf("#SBATCH --requeue\n"
            "#SBATCH --open-mode=append\n"
            "\n"
-           "# USR1, before the time ends: the ranks save, and end with status 75.  The job then\n"
-           "# goes back into the queue, and its next run goes on from there.\n");
+           "# Before its time ends this script gets USR1 and passes it on: the ranks save, and end "
+           "with\n"
+           "# status 75.  The job then goes back into the queue, and its next run goes on from "
+           "there,\n"
+           "# unless no step was made since the last start.\n"
+           "#\n"
+           "# To stop it for good, with a checkpoint: scancel -s USR1 JOB, which is for the ranks "
+           "alone,\n"
+           "# or a file STOP in the output folder.\n");
 }
 
 /* Whether a word has something that a shell would replace, were it not quoted. */
 static bool has_variable(const script *s)
 {
-    bool found = strpbrk(s->self, "$`") || strpbrk(s->folder, "$`");
+    bool found = strpbrk(s->self, "$`") || strpbrk(s->folder, "$`") || strpbrk(s->latest, "$`") ||
+                 strpbrk(s->stop, "$`");
     for (int i = 0; i < s->n; i++)
         found = found || strpbrk(s->operand[i], "$`");
     return found;
+}
+
+/* What becomes of the job when the ranks have ended, or are to. */
+static void end_print(const script *s)
+{
+    printf("ranks=$!\n"
+           "ends=''\n"
+           "trap 'trap \"\" USR1; ends=yes; kill -USR1 \"$ranks\"' USR1\n"
+           "wait \"$ranks\"\n"
+           "status=$?\n"
+           "if [ $status -gt 128 ] && [ -n \"$ends\" ]; then # it was the signal that came\n"
+           "    wait \"$ranks\"\n"
+           "    status=$?\n"
+           "fi\n"
+           "if [ $status -ne 75 ] || [ -z \"$ends\" ]; then\n"
+           "    exit $status\n"
+           "fi\n"
+           "if rm ");
+    shell_word_print(s->stop, stdout);
+    printf(" 2>/dev/null; then\n"
+           "    echo 'there is a file STOP: the job does not go on' >&2\n"
+           "elif [ \"$(newest)\" = \"$before\" ]; then\n"
+           "    echo 'no step was made in this time: the job does not go on' >&2\n"
+           "else\n"
+           "    scontrol requeue \"$SLURM_JOB_ID\"\n"
+           "fi\n"
+           "exit $status\n");
 }
 
 static void command_print(const script *s)
@@ -227,6 +279,10 @@ static void command_print(const script *s)
     printf(" || exit 1\n");
     if (s->mpi >= 0)
         printf("export LK_MPI=%s\n", mpis[s->mpi].name);
+    printf("newest() { cat ");
+    shell_word_print(s->latest, stdout);
+    printf(" 2>/dev/null || echo step-000000000000; }\n"
+           "before=$(newest)\n");
     printf("srun --kill-on-bad-exit --mpi=%s", s->mpi >= 0 ? mpis[s->mpi].srun : "none");
     if (s->asked->cpus_per_task > 0)
         printf(" --cpus-per-task=%lld", (long long)s->asked->cpus_per_task);
@@ -237,12 +293,8 @@ static void command_print(const script *s)
         putchar(' ');
         shell_word_print(s->operand[i], stdout);
     }
-    printf(" --resume\n"
-           "status=$?\n"
-           "if [ $status -eq 75 ]; then\n"
-           "    scontrol requeue \"$SLURM_JOB_ID\"\n"
-           "fi\n"
-           "exit $status\n");
+    printf(" --resume &\n");
+    end_print(s);
 }
 
 static bool places_find(script *s)

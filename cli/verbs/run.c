@@ -152,8 +152,9 @@ const lk__verb lk__verb_run = {
     .summary = "start ranks, as processes of an MPI or as threads, and run a verb on them",
     .operands = "[--] VERB|PROGRAM [options] [operands]",
     .about =
-        "Runs a verb on N ranks: train, eval, bench step, bench allreduce, gradcheck, topo, verify "
-        "--trace. With the transport mpi it calls the mpirun of Open MPI or MPICH; with local the "
+        "Runs a verb on N ranks: train, eval, bench step, bench allreduce, gradcheck, topo, slurm, "
+        "verify --trace. With the transport mpi it calls the mpirun of Open MPI or MPICH; with "
+        "local the "
         "ranks are threads of one process, and no MPI "
         "is needed. Kernels of local ranks share the cores, unless LK_THREADS says otherwise.\n"
         "What is no verb is a program, by its path or found in PATH: one that uses the library, or "

@@ -54,6 +54,7 @@ static const lk_option options[] = {
      .type = LK_OPTION_INT,
      .offset = FIELD(job.ranks),
      .value = "N",
+     .min = 1,
      .max = LK_MAX_LOCAL,
      .help = "of the script: how many ranks train; by default as many as the experiment's "
              "`parallel` says"},
@@ -61,18 +62,21 @@ static const lk_option options[] = {
      .type = LK_OPTION_INT,
      .offset = FIELD(job.nodes),
      .value = "N",
+     .min = 1,
      .max = LK_SLURM_MAX_HOSTS,
      .help = "of the script: on how many nodes; by default as SLURM finds room"},
     {.name = "tasks_per_node",
      .type = LK_OPTION_INT,
      .offset = FIELD(job.tasks_per_node),
      .value = "N",
+     .min = 1,
      .max = LK_SLURM_MAX_TASKS,
      .help = "of the script: ranks on a node at most"},
     {.name = "cpus_per_task",
      .type = LK_OPTION_INT,
      .offset = FIELD(job.cpus_per_task),
      .value = "N",
+     .min = 1,
      .max = LK_MAX_PROCESSORS,
      .help = "of the script: processors of each rank"},
     {.name = "time",
@@ -85,6 +89,7 @@ static const lk_option options[] = {
      .type = LK_OPTION_INT,
      .offset = FIELD(job.signal),
      .value = "SECONDS",
+     .min = 1,
      .max = 65535,
      .help = "of the script: how long before the end it saves; by default 120 seconds"},
     {.name = "mpi",
@@ -155,9 +160,11 @@ const lk__verb lk__verb_slurm = {
         "the sum over all ranks; rank 0 prints what each has, with its host. One that has another "
         "result makes the status 1 on all.\n"
         "With --script it prints a batch script that trains an experiment: sbatch starts it, with "
-        "as many tasks as there are ranks. Before its time ends the ranks get USR1, save and end "
-        "with status 75; the script then puts the job back into the queue, and it goes on from "
-        "there, until it is done. The experiment is checked first, as train would, and must have a "
+        "as many tasks as there are ranks. Before its time ends it gets USR1 and passes it on: the "
+        "ranks save and end with status 75; the script then puts the job back into the queue, and "
+        "it goes on from there, until it is done, or until it made no step in its time. `scancel "
+        "-s USR1 JOB` or a file STOP in the output folder stops it for good. The experiment is "
+        "checked first, as train would, and must have a "
         "train.output.\n"
         "JSON: task, role (ps or worker), number (among those of its role), chief, host, port, "
         "address, ps (the number of its parameter server), own, and of the own task device; with "

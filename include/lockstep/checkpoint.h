@@ -2,7 +2,7 @@
  *
  *     checkpoints/
  *         LOCK                           held by the run that writes here
- *         LATEST                         the name of the newest one, for people: never read
+ *         LATEST                         the name of the newest one, for people and scripts
  *         step-000000000200/
  *             MANIFEST                   what there is, with checksums; written last
  *             part-00000.safetensors     tensors in their order, 64 MiB to a part

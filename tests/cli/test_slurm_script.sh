@@ -1,6 +1,6 @@
 #!/bin/sh
 # lockstep slurm --script: what the batch script says, that it is a good shell script whatever the names, that
-# it runs, and what is refused.  tests/hosts/sbatch.sh gives one to SLURM.
+# it runs, when it puts its job back into the queue, and what is refused.  tests/hosts/sbatch.sh gives one to SLURM.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/places.sh"
 lockstep=$(readlink -f "$lockstep")
@@ -42,17 +42,38 @@ cat >want <<END
 #SBATCH --job-name=net
 #SBATCH --ntasks=1
 #SBATCH --time=10
-#SBATCH --signal=USR1@60
+#SBATCH --signal=B:USR1@60
 #SBATCH --requeue
 #SBATCH --open-mode=append
 
-# USR1, before the time ends: the ranks save, and end with status 75.  The job then
-# goes back into the queue, and its next run goes on from there.
+# Before its time ends this script gets USR1 and passes it on: the ranks save, and end with
+# status 75.  The job then goes back into the queue, and its next run goes on from there,
+# unless no step was made since the last start.
+#
+# To stop it for good, with a checkpoint: scancel -s USR1 JOB, which is for the ranks alone,
+# or a file STOP in the output folder.
 cd $work || exit 1
+newest() { cat run/checkpoints/LATEST 2>/dev/null || echo step-000000000000; }
+before=\$(newest)
 srun --kill-on-bad-exit --mpi=none \\
-    $lockstep train net.yaml train.output=run --resume
+    $lockstep train net.yaml train.output=run --resume &
+ranks=\$!
+ends=''
+trap 'trap "" USR1; ends=yes; kill -USR1 "\$ranks"' USR1
+wait "\$ranks"
 status=\$?
-if [ \$status -eq 75 ]; then
+if [ \$status -gt 128 ] && [ -n "\$ends" ]; then # it was the signal that came
+    wait "\$ranks"
+    status=\$?
+fi
+if [ \$status -ne 75 ] || [ -z "\$ends" ]; then
+    exit \$status
+fi
+if rm run/STOP 2>/dev/null; then
+    echo 'there is a file STOP: the job does not go on' >&2
+elif [ "\$(newest)" = "\$before" ]; then
+    echo 'no step was made in this time: the job does not go on' >&2
+else
     scontrol requeue "\$SLURM_JOB_ID"
 fi
 exit \$status
@@ -63,17 +84,94 @@ is_good
 # The script with an srun that starts one process, and an scontrol that says what it was told.
 mkdir bin
 # shellcheck disable=SC2016 # for the script to expand
-printf '#!/bin/sh\nshift 2\nexec "$@"\n' >bin/srun
+printf '#!/bin/sh\necho $$ >pid\nshift 2\nexec "$@"\n' >bin/srun
+# shellcheck disable=SC2016
 printf '#!/bin/sh\necho "scontrol $*"\n' >bin/scontrol
 chmod +x bin/srun bin/scontrol
-status 0 env PATH="$work/bin:$PATH" SLURM_JOB_ID=7 bash script
+export PATH="$work/bin:$PATH" SLURM_JOB_ID=7
+
+# stays: the job that ended is not put back into the queue.
+stays()
+{
+    ! grep -q scontrol out || fail 'the job is put back into the queue'
+}
+
+status 0 bash script
 out 'state '
-! grep -q scontrol out || fail 'a job that is done is put back into the queue'
-mkdir stopped && : >stopped/STOP
-sed 's/train.output=run/train.output=stopped/' script >again
-status 75 env PATH="$work/bin:$PATH" SLURM_JOB_ID=7 bash again
+stays
+rm -r run
+mkdir run && : >run/STOP
+status 75 bash script
+err 'stopped on request after step 0'
+stays
+
+# until_behind NAME: wait for a checkpoint behind that one.
+until_behind()
+{
+    tries=0
+    while [ "$(cat run/checkpoints/LATEST)" = "$1" ]; do
+        [ $tries -lt 400 ] || fail 'no checkpoint'
+        sleep 0.05
+        tries=$((tries + 1))
+    done
+}
+
+# ended STATUS: what was started last in the background.
+ended()
+{
+    wait $!
+    got=$?
+    [ $got -eq "$1" ] || fail "status $got instead of $1"
+}
+
+# While it trains, the time is up: it is saved, and goes back into the queue, and on from there.
+status 0 "$lockstep" slurm --script net.yaml train.output=run train.epochs=1000000
+cp out long
+bash long >out 2>err &
+until_behind step-000000000000
+kill -USR1 $!
+ended 75
+err 'stopped on request after step'
 out 'scontrol requeue 7'
-rm -r run stopped
+before=$(cat run/checkpoints/LATEST)
+# The ranks alone get the signal, as by scancel -s USR1.
+bash long >out 2>err &
+until_behind "$before"
+kill -USR1 "$(cat pid)"
+ended 75
+err 'resumed from the checkpoint of step'
+err 'stopped on request after step'
+stays
+
+# Ranks that save nothing new, or something, and perhaps find a file STOP too late, when the signal comes.
+cat >bin/srun <<'END'
+#!/bin/bash
+trap 'eval "$ON_SIGNAL"; exit 75' USR1
+sleep 0.3 # until the script waits
+echo started
+while :; do sleep 0.05; done
+END
+# signalled COMMAND: with that at the end of the ranks.
+signalled()
+{
+    : >out
+    ON_SIGNAL=$1 bash long >out 2>err &
+    until grep -q started out; do sleep 0.05; done
+    kill -USR1 $!
+    ended 75
+}
+signalled :
+err 'no step was made in this time'
+stays
+signalled 'echo step-999999999998 >run/checkpoints/LATEST; touch run/STOP'
+err 'there is a file STOP'
+stays
+[ ! -e run/STOP ] || fail 'the file STOP is left'
+signalled 'echo step-999999999999 >run/checkpoints/LATEST'
+out 'scontrol requeue 7'
+rm -r run
+status 0 "$lockstep" slurm --script net.yaml train.output=run train.checkpoint.folder=elsewhere
+out 'newest() { cat elsewhere/LATEST '
 
 # names that a shell would take apart
 mkdir "a \$b'c"
@@ -96,6 +194,11 @@ for time in '' x 1: :1 1-2-3 1:2-3 1:2:3:4 1-2:3:4:5 -1 ' 3' '3 ' 3m 1.5 9999999
 done
 refused '120 seconds before the end of 120 there is no time left to train' --script net.yaml train.output=run --time 2
 refused '60 seconds before the end of 59 there is' --script net.yaml train.output=run --time 0:59 --signal 60
+
+for option in ranks nodes tasks-per-node cpus-per-task signal; do
+    status 2 "$lockstep" slurm --script net.yaml train.output=run --$option 0
+    err "option --$option: \"0\" is out of range, it must be from 1"
+done
 
 refused 'net.yaml: train.output is not set' --script net.yaml
 refused 'is missing.yaml' --script 'is missing.yaml' train.output=run

@@ -1,7 +1,7 @@
 #!/bin/bash
 # A batch script of lockstep slurm --script under a real SLURM, on two hosts with two ranks each: it is stopped
 # by its signal before its time ends, puts itself back into the queue, goes on, and is done on the state of a
-# run that nobody stopped.
+# run that nobody stopped.  One whose ranks alone get the signal is saved, and does not go on.
 #
 #   tests/hosts/sbatch.sh openmpi|mpich LOCKSTEP [SHIM]        SHIM: the library of mpich_shim.c; 77: not here
 #
@@ -33,9 +33,9 @@ train: {epochs: 10, evaluate: never, checkpoint: {every: never}}
 parallel: {data: 4}
 END
 
-# write EPOCHS FOLDER: the script for so many, whose run leaves its files in the folder.
+# write EPOCHS FOLDER [MINUTES]: the script for so many, whose run leaves its files in the folder.
 write() {
-    "$lockstep" slurm --script net.yaml train.epochs="$1" train.output="$2" --nodes 2 --time 1 --signal 50 \
+    "$lockstep" slurm --script net.yaml train.epochs="$1" train.output="$2" --nodes 2 --time "${3-1}" --signal 50 \
         --mpi "$mpi" >job.sh || fail 'no script'
 }
 
@@ -89,3 +89,18 @@ want=$(grep '^state ' whole.log)
 got=$(grep '^state ' "slurm-$job.out" | tail -n 1)
 [ "$want" = "$got" ] || fail "$want without interruption, $got in $parts parts"
 echo "$mpi: $parts parts of $epochs epochs, $got"
+
+# scancel -s USR1: for the ranks alone
+write 1000000 stopped 10
+submit
+until [ -s stopped/metrics.jsonl ]; do
+    [[ $(field JobState) == @(PENDING|CONFIGURING|RUNNING) ]] || fail "the job to be stopped: $(field JobState)"
+    sleep 0.2
+done
+scancel -s USR1 "$job" || fail 'scancel'
+while [[ $(field JobState) == @(RUNNING|COMPLETING) ]]; do sleep 0.2; done
+sleep 2
+[ "$(field JobState) $(field ExitCode) $(field Restarts)" = 'FAILED 75:0 0' ] ||
+    fail "stopped for good: $(field JobState), $(field ExitCode), $(field Restarts) restarts"
+grep -q 'stopped on request after step' "slurm-$job.out" || fail 'it was not stopped for good'
+[ -s stopped/checkpoints/LATEST ] || fail 'it was stopped for good without a checkpoint'
