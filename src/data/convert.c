@@ -6,32 +6,22 @@
 
 #include <lockstep/extra/half.h>
 
-/* Channels are repeated until there are so many numbers, which is enough for any vector. */
-enum { REPEATED = 64 };
-
 /* One loop for each pair of types; `value` turns an element of `in` into a number. */
 #define CONVERT(in_type, out_type, value)                                                     \
     do {                                                                                      \
-        const in_type *x = in;                                                                \
-        out_type *y = out;                                                                    \
-        int64_t i = 0, width = 0;                                                             \
+        const in_type *restrict x = in;                                                       \
+        out_type *restrict y = out;                                                           \
         if (!f || f->identity || count == 0) { /* of an empty box there may be no channels */ \
-            for (; i < count; i++)                                                            \
+            for (int64_t i = 0; i < count; i++)                                               \
                 y[i] = (out_type)value(x[i]);                                                 \
             break;                                                                            \
         }                                                                                     \
-        const out_type *of_channel_a = f->a, *of_channel_b = f->b;                            \
-        out_type a[2 * REPEATED] = {0}, b[2 * REPEATED] = {0};                                \
-        for (; width < REPEATED && f->channels <= REPEATED; width += f->channels)             \
-            for (int64_t c = 0; c < f->channels; c++) {                                       \
-                a[width + c] = of_channel_a[c];                                               \
-                b[width + c] = of_channel_b[c];                                               \
-            }                                                                                 \
-        for (; width > 0 && i + width <= count; i += width)                                   \
-            for (int64_t c = 0; c < width; c++)                                               \
+        const out_type *restrict a = f->a, *restrict b = f->b;                                \
+        for (int64_t i = 0, n; i < count; i += n) {                                           \
+            n = count - i < f->channels ? count - i : f->channels;                            \
+            for (int64_t c = 0; c < n; c++)                                                   \
                 y[i + c] = (out_type)value(x[i + c]) * a[c] + b[c];                           \
-        for (int64_t c = 0; i < count; i++, c = c + 1 < f->channels ? c + 1 : 0)              \
-            y[i] = (out_type)value(x[i]) * of_channel_a[c] + of_channel_b[c];                 \
+        }                                                                                     \
     } while (0)
 
 #define CONVERT_TO(out_type)                                        \

@@ -127,6 +127,14 @@ fail:
     return st;
 }
 
+/* The map that samples go through, as a whole. */
+static lk_status map_make(lk_loader *l)
+{
+    if (l->affine.channels > 0)
+        LK_TRY(lk__affine_part(&l->affine, l->options.dtype, &l->box[l->x], &l->map));
+    return LK_OK;
+}
+
 lk_status lk_loader_new(lk_dataset *ds, const char *options, int64_t seed, lk_loader **out)
 {
     LK_FP_GUARD();
@@ -150,6 +158,7 @@ lk_status lk_loader_new_options(lk_dataset *ds, const lk_loader_options *options
     lk_status st = LK_OK;
     if (options->indices == 0 && (*out)->x >= 0)
         LK_TRY_TO(fail, lk__affine_make(ds, (*out)->x, options, &(*out)->affine));
+    LK_TRY_TO(fail, map_make(*out));
     return LK_OK;
 fail:
     lk_loader_free(*out);
@@ -191,6 +200,7 @@ lk_status lk_loader_new_like(const lk_loader *model, lk_dataset *ds, lk_loader *
         LK_TRY_TO(fail, lk__cache_set(*out, options.cache, ".eval"));
     if (options.indices == 0 && (*out)->x >= 0)
         LK_TRY_TO(fail, lk__affine_copy(&model->affine, options.dtype, &(*out)->affine));
+    LK_TRY_TO(fail, map_make(*out));
     return LK_OK;
 fail:
     lk_loader_free(*out);
@@ -215,6 +225,7 @@ void lk_loader_free(lk_loader *l)
     lk__buffers_free(l);
     lk__cache_free(l);
     lk__affine_free(&l->affine);
+    lk__affine_free(&l->map);
     lk_dataset_free(l->ds);
     lk_free(l);
 }

@@ -14,10 +14,10 @@
 
 /* ---- values: from the dtype of the set to that of the run ---- */
 
-/* value * a[c] + b[c], c counting along the last axis; a and b are of the dtype of the run. */
+/* value * a[c] + b[c], c counting along the last axis, again and again; a and b are of the dtype of the run. */
 typedef struct lk__affine {
-    int64_t channels;
-    bool identity; /* a is 1 and b is 0: values are only converted */
+    int64_t channels; /* numbers of a, and of b */
+    bool identity;    /* a is 1 and b is 0: values are only converted */
     void *a, *b;
 } lk__affine;
 
@@ -30,10 +30,13 @@ lk_status lk__affine_copy(const lk__affine *from, lk_dtype dtype, lk__affine *ou
 
 void lk__affine_free(lk__affine *f);
 
-/** The map of the channels [first, first + n); it borrows from `f`. */
-lk__affine lk__affine_part(const lk__affine *f, lk_dtype dtype, int64_t first, int64_t n);
+/** The map of the channels of a box of field "x", repeated until vectors are full.  Release as that of
+ * lk__affine_make(). */
+lk_status lk__affine_part(const lk__affine *f, lk_dtype dtype, const lk_box *box,
+                          lk__affine *out) LK_NODISCARD;
 
-/** Convert `count` values from one dtype to f32 or f64, with an affine map unless NULL. */
+/** Convert `count` values from one dtype to f32 or f64, with an affine map, whose channels begin with the
+ * first value, unless NULL. */
 void lk__convert(lk_dtype from, const void *in, lk_dtype to, void *out, int64_t count,
                  const lk__affine *f);
 
@@ -135,7 +138,9 @@ struct lk_loader {
     lk_box box[LK_MAX_FIELDS];     /* what is given of the set's fields */
     bool boxed[LK_MAX_FIELDS];     /* which is not all of it */
     int64_t layout;                /* how often that has changed */
-    lk__affine affine;
+    lk__affine
+        affine;     /* of whole samples; no channels: values are whole numbers, or there are none */
+    lk__affine map; /* of the box of x, for lk__convert() */
     bool moves[LK_MAX_FIELDS], moves_any; /* fields that crop and flip move */
     lk__cache cache;
     int64_t order_size; /* samples of a buffer; 0: there are none */

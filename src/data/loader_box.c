@@ -33,8 +33,20 @@ lk_status lk_loader_set_box(lk_loader *l, int f, const lk_box *box)
     LK_TRY(lk__box_check(l->ds, f, box));
     if (lk_box_is_equal(box, &l->box[f]))
         return LK_OK;
+    lk__affine map = {.channels = 0};
+    if (f == l->x && l->affine.channels > 0) {
+        lk_status st = lk__affine_part(&l->affine, l->options.dtype, box, &map);
+        if (st != LK_OK) {
+            lk__affine_free(&map);
+            LK_TRY(st);
+        }
+    }
     lk__loader_pause(l);
     lk__cache_close(l);
+    if (f == l->x) {
+        lk__affine_free(&l->map);
+        l->map = map;
+    }
     l->box[f] = *box;
     l->boxed[f] = !lk_box_is_equal(box, &whole);
     l->layout++;

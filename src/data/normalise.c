@@ -8,6 +8,10 @@
 #include <lockstep/extra/alloc.h>
 
 #include <math.h>
+#include <string.h>
+
+/* Numbers of a map that is used: so many values are converted at a time. */
+enum { REPEATED = 512 };
 
 void lk__affine_free(lk__affine *f)
 {
@@ -33,10 +37,21 @@ lk_status lk__affine_copy(const lk__affine *from, lk_dtype dtype, lk__affine *ou
     return LK_OK;
 }
 
-lk__affine lk__affine_part(const lk__affine *f, lk_dtype dtype, int64_t first, int64_t n)
+lk_status lk__affine_part(const lk__affine *f, lk_dtype dtype, const lk_box *box, lk__affine *out)
 {
-    int64_t skip = first * (int64_t)lk_dtype_size(dtype);
-    return (lk__affine){n, f->identity, (char *)f->a + skip, (char *)f->b + skip};
+    int last = box->ndim - 1;
+    int64_t first = last < 0 ? 0 : box->first[last], n = last < 0 ? 1 : box->n[last];
+    int64_t times = n > 0 && n < REPEATED ? REPEATED / n : 1;
+    size_t bytes = (size_t)n * lk_dtype_size(dtype);
+    LK_TRY(affine_new(times * n, dtype, out));
+    out->identity = f->identity;
+    for (int64_t i = 0; i < times; i++) {
+        memcpy((char *)out->a + i * (int64_t)bytes,
+               (const char *)f->a + first * (int64_t)lk_dtype_size(dtype), bytes);
+        memcpy((char *)out->b + i * (int64_t)bytes,
+               (const char *)f->b + first * (int64_t)lk_dtype_size(dtype), bytes);
+    }
+    return LK_OK;
 }
 
 /* Means and deviations of the channels, while they are measured. */

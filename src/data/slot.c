@@ -116,11 +116,7 @@ static lk_status put_field(const lk_loader *l, int f, const void *raw, int64_t s
     if (f == l->x && l->options.indices > 0) {
         LK_TRY(lk__indices_put(l, sample, raw, out));
     } else if (f == l->x) {
-        lk__affine map = l->affine;
-        if (box->ndim > 0)
-            map = lk__affine_part(&l->affine, l->options.dtype, box->first[box->ndim - 1],
-                                  box->n[box->ndim - 1]);
-        lk__convert(field->dtype, raw, l->options.dtype, out, n, &map);
+        lk__convert(field->dtype, raw, l->options.dtype, out, n, &l->map);
     } else if (f == l->y && l->classes > 0) {
         const int64_t *label = raw;
         for (int64_t i = 0; i < n; i++)
