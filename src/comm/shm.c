@@ -7,6 +7,8 @@
  */
 #include "comm/shm.h"
 
+#include "base/memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -37,17 +39,10 @@ static lk_status map(int64_t bytes, lk__shm_block *b)
 /* The system promises memory that it does not have, and ends processes when it is used: ask first. */
 static lk_status check_available(int64_t bytes)
 {
-    char line[128];
-    long long kib = -1;
-    FILE *f = fopen("/proc/meminfo", "re");
-    while (f && kib < 0 && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1)
-            kib = -1;
-    if (f)
-        fclose(f);
-    LK_CHECK(kib < 0 || bytes / 1024 <= kib, LK_ENOMEM,
+    int64_t available = lk__memory_available();
+    LK_CHECK(bytes <= available, LK_ENOMEM,
              "no shared memory: %lld KiB asked for, %lld KiB available", (long long)bytes / 1024,
-             kib);
+             (long long)available / 1024);
     return LK_OK;
 }
 

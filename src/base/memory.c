@@ -1,0 +1,17 @@
+/* lk__memory_available(): asked of the system each time, on any thread. */
+#include "base/memory.h"
+
+#include <stdio.h>
+
+int64_t lk__memory_available(void)
+{
+    char line[128];
+    long long kib = -1;
+    FILE *f = fopen("/proc/meminfo", "re");
+    while (f && kib < 0 && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1)
+            kib = -1;
+    if (f)
+        fclose(f);
+    return kib < 0 || kib > INT64_MAX / 1024 ? INT64_MAX : kib * 1024;
+}

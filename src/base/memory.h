@@ -1,0 +1,10 @@
+/* What the machine has left of its memory, for those who could also do without some. */
+#ifndef LK_BASE_MEMORY_H
+#define LK_BASE_MEMORY_H
+
+#include <stdint.h>
+
+/** Bytes that the system says are available; INT64_MAX: it does not say. */
+int64_t lk__memory_available(void);
+
+#endif /* LK_BASE_MEMORY_H */
