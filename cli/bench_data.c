@@ -92,8 +92,8 @@ lk_status data_side_open(const char *folder, const data_case *c, int readers, da
     *out = (data_side){.next = 0};
     snprintf(options, sizeof options, "path=\"%s/%s\" %s", folder, c->files, c->format);
     LK_TRY(lk_dataset_open("tfrecord", options, LK_TRAIN, &out->ds));
-    snprintf(options, sizeof options, "batch=%d prefetch=%d readers=%d %s", DATA_BATCH, PREFETCH,
-             readers, c->loader);
+    snprintf(options, sizeof options, "batch=%d prefetch=%d readers=%d keep=0 %s", DATA_BATCH,
+             PREFETCH, readers, c->loader);
     LK_TRY(lk_loader_new(out->ds, options, 1, &out->loader));
     return LK_OK;
 }

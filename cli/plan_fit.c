@@ -2,8 +2,8 @@
  *
  * A candidate is the experiment with some more assignments, planned as it would be with these.  A plan takes
  * neither memory nor time to speak of (src/train/rehearse.c), so candidates are tried one after the other:
- * grids that are finer along the longest axis each time, batches of half as many samples, and twice as many
- * segments.  Of each kind the first that fits is told.
+ * grids that are finer along the longest axis each time, batches of half as many samples, twice as many
+ * segments, and no copy of a set of files.  Of each kind the first that fits is told.
  */
 #include "plan_fit.h"
 
@@ -196,6 +196,14 @@ static bool next_recompute(const plan_asked *a, const lk_job *job, int i, candid
     return true;
 }
 
+/* Without the copy of a set of files. */
+static bool next_keep(const plan_asked *a, const lk_job *job, int i, candidate *c)
+{
+    c->shape = a->shape;
+    candidate_set_int(c, "data.keep", 0);
+    return i == 0 && lk_job_experiment(job)->loader.keep > 0;
+}
+
 /* The first candidate of a kind that takes at most `limit`, in words. */
 static bool candidate_find(const plan_asked *a, const lk_job *job, int64_t limit, next_fn *next,
                            char note[PLAN_NOTE])
@@ -225,7 +233,7 @@ static bool candidate_find(const plan_asked *a, const lk_job *job, int64_t limit
 int plan_fit_notes(const plan_asked *a, const lk_job *job, const lk_plan *plan,
                    char note[PLAN_FIT_NOTES][PLAN_NOTE])
 {
-    static next_fn *const kind[] = {next_grid, next_batch, next_recompute};
+    static next_fn *const kind[] = {next_grid, next_batch, next_recompute, next_keep};
     const char *who = "of --memory";
     int64_t limit = a->memory > 0 ? a->memory : memory_here(plan_ranks(plan), &who);
     int64_t bytes = lk_plan_memory_sum(&plan->memory);

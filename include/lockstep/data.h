@@ -283,11 +283,13 @@ typedef struct lk_loader_options {
     double validation;      /* not read by loaders: for lk_dataset_split() */
     int64_t shuffle_buffer; /* samples; 0: all are permuted, of a stream as many as take 128 MiB */
     int64_t prefetch, readers; /* readers 0: one */
+    int64_t keep;              /* MiB up to which a set of files is kept in memory; 0: none */
     const char *cache;         /* see lk_loader_set_cache(); NULL: none */
     lk_dtype dtype;            /* f32 or f64; not in the table, because it is the run's */
     /* Not 0: field "x" is whole numbers below this, as lk_model_index_limit() says; not in the table,
      * because it is the model's. */
     int64_t indices;
+    int64_t ranks; /* that share the memory of this machine; 0: one; not in the table */
 } lk_loader_options;
 
 /** The table of lk_loader_options, with its defaults. */
@@ -325,6 +327,9 @@ typedef struct lk_loader lk_loader;
  *
  * Of an empty set the batches have positions, sizes and order, but no fields; x and y are NULL, nothing
  * is prepared ahead, and options about values change nothing: give those of the set that it stands for.
+ *
+ * A small set of files is kept in memory, as the option `keep` says: the first read of a batch then reads
+ * all samples, and later ones no file.
  *
  * Retains `ds`.  The caller owns `*out`, which keeps nothing of the text.
  *

@@ -1,7 +1,8 @@
-/* lk__memory_available(): asked of the system each time, on any thread. */
+/* lk__memory_available(), lk__memory_is_limited(): asked of the system each time, on any thread. */
 #include "base/memory.h"
 
 #include <stdio.h>
+#include <sys/resource.h>
 
 int64_t lk__memory_available(void)
 {
@@ -14,4 +15,11 @@ int64_t lk__memory_available(void)
     if (f)
         fclose(f);
     return kib < 0 || kib > INT64_MAX / 1024 ? INT64_MAX : kib * 1024;
+}
+
+bool lk__memory_is_limited(void)
+{
+    struct rlimit data, addresses;
+    return (getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY) ||
+           (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY);
 }

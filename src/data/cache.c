@@ -66,6 +66,7 @@ lk_status lk_loader_set_cache(lk_loader *l, const char *path, const char *rank, 
     LK_TRY_TO(fail, copy(rank, &text[1]));
     LK_TRY_TO(fail, copy(size, &text[2]));
     lk__cache_close(l);
+    lk__keep_drop(l);
     if (text[0] && !text[0][0])
         replace(&text[0], NULL);
     replace(&l->cache.path, text[0]);

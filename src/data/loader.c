@@ -80,6 +80,8 @@ static lk_status check_options(const lk_dataset *ds, const lk_loader_options *o)
              "crop by %lld, prefetch of %lld batches", (long long)o->crop, (long long)o->prefetch);
     LK_CHECK(o->readers >= 0 && o->readers < 1024, LK_EINVAL, "%lld readers",
              (long long)o->readers);
+    LK_CHECK(o->keep >= 0 && o->ranks >= 0, LK_EINVAL, "keep of %lld MiB on each of %lld ranks",
+             (long long)o->keep, (long long)o->ranks);
     LK_CHECK(lk_dtype_is_real(o->dtype), LK_EDTYPE, "batches of %s: they are f32 or f64",
              lk_dtype_name(o->dtype));
     LK_CHECK(!o->one_hot || info->classes > 0 || info->n_fields == 0, LK_EINVAL,
@@ -226,6 +228,7 @@ void lk_loader_free(lk_loader *l)
     lk__cache_free(l);
     lk__affine_free(&l->affine);
     lk__affine_free(&l->map);
+    lk_dataset_free(l->kept);
     lk_dataset_free(l->ds);
     lk_free(l);
 }
@@ -243,6 +246,7 @@ lk_status lk_loader_read_batch(lk_loader *l, int64_t epoch, int64_t number, int6
              "positions %lld to %lld of a batch of %lld", (long long)first,
              (long long)(first + n - 1), (long long)size);
     LK_TRY(lk__cache_prepare(l));
+    lk__keep_prepare(l);
     lk__request r = {epoch, number, first, n};
     lk__readers_start(l);
     const lk__loader_slot *s = lk__readers_get(l, &r);

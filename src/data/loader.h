@@ -1,5 +1,5 @@
 /* lk_loader from inside: its options, its ring of slots, and what its threads and the caller's share.
- * For loader*.c, readers.c, cache.c, buffers.c, order.c, slot.c, part.c, move.c, normalise.c and indices.c.
+ * For loader*.c, readers.c, keep.c, cache.c, buffers.c, order.c, slot.c, part.c, move.c, normalise.c and indices.c.
  */
 #ifndef LK_DATA_LOADER_H
 #define LK_DATA_LOADER_H
@@ -93,6 +93,24 @@ void lk__scratch_drop(lk_loader *l);
 lk_status lk__parts_read(const lk_loader *l, const lk__scratch *s, int64_t epoch, int64_t sample,
                          const void *const *row, const void **part) LK_NODISCARD;
 
+/* ---- samples that are kept ---- */
+
+/** The bytes of a set that is kept by a loader with these options, which gives whole samples; 0: it is not.
+ * That also depends on the memory that is available now. */
+int64_t lk__keep_bytes(const lk_dataset *ds, const lk_loader_options *options);
+
+/** Of the set of a loader, with the boxes that it gives now. */
+int64_t lk__keep_loader_bytes(const lk_loader *l);
+
+/** Load the set, unless that was tried before. */
+void lk__keep_prepare(lk_loader *l);
+
+/** Give back the memory: boxes or the cache are to be others. */
+void lk__keep_drop(lk_loader *l);
+
+/** Where samples are read: the kept set, or that of files. */
+const lk_dataset *lk__keep_set(const lk_loader *l);
+
 /* ---- batches ---- */
 
 typedef struct lk__request {
@@ -143,6 +161,8 @@ struct lk_loader {
     lk__affine map; /* of the box of x, for lk__convert() */
     bool moves[LK_MAX_FIELDS], moves_any; /* fields that crop and flip move */
     lk__cache cache;
+    lk_dataset *kept;   /* all samples in memory; NULL: they stay where they are */
+    bool keep_tried;    /* it was found out whether they can be kept */
     int64_t order_size; /* samples of a buffer; 0: there are none */
     lk__buffers buffers;
 

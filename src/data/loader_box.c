@@ -43,6 +43,7 @@ lk_status lk_loader_set_box(lk_loader *l, int f, const lk_box *box)
     }
     lk__loader_pause(l);
     lk__cache_close(l);
+    lk__keep_drop(l);
     if (f == l->x) {
         lk__affine_free(&l->map);
         l->map = map;

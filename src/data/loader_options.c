@@ -121,6 +121,17 @@ static const lk_option options[] = {
      .max = 64,
      .flags = LK_OPTION_NO_HASH,
      .help = "threads of each rank that prepare them: read, check, decode and convert"},
+    {.name = "keep",
+     .type = LK_OPTION_INT,
+     .offset = offsetof(lk_loader_options, keep),
+     .value = "MIB",
+     .def = "256",
+     .min = 0,
+     .max = 1e9,
+     .flags = LK_OPTION_NO_HASH,
+     .help = "MiB of memory up to which a rank keeps a set of files, so that it is read once; not "
+             "where that is more than an eighth of its share of the memory that is available, nor "
+             "under a limit of memory (ulimit -d, -v); 0: none"},
     {.name = "cache",
      .type = LK_OPTION_TEXT,
      .offset = offsetof(lk_loader_options, cache),

@@ -16,7 +16,7 @@
 /* Whether a field is read as a row. */
 static bool needs_row(const lk_loader *l, int f)
 {
-    return !lk__cache_has(l, f) && (!l->boxed[f] || !lk__dataset_has_boxes(l->ds));
+    return !lk__cache_has(l, f) && (!l->boxed[f] || !lk__dataset_has_boxes(lk__keep_set(l)));
 }
 
 /* Whether a field is cut or read to a part. */
@@ -47,7 +47,7 @@ static lk_status layout_make(const lk_loader *l, layout *out)
     for (int f = 0; f < l->info->n_fields; f++) {
         const lk_field *field = &l->info->field[f];
         int64_t box = lk__box_bytes(field, &l->box[f]);
-        bool reads_row = needs_row(l, f) && !lk__dataset_has_base(l->ds);
+        bool reads_row = needs_row(l, f) && !lk__dataset_has_base(lk__keep_set(l));
         LK_TRY(reserve(reads_row, lk__field_bytes(field), &out->end, &out->row[f]));
         LK_TRY(reserve(needs_part(l, f), box, &out->end, &out->part[f]));
         LK_TRY(reserve(l->moves[f], box, &out->end, &out->moved[f]));
@@ -116,7 +116,7 @@ static lk_status read_rows(const lk_loader *l, const lk__scratch *s, int64_t sam
     for (int f = 0; f < l->info->n_fields; f++)
         any = any || needs_row(l, f);
     if (any)
-        LK_TRY(lk__dataset_row_ptr(l->ds, sample, s->row, row));
+        LK_TRY(lk__dataset_row_ptr(lk__keep_set(l), sample, s->row, row));
     return LK_OK;
 }
 
@@ -130,7 +130,7 @@ static lk_status read_box(const lk_loader *l, int64_t sample, int f, const lk_bo
     else if (needs_row(l, f))
         lk__box_cut(field, row, from, part);
     else
-        LK_TRY(lk__dataset_box(l->ds, sample, f, from, part));
+        LK_TRY(lk__dataset_box(lk__keep_set(l), sample, f, from, part));
     return LK_OK;
 }
 

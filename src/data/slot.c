@@ -143,7 +143,7 @@ static lk_status put_sample(const lk_loader *l, const lk__scratch *scratch,
     const void *part[LK_MAX_FIELDS];
     LK_TRY(lk__parts_read(l, scratch, s->request.epoch, index, row, part));
     if (l->order_size == 0 && i + AHEAD < s->request.n)
-        lk__dataset_prefetch(l->ds, s->index[i + AHEAD]);
+        lk__dataset_prefetch(lk__keep_set(l), s->index[i + AHEAD]);
     for (int f = 0; f < l->info->n_fields; f++)
         LK_TRY(put_field(l, f, part[f], index, s->data[f] + i * s->bytes[f]));
     return LK_OK;

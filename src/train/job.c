@@ -101,6 +101,14 @@ static int64_t index_limit(const lk_job *job)
     return 0;
 }
 
+/* Whether samples are there at once: in memory, or kept there by a rank for which no other waits. */
+static bool is_at_hand(const lk_job *job, const lk_loader_options *options)
+{
+    const lk_dataset *set = job->set[LK_TRAIN];
+    bool alone = !job->comm || lk_comm_size(job->comm) == 1;
+    return lk_dataset_info_of(set)->in_memory || (alone && lk__keep_bytes(set, options) > 0);
+}
+
 /* A set in memory is prefetched where a core is left for it: otherwise the thread would only
  * interrupt a rank, for which the others then wait. */
 static lk_status loaders_make(lk_job *job)
@@ -109,8 +117,9 @@ static lk_status loaders_make(lk_job *job)
     bool left;
     options.dtype = job->experiment->dtype;
     options.indices = index_limit(job);
+    options.ranks = job->comm ? lk_comm_node_size(job->comm) : 1;
     LK_TRY(core_left(job, &left));
-    if (!left && lk_dataset_info_of(job->set[LK_TRAIN])->in_memory)
+    if (!left && is_at_hand(job, &options))
         options.prefetch = 0;
     if (job->experiment->parallel.mode == LK_REDUCTION_FAST) /* the ranks are the shards */
         options.shards = job->comm ? lk_comm_size(job->comm) : 1;

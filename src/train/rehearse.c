@@ -57,7 +57,7 @@ lk_status lk__samples_plan(const lk_loader *l, lk_plan *plan)
     if (samples > plan->samples.n)
         samples = plan->samples.n;
     plan->memory.samples += samples * lk__sample_bytes(l) + l->n_readers * scratch +
-                            lk__buffers_bytes(l, samples);
+                            lk__buffers_bytes(l, samples) + lk__keep_loader_bytes(l);
     return LK_OK;
 }
 

@@ -177,6 +177,34 @@ for rank in 0 1 2; do
     status 0 "$lockstep" plan "$work/norm.yaml" --layout 3x1x1 --rank $rank
 done
 
+# A small set of files is kept in memory, which is planned; not under a limit, and not if it is not wanted.
+samples_of() { sed -n 's/.*"memory":{.*"samples":\([0-9]*\),"exchange".*/\1/p' "$work/out"; }
+status 0 "$lockstep" data convert --type glyphs count=200 shape=12,10,3 "$work/set.npz"
+cat >"$work/kept.yaml" <<END
+data: {type: npz, path: "$work/set.npz", batch: 8, shards: 4, prefetch: 0}
+model: [flatten, {type: linear, units: 10}]
+loss: softmax_cross_entropy
+optimizer: sgd
+train: {epochs: 1, evaluate: never}
+END
+status 0 "$lockstep" plan "$work/kept.yaml" --json data.keep=0
+none=$(samples_of)
+status 0 sh -c 'ulimit -d 4000000 && exec "$@"' sh "$lockstep" plan "$work/kept.yaml" --json
+[ "$(samples_of)" = "$none" ] || fail 'a set is kept under a limit of memory'
+if [ "$(sh -c 'ulimit -d; ulimit -v' | sort -u)" = unlimited ]; then
+    status 0 "$lockstep" plan "$work/kept.yaml" --json
+    [ "$(samples_of)" -eq $((none + 200 * (12 * 10 * 3 + 8))) ] || fail 'a kept set is not planned'
+    fits=$(sed -n 's/.*"memory":{.*"sum":\([0-9]*\)}.*/\1/p' "$work/out")
+    status 0 "$lockstep" plan "$work/kept.yaml" --memory $((fits - 1))
+    grep -q '^note: data.keep=0 fits: ' "$work/out" || fail 'not told how it fits'
+fi
+status 0 "$lockstep" train --quiet "$work/kept.yaml"
+cp "$work/out" "$work/state"
+status 0 "$lockstep" train --quiet "$work/kept.yaml" data.keep=0
+cmp -s "$work/out" "$work/state" || fail 'another state of a set that is not kept'
+status 0 sh -c 'ulimit -v 8000000 && exec "$@"' sh "$lockstep" train --quiet "$work/kept.yaml"
+cmp -s "$work/out" "$work/state" || fail 'another state under a limit of memory'
+
 # A plan takes no memory for what it plans, and says the same: passes are rehearsed without computing.
 cat >"$work/large.yaml" <<'END'
 data: {type: fractal, count: 2, test_count: 0, shape: [256, 256, 256, 1], batch: 1, shards: 1}
