@@ -20,20 +20,6 @@ static uint32_t mask_of(int bits)
     return (uint32_t)((UINT64_C(1) << bits) - 1);
 }
 
-static uint64_t feistel(lk_rng rng, uint64_t epoch, int bits, uint64_t v)
-{
-    int low = bits / 2;
-    uint32_t mask[2] = {mask_of(low), mask_of(bits - low)};
-    uint32_t half[2] = {(uint32_t)v & mask[0], (uint32_t)(v >> low)};
-    for (uint32_t r = 0; r < FEISTEL_ROUNDS; r++) {
-        uint32_t from = r % 2, to = 1 - from, word[4];
-        const uint32_t counter[4] = {half[from], r, (uint32_t)epoch, (uint32_t)(epoch >> 32)};
-        lk__philox4x32(counter, rng.key, word);
-        half[to] ^= word[0] & mask[to];
-    }
-    return (uint64_t)half[1] << low | half[0];
-}
-
 /* Several values at a time: a round waits for the one before it, and meanwhile the other lanes can go
  * on. */
 static void feistel_lanes(lk_rng rng, uint64_t epoch, int bits, uint64_t v[LK__PHILOX_LANES])
@@ -71,17 +57,26 @@ lk_status lk_rng_permute(lk_rng rng, int64_t epoch, int64_t count, int64_t first
     int bits = 0;
     while (bits < 63 && INT64_C(1) << bits < count)
         bits++;
-    for (int64_t i = 0; i < n; i += LK__PHILOX_LANES) {
-        uint64_t v[LK__PHILOX_LANES];
-        int64_t lanes = n - i < LK__PHILOX_LANES ? n - i : LK__PHILOX_LANES;
-        for (int l = 0; l < LK__PHILOX_LANES; l++)
-            v[l] = (uint64_t)(first + i + (l < lanes ? l : 0)); /* one that is not asked for: any */
-        feistel_lanes(rng, (uint64_t)epoch, bits, v);
-        for (int64_t l = 0; l < lanes; l++) {
-            while (v[l] >= (uint64_t)count)
-                v[l] = feistel(rng, (uint64_t)epoch, bits, v[l]);
-            out[i + l] = (int64_t)v[l];
+    uint64_t v[LK__PHILOX_LANES];
+    int64_t at[LK__PHILOX_LANES], next = 0;
+    int lanes = 0;
+    while (next < n || lanes > 0) {
+        for (; lanes < LK__PHILOX_LANES && next < n; lanes++, next++) {
+            v[lanes] = (uint64_t)(first + next);
+            at[lanes] = next;
         }
+        for (int l = lanes; l < LK__PHILOX_LANES; l++)
+            v[l] = 0; /* it is not asked for: any */
+        feistel_lanes(rng, (uint64_t)epoch, bits, v);
+        int outside = 0; /* these go on, beside new ones */
+        for (int l = 0; l < lanes; l++)
+            if (v[l] < (uint64_t)count) {
+                out[at[l]] = (int64_t)v[l];
+            } else {
+                v[outside] = v[l];
+                at[outside++] = at[l];
+            }
+        lanes = outside;
     }
     return LK_OK;
 }

@@ -1,4 +1,5 @@
 /* The keyed permutation: a bijection of every range, fair, and the same however it is cut. */
+#include "base/philox.h"
 #include "harness.h"
 
 #include <lockstep/rng.h>
@@ -55,6 +56,43 @@ static void huge_ranges_give_distinct_values_in_range(void)
         for (int i = 1; i < N; i++)
             ASSERT_TRUE(out[i] != out[i - 1]);
     }
+}
+
+/* The sample of one place, word by word as permute.c says: rounds until it is in the range. */
+static int64_t place_of(lk_rng rng, int64_t epoch, int64_t count, int64_t place)
+{
+    int bits = 0;
+    while (bits < 63 && INT64_C(1) << bits < count)
+        bits++;
+    uint64_t v = (uint64_t)place, low = (UINT64_C(1) << bits / 2) - 1;
+    uint64_t high = (UINT64_C(1) << (bits - bits / 2)) - 1;
+    do {
+        uint64_t x = v & low, y = v >> bits / 2;
+        for (uint32_t round = 0; round < 12; round++) {
+            uint32_t word[4], counter[4] = {(uint32_t)(round % 2 ? y : x), round, (uint32_t)epoch,
+                                            (uint32_t)((uint64_t)epoch >> 32)};
+            lk__philox4x32(counter, rng.key, word);
+            if (round % 2)
+                x ^= word[0] & low;
+            else
+                y ^= word[0] & high;
+        }
+        v = y << bits / 2 | x;
+    } while (v >= (uint64_t)count);
+    return (int64_t)v;
+}
+
+static void each_place_has_the_sample_of_the_definition(void)
+{
+    static const int64_t counts[] = {1, 2, 3, 5, 33, 100, 3200, 60000, (INT64_C(1) << 40) + 1};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        for (int64_t epoch = 0; epoch < INT64_C(1) << 40; epoch += INT64_C(3) << 38) {
+            lk_rng rng = lk_rng_start(epoch, "data", "order");
+            int64_t n = counts[i] < 500 ? counts[i] : 500, first = counts[i] - n;
+            ASSERT_OK(lk_rng_permute(rng, epoch, counts[i], first, n, out));
+            for (int64_t k = 0; k < n; k++)
+                ASSERT_EQ(out[k], place_of(rng, epoch, counts[i], first + k));
+        }
 }
 
 static void parts_of_an_order_are_the_order(void)
@@ -141,6 +179,7 @@ static void places_outside_the_range_are_refused(void)
 
 TEST_MAIN(TEST(every_small_range_is_permuted),
           TEST(ranges_around_powers_of_two_and_primes_are_permuted),
-          TEST(huge_ranges_give_distinct_values_in_range), TEST(parts_of_an_order_are_the_order),
+          TEST(huge_ranges_give_distinct_values_in_range),
+          TEST(each_place_has_the_sample_of_the_definition), TEST(parts_of_an_order_are_the_order),
           TEST(another_epoch_or_stream_is_another_order), TEST(all_orders_are_equally_likely),
           TEST(every_place_is_equally_likely), TEST(places_outside_the_range_are_refused))
