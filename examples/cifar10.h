@@ -4,7 +4,7 @@
  *
  * The data are
  *     a folder with CIFAR-10's binary files,
- *     a folder with records, train*.tfrecord* and test*.tfrecord*, or
+ *     a folder with records, train*.tfrecord and test*.tfrecord, or
  *     a pattern of records to train on, 'records/train-*.tfrecord', without a set to test on;
  * images of that shape are generated where none are named.
  */
@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { CIFAR10_SETTINGS = 16, CIFAR10_SETTING = 4096 };
 
@@ -53,7 +52,6 @@ __attribute__((format(printf, 2, 3))) static inline lk_status cifar10_set(struct
 /* Set where the data are; NULL: they are generated. */
 static inline lk_status cifar10_data(struct cifar10 *c, const char *path)
 {
-    struct stat is;
     lk_arena *arena = NULL;
     lk_config found;
     lk_status st;
@@ -64,14 +62,8 @@ static inline lk_status cifar10_data(struct cifar10 *c, const char *path)
     }
     LK_TRY(lk_arena_new(&arena));
     LK_TRY_TO(done, lk_format_guess(path, arena, &found));
-    bool records = strcmp(found.descriptor->name, "tfrecord") == 0;
     LK_TRY_TO(done, cifar10_set(c, "data.type=%s", found.descriptor->name));
-    if (records && stat(path, &is) == 0 && S_ISDIR(is.st_mode)) {
-        LK_TRY_TO(done, cifar10_set(c, "data.path=\"%s/train*.tfrecord*\"", path));
-        LK_TRY_TO(done, cifar10_set(c, "data.test=\"%s/test*.tfrecord*\"", path));
-    } else {
-        LK_TRY_TO(done, cifar10_set(c, "data.path=\"%s\"", path));
-    }
+    LK_TRY_TO(done, cifar10_set(c, "data.path=\"%s\"", path));
 done:
     lk_arena_free(arena);
     return st;

@@ -22,8 +22,8 @@ static const char help[] =
     "  --checkpoint[=FOLDER]  save all of the training after each epoch, and go on from there if\n"
     "                 it was begun (default: the folder cifar10_cnn.checkpoints)\n"
     "  --augment      move images by up to 3 positions, and mirror half of them\n"
-    "  --data PATH    a folder with CIFAR-10's binary files, or with records, train*.tfrecord*\n"
-    "                 and test*.tfrecord*; or a pattern of records, 'FOLDER/train-*.tfrecord',\n"
+    "  --data PATH    a folder with CIFAR-10's binary files, or with records, train*.tfrecord\n"
+    "                 and test*.tfrecord; or a pattern of records, 'FOLDER/train-*.tfrecord',\n"
     "                 whose scores are those of the same images (default: generated images)\n";
 
 /* The options as they were given. */

@@ -6,16 +6,19 @@
 
 #include <lockstep/extra/alloc.h>
 
+#include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* What is found so far. */
 struct finding {
-    const char *mark, *what;
+    const char *suffix;
+    lk_split split;
     lk_arena *arena;
     const char **path;
     int64_t n, room;
@@ -117,25 +120,170 @@ static lk_status check_numbers(const struct finding *f, int64_t first, const cha
     return LK_OK;
 }
 
+/* ---- files that hold the same ---- */
+
+static const char packed[] = ".gz";
+
+/* A path, and what it is without numbers and ".gz". */
+struct plain {
+    const char *path, *text;
+    bool is_numbered, is_packed;
+};
+
+static int by_text(const void *a, const void *b)
+{
+    const struct plain *x = a, *y = b;
+    int order = strcmp(x->text, y->text);
+    return order ? order : strcmp(x->path, y->path);
+}
+
+static lk_status plain_of(const struct finding *f, const char *path, struct plain *out)
+{
+    struct numbers n = {.at = path};
+    char text[LK_PATH_SIZE];
+    *out = (struct plain){path, NULL, find_numbers(path, &n), lk__path_ends(path, packed)};
+    int length = snprintf(text, sizeof text, "%.*s%s", (int)(n.at - path), path, n.at + n.length);
+    LK_CHECK(length >= 0 && length < LK_PATH_SIZE, LK_EINVAL, "the path %s is too long", path);
+    length -= out->is_packed ? (int)sizeof packed - 1 : 0;
+    LK_TRY(lk_arena_text(f->arena, text, (size_t)length, &out->text));
+    return LK_OK;
+}
+
+/* No two of the files from `first` on have the same name, the one packed and the other not, or the one
+ * with numbers and the other without: samples would count twice. */
+static lk_status check_twice(const struct finding *f, int64_t first)
+{
+    struct plain *file;
+    int64_t n = f->n - first;
+    LK_TRY(lk_arena_alloc(f->arena, &file, n, sizeof *file));
+    for (int64_t i = 0; i < n; i++)
+        LK_TRY(plain_of(f, f->path[first + i], &file[i]));
+    qsort(file, (size_t)n, sizeof *file, by_text);
+    for (int64_t i = 1; i < n; i++) {
+        const struct plain *a = &file[i - 1], *b = &file[i];
+        LK_CHECK(strcmp(a->text, b->text) != 0 ||
+                     (a->is_numbered == b->is_numbered && a->is_packed == b->is_packed),
+                 LK_EIO,
+                 "%s and %s: both are %s, %s; their samples would count twice: name one, or delete "
+                 "the other",
+                 a->path, b->path, b->text,
+                 a->is_packed == b->is_packed ? "in several files and in one" : "packed and plain");
+    }
+    return LK_OK;
+}
+
 /* ---- folders and patterns ---- */
 
-static lk_status find_folder(struct finding *f, const char *folder)
+bool lk__files_has_suffix(const char *name, const char *suffix)
+{
+    for (const char *at = name; (at = strstr(at, suffix)); at++) {
+        const char *rest = at + strlen(suffix);
+        struct numbers n;
+        rest += *rest == 's';
+        if (find_numbers(rest, &n) && n.at == rest)
+            rest += n.length;
+        if (!*rest || strcmp(rest, packed) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The set of a name; LK_N_SPLITS if it tells none. */
+static lk_split split_of(const char *name)
+{
+    static const char *const word[] = {
+        [LK_TRAIN] = "train", [LK_VALIDATION] = "val", [LK_TEST] = "test"};
+    lk_split split = LK_N_SPLITS;
+    for (const char *at = name; *at; at++)
+        for (int i = 0; i < LK_N_SPLITS; i++)
+            if ((at == name || !isalpha((unsigned char)at[-1])) &&
+                strncasecmp(at, word[i], strlen(word[i])) == 0)
+                split = (lk_split)i;
+    return split;
+}
+
+/* The files of a folder, and which of them tell a set. */
+struct folder {
+    const char **name; /* in the arena */
+    int64_t n;
+    const char *of[LK_N_SPLITS + 1]; /* one of each set, and one of none; NULL: there is none */
+};
+
+static lk_status folder_list(const char *path, const char *suffix, lk_arena *arena,
+                             struct folder *out)
 {
     const char **name;
-    int64_t n, first = f->n;
-    char path[LK_PATH_SIZE];
-    LK_TRY(lk__storage_list(folder, "", f->arena, &name, &n));
+    int64_t n;
+    char file[LK_PATH_SIZE];
+    *out = (struct folder){.n = 0};
+    LK_TRY(lk__storage_list(path, "", arena, &name, &n));
+    out->name = name;
     for (int64_t i = 0; i < n; i++) {
-        if (name[i][0] == '.' || !strstr(name[i], f->mark) || lk__path_ends(name[i], ".part"))
+        if (name[i][0] == '.' || !lk__files_has_suffix(name[i], suffix))
             continue;
-        LK_TRY(lk__path_join(folder, name[i], path, sizeof path));
-        if (!lk__path_is_folder(path))
-            LK_TRY(add(f, path));
+        LK_TRY(lk__path_join(path, name[i], file, sizeof file));
+        if (lk__path_is_folder(file))
+            continue;
+        out->of[split_of(name[i])] = name[i];
+        out->name[out->n++] = name[i];
     }
-    LK_CHECK(f->n > first, LK_EIO, "%s: no file in this folder has %s in its name", folder,
-             f->mark);
-    LK_TRY(lk__path_join(folder, "*", path, sizeof path));
-    return check_numbers(f, first, path);
+    const char *kept = out->of[LK_TEST] ? out->of[LK_TEST] : out->of[LK_VALIDATION];
+    LK_CHECK(!kept || !out->of[LK_N_SPLITS], LK_EIO,
+             "%s: by its name %s is not for training, and %s may be for anything; name the files, "
+             "as by a pattern",
+             path, kept, out->of[LK_N_SPLITS]);
+    return LK_OK;
+}
+
+/* Whether it has files of several sets. */
+static bool is_split(const struct folder *folder)
+{
+    int sets = 0;
+    for (int i = 0; i < LK_N_SPLITS; i++)
+        sets += folder->of[i] != NULL;
+    return sets > 1;
+}
+
+lk_status lk__files_has_split(const char *path, const char *suffix, lk_split split, lk_arena *arena,
+                              bool *out)
+{
+    struct folder folder;
+    *out = false;
+    if (!lk__path_is_folder(path))
+        return LK_OK;
+    LK_TRY(folder_list(path, suffix, arena, &folder));
+    *out = is_split(&folder) && folder.of[split];
+    return LK_OK;
+}
+
+/* The files from `first` on are sorted, match `pattern`, and fit together. */
+static lk_status check_files(const struct finding *f, int64_t first, const char *pattern)
+{
+    LK_TRY(check_twice(f, first));
+    LK_TRY(check_numbers(f, first, pattern));
+    return LK_OK;
+}
+
+static lk_status find_folder(struct finding *f, const char *path)
+{
+    struct folder folder;
+    int64_t first = f->n;
+    char file[LK_PATH_SIZE];
+    LK_TRY(folder_list(path, f->suffix, f->arena, &folder));
+    LK_CHECK(folder.n > 0, LK_EIO, "%s: no file in this folder has a name that ends in %s", path,
+             f->suffix);
+    for (int64_t i = 0; i < folder.n; i++) {
+        if (is_split(&folder) && split_of(folder.name[i]) != f->split)
+            continue;
+        LK_TRY(lk__path_join(path, folder.name[i], file, sizeof file));
+        LK_TRY(add(f, file));
+    }
+    LK_CHECK(f->n > first, LK_EIO,
+             "%s: by their names its files are for other sets, none for %s; name the files", path,
+             lk_split_name(f->split));
+    LK_TRY(lk__path_join(path, "*", file, sizeof file));
+    LK_TRY(check_files(f, first, file));
+    return LK_OK;
 }
 
 static lk_status add_found(struct finding *f, const char *pattern, const glob_t *found)
@@ -144,9 +292,13 @@ static lk_status add_found(struct finding *f, const char *pattern, const glob_t 
     for (size_t i = 0; i < found->gl_pathc; i++)
         if (!lk__path_ends(found->gl_pathv[i], ".part") && !lk__path_is_folder(found->gl_pathv[i]))
             LK_TRY(add(f, found->gl_pathv[i]));
-    LK_CHECK(f->n > first, LK_EIO, "%s: there is no such file or folder; %s", pattern, f->what);
+    LK_CHECK(f->n > first, LK_EIO,
+             "%s: there is no such file or folder; it is a file, a folder, a pattern such as "
+             "train-*%s, or several with commas between them",
+             pattern, f->suffix);
     qsort(f->path + first, (size_t)(f->n - first), sizeof *f->path, by_bytes);
-    return check_numbers(f, first, pattern);
+    LK_TRY(check_files(f, first, pattern));
+    return LK_OK;
 }
 
 /* What glob() stops at: a folder that is not there has no files. */
@@ -200,10 +352,10 @@ static lk_status find_all(struct finding *f, const char *text)
     }
 }
 
-lk_status lk__files_find(const char *text, const char *mark, const char *what, lk_arena *arena,
+lk_status lk__files_find(const char *text, const char *suffix, lk_split split, lk_arena *arena,
                          lk__files *out)
 {
-    struct finding f = {.mark = mark, .what = what, .arena = arena};
+    struct finding f = {.suffix = suffix, .split = split, .arena = arena};
     lk_status st = find_all(&f, text);
     *out = (lk__files){.n = f.n};
     if (st == LK_OK)

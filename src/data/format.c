@@ -4,6 +4,7 @@
 #include "base/fpenv.h"
 #include "base/storage.h"
 #include "data/dataset.h"
+#include "data/files.h"
 #include "data/source.h"
 
 #include <lockstep/extra/alloc.h>
@@ -104,12 +105,22 @@ done:
     return st;
 }
 
-/* The format of sets in many files whose suffix stands in a path's name; NULL: there is none. */
+/* The format of sets in many files whose suffix stands in a path's name, which may be a pattern; NULL: there is
+ * none. */
 static const char *guess_many(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     for (int i = 0; lk__formats[i]; i++)
         if (lk__formats[i]->many && strstr(name, lk__formats[i]->suffix))
+            return lk__formats[i]->descriptor.name;
+    return NULL;
+}
+
+/* The same of a file, whose name ends in the suffix. */
+static const char *guess_one(const char *name)
+{
+    for (int i = 0; lk__formats[i]; i++)
+        if (lk__formats[i]->many && lk__files_has_suffix(name, lk__formats[i]->suffix))
             return lk__formats[i]->descriptor.name;
     return NULL;
 }
@@ -135,7 +146,7 @@ static lk_status guess_folder(const char *path, lk_arena *arena, const char **ou
     int64_t n;
     LK_TRY(lk__storage_list(path, "", arena, &name, &n));
     for (int64_t i = 0; i < n && !*out; i++)
-        *out = guess_many(name[i]);
+        *out = guess_one(name[i]);
     return LK_OK;
 }
 

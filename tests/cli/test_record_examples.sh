@@ -63,7 +63,7 @@ state_of_cifar()
     sed -n 's/^state //p' out
 }
 status 1 lockstep train --quiet $preset
-err 'mnist-records/train*.tfrecord*: there is no such file or folder'
+err 'mnist-records: there is no such file or folder'
 # shellcheck disable=SC2016 # no expressions
 sed -n '/^MNIST and CIFAR-10 from records/,/^The state/p' "$document" | sed -n '/^```sh/,/^```/p' |
     sed '/^```/d; :a; /\\$/{N; s/\\\n *//; ba}; s|=MNIST|=mnist|; s|=CIFAR|=cifar|' >commands

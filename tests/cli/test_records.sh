@@ -72,6 +72,20 @@ rm "$work/glyphs/set-00001-of-00003.tfrecord.gz"
 status 1 "$lockstep" data inspect "$work/glyphs"
 err "set-00001-of-00003.tfrecord.gz is missing"
 
+# one folder with a training set and a test set, told apart by their names
+mkdir "$work/both"
+for set in train test; do
+    status 0 "$lockstep" data convert --type glyphs count=50 test_count=9 --set $set "$work/both/$set.tfrecord" --files 2
+done
+status 0 "$lockstep" data inspect --json --type glyphs count=50 test_count=9
+grep -o '"set": "[a-z]*"\|"samples": [0-9]*\|"hash": "[0-9a-f]*"' "$work/out" >"$work/generated"
+status 0 "$lockstep" data inspect --json "$work/both"
+grep -o '"set": "[a-z]*"\|"samples": [0-9]*\|"hash": "[0-9a-f]*"' "$work/out" | diff -u "$work/generated" - ||
+    fail 'a folder has other sets'
+cp "$work/both/test-00000-of-00002.tfrecord" "$work/both/test.tfrecord"
+status 1 "$lockstep" data inspect "$work/both"
+err "$work/both/test-00001-of-00002.tfrecord and $work/both/test.tfrecord: both are"
+
 # damaged records: an error that says where, or left out on request, told and counted
 status 0 "$lockstep" data convert --type glyphs count=60 "$work/d.tfrecord" --files 2
 damaged=$work/d-00001-of-00002.tfrecord

@@ -23,15 +23,15 @@ struct tfrecord_options {
         .choices = LK_RECORD_DTYPES, .help = text                                          \
     }
 
-static const char what[] =
-    "it is a file, a folder, a pattern such as train-*.tfrecord, or several with commas between "
-    "them";
+static const char suffix[] = ".tfrecord";
 
 static const lk_option options[] = {
     LK_PATHS_OPTION(struct tfrecord_options, path,
                     "the files of the training set: a file, a folder, a pattern such as "
                     "train-*.tfrecord, or several with commas between them"),
-    LK_PATHS_OPTION(struct tfrecord_options, test, "the files of the test set, as path"),
+    LK_PATHS_OPTION(struct tfrecord_options, test,
+                    "the files of the test set, as path; default: those of path, if it is a folder "
+                    "with files of both"),
     NAME_OPTION(image, "image_raw", "the feature with the values: bytes, floats or integers"),
     DTYPE_OPTION(dtype, "how elements lie in the bytes of image, little-endian; auto: as the "
                         "records say, or bytes"),
@@ -99,12 +99,12 @@ static lk_status sources_open(const lk__files *files, lk__source **source)
     return LK_OK;
 }
 
-static lk_status set_open(const char *path, const lk__record_options *o, lk_arena *arena,
-                          lk_dataset **out)
+static lk_status set_open(const char *path, lk_split split, const lk__record_options *o,
+                          lk_arena *arena, lk_dataset **out)
 {
     lk__files files;
     lk__source **source;
-    LK_TRY(lk__files_find(path, ".tfrecord", what, arena, &files));
+    LK_TRY(lk__files_find(path, suffix, split, arena, &files));
     LK_TRY(lk_arena_alloc(arena, &source, files.n, sizeof *source));
     lk_status st = sources_open(&files, source);
     for (int64_t i = 0; st != LK_OK && i < files.n; i++)
@@ -119,15 +119,20 @@ static lk_status tfrecord_open(const void *given, lk_split split, lk_dataset **o
     const struct tfrecord_options *o = given;
     *out = NULL;
     const char *path = split == LK_TRAIN ? o->path : split == LK_TEST ? o->test : NULL;
+    bool has = path != NULL;
     LK_CHECK(o->path || o->test, LK_EINVAL, "tfrecord: give path, the files to read");
-    if (!path)
-        return LK_OK;
     lk_arena *arena;
     LK_TRY(lk_arena_new(&arena));
-    lk_status st = set_open(path, &o->records, arena, out);
+    lk_status st = LK_OK;
+    if (!has && split != LK_TRAIN && o->path) {
+        path = o->path;
+        LK_TRY_TO(done, lk__files_has_split(path, suffix, split, arena, &has));
+    }
+    if (has)
+        LK_TRY_TO(done, set_open(path, split, &o->records, arena, out));
+done:
     lk_arena_free(arena);
-    LK_TRY(st);
-    return LK_OK;
+    return st;
 }
 
 /* ---- writing ---- */
@@ -164,15 +169,16 @@ const lk_format lk__format_tfrecord = {
         {.name = "tfrecord",
          .summary = "TFRecord files of tf.train.Example: values, their shape, a label or targets",
          .details = "Files are read one after the other, those of a folder or pattern in the order "
-                    "of their names. Of each record the features that are named here are read, "
-                    "others are passed over. The shape of a sample comes from the features of its "
-                    "size, or from shape; without either it is one axis. All records must have "
-                    "the same.",
+                    "of their names. Those of a folder end in .tfrecord or .tfrecords, with or "
+                    "without .gz; where their names say train, val and test, each set has its own. "
+                    "Of each record the features that are named here are read, others are passed "
+                    "over. The shape of a sample comes from the features of its size, or from "
+                    "shape; without either it is one axis. All records must have the same.",
          .options = options,
          .options_size = sizeof(struct tfrecord_options)},
     .open = tfrecord_open,
     .write = tfrecord_write,
     .writing = &writing,
-    .suffix = ".tfrecord",
+    .suffix = suffix,
     .many = true,
 };

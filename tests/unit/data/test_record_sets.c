@@ -45,6 +45,10 @@ static void a_folder_a_pattern_and_a_list_are_one_set(void)
     ASSERT_EQ(records_hash(records_open("path=%s/[bB]*d,%s", test_path("folder"),
                                         test_path("folder/c.tfrecords"))),
               want);
+    /* the names of a folder's files end so */
+    foreign("folder/c.tfrecord.bak", 0, 5);
+    foreign("folder/c.tfrecordings", 0, 5);
+    ASSERT_EQ(records_hash(records_open("path=%s", test_path("folder"))), want);
     /* in a list, files are in the order it has */
     lk_dataset *ds = records_open("path=%s,%s", test_path("folder/c.tfrecords"), test_path("all"));
     ASSERT_EQ(lk_dataset_info_of(ds)->count, 26);
@@ -63,8 +67,8 @@ static void a_folder_a_pattern_and_a_list_are_one_set(void)
                     test_path("all"), test_path("gone"));
     RECORDS_REFUSED(LK_EINVAL, "nothing stands between two commas", "path=%s,", test_path("all"));
     ASSERT_EQ(mkdir(test_path("bare"), 0777), 0);
-    RECORDS_REFUSED(LK_EIO, "bare: no file in this folder has .tfrecord in its name", "path=%s",
-                    test_path("bare"));
+    RECORDS_REFUSED(LK_EIO, "bare: no file in this folder has a name that ends in .tfrecord",
+                    "path=%s", test_path("bare"));
     RECORDS_REFUSED(LK_EIO, "there is no record in it", "path=%s",
                     test_path("folder/b-10.tfrecord"));
 }
@@ -92,6 +96,84 @@ static void numbered_files_are_complete(void)
     foreign("tfds/one-of-us.tfrecord", 0, 4);
     RECORDS_REFUSED(LK_EIO, "m-train.tfrecord-00001-of-00002 is missing", "path=%s",
                     test_path("tfds"));
+}
+
+/* How many samples a set of a folder has; -1: it has no such set. */
+static int64_t samples_of(const char *folder, lk_split split)
+{
+    char options[1000];
+    lk_dataset *ds;
+    snprintf(options, sizeof options, "path=%s", test_path(folder));
+    ASSERT_OK(lk_dataset_open("tfrecord", options, split, &ds));
+    int64_t count = ds ? lk_dataset_info_of(ds)->count : -1;
+    lk_dataset_free(ds);
+    return count;
+}
+
+static void names_of_a_folder_tell_its_sets_apart(void)
+{
+    ASSERT_EQ(mkdir(test_path("sets"), 0777), 0);
+    foreign("sets/train-00000-of-00002.tfrecord", 0, 4);
+    foreign("sets/train-00001-of-00002.tfrecord", 4, 8);
+    ASSERT_EQ(samples_of("sets", LK_TRAIN), 8); /* of one kind: all of them */
+    ASSERT_EQ(samples_of("sets", LK_TEST), -1);
+    foreign("sets/test.tfrecord", 8, 11);
+    ASSERT_EQ(samples_of("sets", LK_TRAIN), 8);
+    ASSERT_EQ(samples_of("sets", LK_VALIDATION), -1);
+    ASSERT_EQ(samples_of("sets", LK_TEST), 3);
+    foreign("sets/validation.tfrecord.gz", 11, 13); /* plain, which its bytes say */
+    ASSERT_EQ(samples_of("sets", LK_TRAIN), 8);
+    ASSERT_EQ(samples_of("sets", LK_VALIDATION), 2);
+    /* `test` names other files, of a folder with several sets those of its own */
+    lk_dataset *ds;
+    char options[1000];
+    snprintf(options, sizeof options, "path=%s test=%s", foreign("all", 0, 23), test_path("sets"));
+    ASSERT_OK(lk_dataset_open("tfrecord", options, LK_TEST, &ds));
+    ASSERT_EQ(lk_dataset_info_of(ds)->count, 3);
+    lk_dataset_free(ds);
+    /* who names a file or a pattern means it */
+    ds = records_open("path=%s/t*", test_path("sets"));
+    ASSERT_EQ(lk_dataset_info_of(ds)->count, 11);
+    lk_dataset_free(ds);
+    foreign("sets/more.tfrecord", 0, 5);
+    RECORDS_REFUSED(LK_EIO, "test.tfrecord is not for training, and more.tfrecord may be",
+                    "path=%s", test_path("sets"));
+    /* as others name them, where a word of the set's name begins as one of ours */
+    ASSERT_EQ(mkdir(test_path("words"), 0777), 0);
+    foreign("words/testbed-Train.tfrecord-00000-of-00001", 0, 7);
+    foreign("words/testbed-test.tfrecord-00000-of-00001", 7, 9);
+    ASSERT_EQ(samples_of("words", LK_TRAIN), 7);
+    ASSERT_EQ(samples_of("words", LK_TEST), 2);
+    ASSERT_EQ(mkdir(test_path("no_train"), 0777), 0);
+    foreign("no_train/val.tfrecord", 0, 7);
+    foreign("no_train/test.tfrecord", 7, 9);
+    RECORDS_REFUSED(LK_EIO, "no_train: by their names its files are for other sets, none for train",
+                    "path=%s", test_path("no_train"));
+    ASSERT_EQ(mkdir(test_path("unlike"), 0777), 0);
+    foreign("unlike/latest.tfrecord", 0, 7); /* no word begins so */
+    foreign("unlike/train.tfrecord", 7, 9);
+    ASSERT_EQ(samples_of("unlike", LK_TRAIN), 9);
+}
+
+static void files_that_hold_the_same_are_refused(void)
+{
+    ASSERT_EQ(mkdir(test_path("twice"), 0777), 0);
+    foreign("twice/a.tfrecord", 0, 4);
+    foreign("twice/a.tfrecord.gz", 0, 4);
+    foreign("twice/b-00000-of-00001.tfrecord", 0, 4);
+    const char *const paths[] = {"twice", "twice/a*"};
+    for (size_t i = 0; i < 2; i++) {
+        RECORDS_REFUSED(LK_EIO, "twice/a.tfrecord and ", "path=%s", test_path(paths[i]));
+        RECORDS_REFUSED(LK_EIO, "twice/a.tfrecord.gz: both are", "path=%s", test_path(paths[i]));
+        RECORDS_REFUSED(LK_EIO, "twice/a.tfrecord, packed and plain", "path=%s",
+                        test_path(paths[i]));
+    }
+    ASSERT_EQ(remove(test_path("twice/a.tfrecord.gz")), 0);
+    ASSERT_EQ(samples_of("twice", LK_TRAIN), 8);
+    foreign("twice/b.tfrecord", 0, 4);
+    RECORDS_REFUSED(LK_EIO, "twice/b-00000-of-00001.tfrecord and ", "path=%s", test_path("twice"));
+    RECORDS_REFUSED(LK_EIO, "twice/b.tfrecord, in several files and in one", "path=%s",
+                    test_path("twice"));
 }
 
 /* ---- packed files ---- */
@@ -298,6 +380,7 @@ static void failed_allocations_leave_nothing(void)
 }
 
 TEST_MAIN(TEST(a_folder_a_pattern_and_a_list_are_one_set), TEST(numbered_files_are_complete),
+          TEST(names_of_a_folder_tell_its_sets_apart), TEST(files_that_hold_the_same_are_refused),
           TEST(packed_files_are_told_by_their_bytes),
           TEST(checksums_are_checked_when_records_are_read), TEST(threads_read_one_set),
           TEST(large_records_are_read_by_parts), TEST(failed_allocations_leave_nothing))
