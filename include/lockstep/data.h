@@ -235,7 +235,8 @@ LK_API lk_status lk_dataset_open_config(const lk_config *format, lk_split split,
 
 /**
  * The config that reads the file or folder `path`, by its name or its first bytes; also a pattern, or several
- * files, whose names tell a format that has sets in many files.
+ * files with commas between them, where the text or the name of the first file tells a format that has sets
+ * in many files.
  *
  * `*out` lives in `arena`.  Errors: LK_EIO if there is no such file, LK_ENOTSUP if no format is
  * known for it; LK_ENOMEM.

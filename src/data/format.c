@@ -184,6 +184,19 @@ static lk_status guess_file(const char *path, const char **name)
     return LK_OK;
 }
 
+/* The format of the files that a pattern or a list names, by the first of them. */
+static lk_status guess_files(const char *text, lk_arena *arena, const char **name)
+{
+    lk__files files;
+    for (int i = 0; lk__formats[i]; i++)
+        if (lk__formats[i]->many) {
+            LK_TRY(lk__files_find(text, lk__formats[i]->suffix, LK_TRAIN, arena, &files));
+            *name = guess_one(files.path[0]);
+            return LK_OK;
+        }
+    return LK_OK;
+}
+
 lk_status lk_format_guess(const char *path, lk_arena *arena, lk_config *out)
 {
     const char *name = NULL;
@@ -191,8 +204,9 @@ lk_status lk_format_guess(const char *path, lk_arena *arena, lk_config *out)
         LK_TRY(guess_folder(path, arena, &name));
     else
         name = guess_many(path);
-    LK_CHECK(name || lk__path_exists(path), LK_EIO, "%s: there is no such file or folder", path);
-    if (!name && !lk__path_is_folder(path))
+    if (!name && !lk__path_exists(path))
+        LK_TRY(guess_files(path, arena, &name));
+    else if (!name && !lk__path_is_folder(path))
         LK_TRY(guess_file(path, &name));
     LK_CHECK(name, LK_ENOTSUP,
              "%s: its name and its first bytes tell no format: name one (lockstep data: --type)",

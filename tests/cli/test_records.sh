@@ -25,7 +25,7 @@ through()
         [ "$(hash)" = "$first" ] || fail "$name: another hash was written"
         [ "$(find "$work/$name" -name "set-0000?-of-00003.tfrecord${packed:+.gz}" | wc -l)" -eq 3 ] ||
             fail "$name: not three files"
-        for path in "$work/$name" "$work/$name/set-*-of-00003.tfrecord*" \
+        for path in "$work/$name" "$work/$name/set-*-of-00003.tfrecord*" "$work/$name/set-*" \
             "$(echo "$work/$name"/set-* | tr ' ' ',')"; do
             status 0 "$lockstep" data inspect --json "$path"
             [ "$(hash)" = "$first" ] || fail "$path: another hash is read"
@@ -71,6 +71,12 @@ err "$work/none/b-00000-of-00002.tfrecord"
 rm "$work/glyphs/set-00001-of-00003.tfrecord.gz"
 status 1 "$lockstep" data inspect "$work/glyphs"
 err "set-00001-of-00003.tfrecord.gz is missing"
+
+# patterns that tell no format, by themselves or by their files
+status 1 "$lockstep" data inspect "$work/none-*"
+err "$work/none-*: there is no such file or folder; it is a file, a folder, a pattern"
+status 2 "$lockstep" data inspect "$work/a.np*"
+err 'its name and its first bytes tell no format: name one (lockstep data: --type)'
 
 # one folder with a training set and a test set, told apart by their names
 mkdir "$work/both"
