@@ -119,13 +119,14 @@ static const char *kind_text(lk__feature_kind kind)
     return text[kind];
 }
 
-/* Bytes of a feature that is short: in the window, or from the source. */
-static lk_status short_bytes(const lk__example_window *w, const lk__feature *f, char *out)
+/* The text of a feature that is short: in the window, or from the source. */
+static lk_status short_text(const lk__example_window *w, const lk__feature *f, char *out)
 {
     if (f->at >= w->at && f->end <= w->at + w->n)
         memcpy(out, w->bytes + (f->at - w->at), (size_t)(f->end - f->at));
     else
         LK_TRY(lk__source_read(w->source, f->at, out, f->end - f->at, "a note"));
+    out[f->end - f->at] = '\0';
     return LK_OK;
 }
 
@@ -133,8 +134,7 @@ static lk_status take_note(lk__record_fields *f, const struct place *p, const lk
 {
     if (note->kind != LK_FEATURE_BYTES || note->n >= LK_RECORD_TEXT)
         return LK_OK;
-    LK_TRY(short_bytes(p->w, note, f->texts));
-    f->texts[note->n] = '\0';
+    LK_TRY(short_text(p->w, note, f->texts));
     f->note = f->texts;
     return LK_OK;
 }
@@ -308,16 +308,28 @@ bool lk__record_fields_labels(const lk__record_fields *f)
 
 /* ---- what others must be like ---- */
 
+/* What a record says in its note is what the first says there, or neither has one: dtypes, shapes and classes
+ * would depend on the order of the files. */
 static lk_status check_note(const lk__record_fields *f, const struct place *p,
                             const lk__feature *note)
 {
     char text[LK_RECORD_TEXT];
-    int64_t n = (int64_t)strlen(f->note);
-    bool same = note->kind == LK_FEATURE_BYTES && note->n == n;
-    if (same)
-        LK_TRY(short_bytes(p->w, note, text));
-    if (!same || memcmp(text, f->note, (size_t)n) != 0)
-        return WRONG(p, "it is not of the same set as the first, of %s", f->note);
+    bool is_note = note->kind == LK_FEATURE_BYTES && note->n < LK_RECORD_TEXT;
+    if (is_note)
+        LK_TRY(short_text(p->w, note, text));
+    if (!is_note && f->note)
+        return WRONG(p,
+                     "the record has no feature \"%s\", which says \"%s\" in the first one; to "
+                     "join them, write both by lockstep data convert",
+                     LK_RECORD_NOTE, f->note);
+    if (is_note && !f->note)
+        return WRONG(p,
+                     "the record has a feature \"%s\", which says \"%s\", but the first one has "
+                     "none; to join them, write both by lockstep data convert",
+                     LK_RECORD_NOTE, text);
+    if (is_note && strcmp(text, f->note) != 0)
+        return WRONG(p, "it is of another set: its samples are %s, but those of the first %s", text,
+                     f->note);
     return LK_OK;
 }
 
@@ -346,7 +358,6 @@ lk_status lk__record_fields_check(const lk__record_fields *f, const lk__example_
             return WRONG(&p, "\"%s\" is not %lld, as in the first record",
                          f->name[LK_RECORD_HEIGHT + i], (long long)f->size[i]);
     }
-    if (f->note)
-        LK_TRY(check_note(f, &p, &feature[LK_RECORD_TOLD]));
+    LK_TRY(check_note(f, &p, &feature[LK_RECORD_TOLD]));
     return LK_OK;
 }

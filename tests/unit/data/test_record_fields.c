@@ -233,11 +233,28 @@ static void a_note_is_not_trusted(void)
                                  {"lockstep", LK_FEATURE_BYTES, "x u8[6]", 7}};
     const lk__feature_out g[] = {{"image_raw", LK_FEATURE_BYTES, "pixels", 6},
                                  {"lockstep", LK_FEATURE_BYTES, "x u8[7]", 7}};
-    records_write("one", f, 2);
-    records_write("other", g, 2);
-    lk_dataset *ds = records_open("path=%s,%s", test_path("one"), test_path("other"));
+    const lk__feature_out *const both[] = {f, g};
+    const char *const said[] = {"its samples are x u8[7], but those of the first x u8[6]",
+                                "its samples are x u8[6], but those of the first x u8[7]"};
+    for (int i = 0; i < 2; i++) {
+        records_write("one", both[i], 2);
+        records_write("other", both[1 - i], 2);
+        lk_dataset *ds = records_open("path=%s,%s", test_path("one"), test_path("other"));
+        ASSERT_FAILS(test_read_all(ds), LK_EIO, said[i]);
+        lk_dataset_free(ds);
+    }
+    /* one without a note is refused in both orders, and what it says or lacks is told */
+    records_write("noted", f, 2);
+    records_write("bare", f, 1);
+    lk_dataset *ds = records_open("path=%s,%s", test_path("noted"), test_path("bare"));
     ASSERT_FAILS(test_read_all(ds), LK_EIO,
-                 "other: record 0, offset 0: it is not of the same set as the first, of x u8[6]");
+                 "bare: record 0, offset 0: the record has no feature \"lockstep\", which says \"x "
+                 "u8[6]\" in the first one");
+    lk_dataset_free(ds);
+    ds = records_open("path=%s,%s", test_path("bare"), test_path("noted"));
+    ASSERT_FAILS(test_read_all(ds), LK_EIO,
+                 "noted: record 0, offset 0: the record has a feature \"lockstep\", which says \"x "
+                 "u8[6]\", but the first one has none");
     lk_dataset_free(ds);
 }
 
