@@ -71,15 +71,17 @@ static lk_status convert(const struct convert_options *o, const char *in, const 
              lk_split_name((lk_split)o->set));
     uint64_t hash;
     char text[LK_HASH_TEXT], writing[64] = "";
+    const char *path;
     if (o->files > 0)
-        snprintf(writing, sizeof writing, "files=%lld ", (long long)o->files);
+        snprintf(writing, sizeof writing, "files=%lld", (long long)o->files);
     if (o->gzip)
-        snprintf(writing + strlen(writing), 16, "gzip=true");
+        snprintf(writing + strlen(writing), 16, "%sgzip=true", o->files > 0 ? " " : "");
+    LK_TRY(lk_format_written(o->to, writing, to, arena, &path));
     LK_TRY(lk_dataset_write_as(*ds, o->to, writing, (lk_split)o->set, to));
     LK_TRY(lk_dataset_hash(*ds, &hash));
     report out;
     report_keep(&out, columns, 3, o->json);
-    report_row(&out, (report_cell[]){cell_text(to), cell_int(lk_dataset_info_of(*ds)->count),
+    report_row(&out, (report_cell[]){cell_text(path), cell_int(lk_dataset_info_of(*ds)->count),
                                      cell_text(lk_hash_text(hash, text))});
     report_end(&out);
     return LK_OK;
@@ -115,7 +117,9 @@ const lk__verb lk__data_kind_convert = {
         "to OUT. The format follows from the suffix of OUT or from --to; idx makes a folder, in "
         "which --set says whose files are written. KEY=VALUE sets an option of IN's format, such "
         "as count=200. Records can be written to many files (--files), which take their names when "
-        "all are complete, and packed (--gzip). The hash is of the content that was read.",
+        "all are complete, and packed (--gzip). It prints the name of the file, or the pattern of "
+        "the "
+        "files. The hash is of the content that was read.",
     .options = options,
     .options_size = sizeof(struct convert_options),
     .min_operands = 1,

@@ -205,7 +205,9 @@ typedef struct lk_format {
      * written. */
     lk_status (*write)(const lk_dataset *ds, lk_split split, const void *options, const char *path);
     const lk_descriptor *writing; /* the options of `write`; NULL: it has none, and gets NULL */
-    const char *suffix;           /* of its files, such as ".npy"; NULL: none of its own */
+    /* The name of what `write` makes of `path`, in the arena: see lk_format_written(); NULL: `path` itself. */
+    lk_status (*written)(const void *options, const char *path, lk_arena *arena, const char **out);
+    const char *suffix; /* of its files, such as ".npy"; NULL: none of its own */
     /* A set may lie in many files: `path` can also be a folder, a pattern, or several with commas between
      * them, and the suffix may stand anywhere in their names. */
     bool many;
@@ -261,6 +263,15 @@ LK_API lk_status lk_dataset_write(const lk_dataset *ds, const char *format,
  */
 LK_API lk_status lk_dataset_write_as(const lk_dataset *ds, const char *format, const char *options,
                                      lk_split split, const char *path) LK_NODISCARD;
+
+/**
+ * The name of what lk_dataset_write_as() makes of the same format, options and path: mostly the path, of
+ * packed records with .gz behind it, of many files their pattern, as `path` of the format takes it.
+ *
+ * `*out` lives in `arena`.  Errors: those of lk_dataset_write_as() for its arguments.
+ */
+LK_API lk_status lk_format_written(const char *format, const char *options, const char *path,
+                                   lk_arena *arena, const char **out) LK_NODISCARD;
 
 /* ---- loaders ---- */
 

@@ -243,19 +243,20 @@ static lk_status writer_find(const char *name, const char *path, const lk_format
     return LK_OK;
 }
 
-static lk_status write_with(const lk_dataset *ds, const lk_format *format, const char *options,
-                            lk_split split, const char *path)
+/* The options of writing; NULL if the format has none. */
+static lk_status writing_parse(const lk_format *format, const char *options, const char *path,
+                               lk_arena *arena, void **out)
 {
-    lk_arena *arena;
-    void *fields;
-    LK_TRY(lk_arena_new(&arena));
-    lk_status st = LK_OK;
-    LK_TRY_TO(done, lk_arena_alloc(arena, &fields, 1, format->writing->options_size));
-    LK_TRY_TO(done, lk_options_parse(format->writing, options, arena, fields));
-    LK_TRY_TO(done, format->write(ds, split, fields, path));
-done:
-    lk_arena_free(arena);
-    return st;
+    *out = NULL;
+    LK_CHECK(format->writing || !options || !options[0], LK_EINVAL,
+             "%s: the format \"%s\" is written without options such as %s (lockstep data convert: "
+             "--files, --gzip)",
+             path, format->descriptor.name, options);
+    if (!format->writing)
+        return LK_OK;
+    LK_TRY(lk_arena_alloc(arena, out, 1, format->writing->options_size));
+    LK_TRY(lk_options_parse(format->writing, options, arena, *out));
+    return LK_OK;
 }
 
 lk_status lk_dataset_write_as(const lk_dataset *ds, const char *name, const char *options,
@@ -263,17 +264,32 @@ lk_status lk_dataset_write_as(const lk_dataset *ds, const char *name, const char
 {
     LK_FP_GUARD();
     const lk_format *format;
+    lk_arena *arena;
+    void *fields;
     LK_TRY(writer_find(name, path, &format));
     LK_CHECK(lk_dataset_info_of(ds)->n_fields > 0, LK_ENOTSUP,
              "%s: the data is empty: %lld samples without fields, there is nothing to write", path,
              (long long)lk_dataset_info_of(ds)->count);
-    LK_CHECK(format->writing || !options || !options[0], LK_EINVAL,
-             "%s: the format \"%s\" is written without options, such as \"%s\"", path,
-             format->descriptor.name, options);
-    if (format->writing)
-        LK_TRY(write_with(ds, format, options, split, path));
+    LK_TRY(lk_arena_new(&arena));
+    lk_status st = LK_OK;
+    LK_TRY_TO(done, writing_parse(format, options, path, arena, &fields));
+    LK_TRY_TO(done, format->write(ds, split, fields, path));
+done:
+    lk_arena_free(arena);
+    return st;
+}
+
+lk_status lk_format_written(const char *name, const char *options, const char *path,
+                            lk_arena *arena, const char **out)
+{
+    const lk_format *format;
+    void *fields;
+    LK_TRY(writer_find(name, path, &format));
+    LK_TRY(writing_parse(format, options, path, arena, &fields));
+    if (format->written)
+        LK_TRY(format->written(fields, path, arena, out));
     else
-        LK_TRY(format->write(ds, split, NULL, path));
+        LK_TRY(lk_arena_text(arena, path, strlen(path), out));
     return LK_OK;
 }
 

@@ -102,23 +102,43 @@ static lk_status write_sample(lk__sink *s, const lk_dataset *ds, int64_t i, stru
 
 static const char suffix[] = ".tfrecord", packed[] = ".gz";
 
-/* The name of file `k`. */
-static lk_status name_of(const char *path, const lk__records_writing *how, int64_t k,
-                         char out[LK_PATH_SIZE])
+/* The name of the file with a number, or of all of them where that is "*". */
+static lk_status name_with(const char *path, const lk__records_writing *how, const char *number,
+                           char out[LK_PATH_SIZE])
 {
     int length = (int)strlen(path), n;
-    if (how->gzip && lk__path_ends(path, packed))
+    bool gzip = how->gzip || lk__path_ends(path, packed);
+    if (lk__path_ends(path, packed))
         length -= (int)sizeof packed - 1;
     if (how->files > 1 && length >= (int)sizeof suffix - 1 &&
         memcmp(path + length - (sizeof suffix - 1), suffix, sizeof suffix - 1) == 0)
         length -= (int)sizeof suffix - 1;
-    const char *behind = how->gzip ? packed : "";
+    const char *behind = gzip ? packed : "";
     if (how->files == 1)
         n = snprintf(out, LK_PATH_SIZE, "%.*s%s", length, path, behind);
     else
-        n = snprintf(out, LK_PATH_SIZE, "%.*s-%05lld-of-%05lld%s%s", length, path, (long long)k,
+        n = snprintf(out, LK_PATH_SIZE, "%.*s-%s-of-%05lld%s%s", length, path, number,
                      (long long)how->files, suffix, behind);
     LK_CHECK(n >= 0 && n < LK_PATH_SIZE, LK_EINVAL, "the path %s is too long", path);
+    return LK_OK;
+}
+
+/* The name of file `k`. */
+static lk_status name_of(const char *path, const lk__records_writing *how, int64_t k,
+                         char out[LK_PATH_SIZE])
+{
+    char number[24];
+    snprintf(number, sizeof number, "%05lld", (long long)k);
+    LK_TRY(name_with(path, how, number, out));
+    return LK_OK;
+}
+
+lk_status lk__records_written(const lk__records_writing *how, const char *path, lk_arena *arena,
+                              const char **out)
+{
+    char name[LK_PATH_SIZE];
+    LK_TRY(name_with(path, how, "*", name));
+    LK_TRY(lk_arena_text(arena, name, strlen(name), out));
     return LK_OK;
 }
 

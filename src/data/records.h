@@ -28,4 +28,8 @@ typedef struct lk__records_writing {
 lk_status lk__records_write(const lk_dataset *ds, const lk__records_writing *how,
                             const char *path) LK_NODISCARD;
 
+/** The name of what lk__records_write() makes: of the file, or a pattern of the files, in the arena. */
+lk_status lk__records_written(const lk__records_writing *how, const char *path, lk_arena *arena,
+                              const char **out) LK_NODISCARD;
+
 #endif /* LK_DATA_RECORDS_H */

@@ -23,6 +23,7 @@ through()
         # shellcheck disable=SC2086 # no option is no word
         status 0 "$lockstep" data convert --json --to tfrecord --files 3 $packed "$@" "$work/$name/set"
         [ "$(hash)" = "$first" ] || fail "$name: another hash was written"
+        out "\"path\": \"$work/$name/set-*-of-00003.tfrecord${packed:+.gz}\""
         [ "$(find "$work/$name" -name "set-0000?-of-00003.tfrecord${packed:+.gz}" | wc -l)" -eq 3 ] ||
             fail "$name: not three files"
         for path in "$work/$name" "$work/$name/set-*-of-00003.tfrecord*" "$work/$name/set-*" \
@@ -63,7 +64,10 @@ err 'the data is empty: 5 samples without fields, there is nothing to write'
 
 # what the options cannot mean
 status 2 "$lockstep" data convert "$work/a.npz" "$work/b.npz" --files 3
-err 'the format "npz" is written without options'
+err 'the format "npz" is written without options such as files=3 (lockstep data convert: --files, --gzip)'
+status 0 "$lockstep" data convert "$work/a.npz" "$work/b.tfrecord" --gzip
+out "$work/b.tfrecord.gz "
+[ -f "$work/b.tfrecord.gz" ] || fail 'the file has another name'
 status 2 "$lockstep" data convert "$work/a.npz" "$work/b.tfrecord" --files 100000
 err 'out of range, it must be from 0 to 99999'
 status 1 "$lockstep" data convert "$work/a.npz" "$work/none/b.tfrecord" --files 2

@@ -164,6 +164,13 @@ static lk_status tfrecord_write(const lk_dataset *ds, lk_split split, const void
     return LK_OK;
 }
 
+static lk_status tfrecord_written(const void *given, const char *path, lk_arena *arena,
+                                  const char **out)
+{
+    LK_TRY(lk__records_written(given, path, arena, out));
+    return LK_OK;
+}
+
 const lk_format lk__format_tfrecord = {
     .descriptor =
         {.name = "tfrecord",
@@ -179,6 +186,7 @@ const lk_format lk__format_tfrecord = {
     .open = tfrecord_open,
     .write = tfrecord_write,
     .writing = &writing,
+    .written = tfrecord_written,
     .suffix = suffix,
     .many = true,
 };

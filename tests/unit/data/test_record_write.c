@@ -151,7 +151,7 @@ static void options_of_writing_are_checked(void)
                  "did you mean \"files\"?");
     ASSERT_OK(lk_dataset_new(&made.info, made_row, NULL, &made, &ds));
     ASSERT_FAILS(lk_dataset_write_as(ds, "npz", "files=2", LK_TRAIN, test_path("w.npz")), LK_EINVAL,
-                 "the format \"npz\" is written without options, such as \"files=2\"");
+                 "the format \"npz\" is written without options such as files=2");
     lk_dataset_free(ds);
 }
 
@@ -179,6 +179,32 @@ static void writing_takes_little_memory(void)
     made.info.count = COUNT;
 }
 
-TEST_MAIN(TEST(writing_takes_little_memory), TEST(samples_are_dealt_in_ranges),
-          TEST(packed_files_have_the_same_records), TEST(all_files_appear_or_none),
-          TEST(options_of_writing_are_checked), TEST(failed_allocations_leave_nothing))
+static void what_is_written_has_a_name(void)
+{
+    static const struct {
+        const char *format, *options, *path, *name;
+    } rows[] = {
+        {NULL, NULL, "a/b.tfrecord", "a/b.tfrecord"},
+        {NULL, "gzip=true", "b.tfrecord", "b.tfrecord.gz"},
+        {NULL, "gzip=true", "b.tfrecord.gz", "b.tfrecord.gz"},
+        {NULL, "files=1", "b.tfrecord.gz", "b.tfrecord.gz"},
+        {NULL, "files=3", "b.tfrecord.gz", "b-*-of-00003.tfrecord.gz"},
+        {"tfrecord", "files=12345 gzip=true", "b", "b-*-of-12345.tfrecord.gz"},
+        {NULL, "", "b.npz", "b.npz"},
+    };
+    lk_arena *arena;
+    const char *name;
+    ASSERT_OK(lk_arena_new(&arena));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ASSERT_OK(lk_format_written(rows[i].format, rows[i].options, rows[i].path, arena, &name));
+        ASSERT_EQ(strcmp(name, rows[i].name), 0);
+    }
+    ASSERT_FAILS(lk_format_written(NULL, "files=2", "b.npz", arena, &name), LK_EINVAL,
+                 "the format \"npz\" is written without options");
+    lk_arena_free(arena);
+}
+
+TEST_MAIN(TEST(what_is_written_has_a_name), TEST(writing_takes_little_memory),
+          TEST(samples_are_dealt_in_ranges), TEST(packed_files_have_the_same_records),
+          TEST(all_files_appear_or_none), TEST(options_of_writing_are_checked),
+          TEST(failed_allocations_leave_nothing))
