@@ -1,6 +1,6 @@
 /* What cifar10_cnn.c and cifar10_slurm.c have in common: the CIFAR-10 network of keras_experiments and its
  * data, as experiments/cifar10-cnn.yaml has both.  They are run where that file is, in the folder of the
- * sources.
+ * sources or in share/lockstep of an installation, or are told where it is.
  *
  * The data are
  *     a folder with CIFAR-10's binary files,
@@ -13,6 +13,7 @@
 
 #include <lockstep/lockstep.h>
 
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,37 @@ struct cifar10 {
     char text[CIFAR10_SETTINGS][CIFAR10_SETTING];
     int n;
 };
+
+/* Where the experiment is if --experiment does not say it, an option that both have. */
+#define CIFAR10_EXPERIMENT "experiments/cifar10-cnn.yaml"
+
+/* Read the options of a table, of which number `help` explains them by a text, into `given`; where that ends
+ * the program, its status, otherwise -1. */
+static inline int cifar10_options(int argc, char **argv, const struct option *all, int help,
+                                  const char *text, const char **given)
+{
+    int c;
+    while ((c = getopt_long(argc, argv, "", all, NULL)) != -1 && c != '?' && c != help)
+        given[c] = optarg ? optarg : "";
+    if (c != -1) {
+        fprintf(c == help ? stdout : stderr,
+                "%s"
+                "  --experiment FILE  with the network (default: %s, as it is\n"
+                "                 in the folder of the sources and in share/lockstep of an "
+                "installation)\n",
+                text, CIFAR10_EXPERIMENT);
+        return c == help ? 0 : 2;
+    }
+    if (optind == argc)
+        return -1;
+    fprintf(stderr, "there is nothing to do with \"%s\"", argv[optind]);
+    for (; all->name; all++)
+        if (all->has_arg == optional_argument)
+            fprintf(stderr, "; if it is for --%s, it is --%s=%s", all->name, all->name,
+                    argv[optind]);
+    fputs("\n", stderr);
+    return 2;
+}
 
 /* Read the number of an option, from 1 to `most`. */
 static inline lk_status cifar10_number(const char *option, const char *text, long most, long *out)
@@ -69,13 +101,13 @@ done:
     return st;
 }
 
-/* Read the experiment with the settings. */
-static inline lk_status cifar10_read(const struct cifar10 *c, lk_experiment **out)
+/* Read the experiment of a file with the settings. */
+static inline lk_status cifar10_read(const struct cifar10 *c, const char *file, lk_experiment **out)
 {
     const char *set[CIFAR10_SETTINGS];
     for (int i = 0; i < c->n; i++)
         set[i] = c->text[i];
-    LK_TRY(lk_experiment_read("experiments/cifar10-cnn.yaml", set, c->n, out));
+    LK_TRY(lk_experiment_read(file, set, c->n, out));
     return LK_OK;
 }
 

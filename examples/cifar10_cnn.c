@@ -1,6 +1,7 @@
 /* The CIFAR-10 network of keras_experiments on several devices of this process: its cifar10_cnn_mgpu.py.
  *
  *     cifar10_cnn [--devices N] [--scale N] [--epochs N] [--checkpoint[=FOLDER]] [--augment] [--data PATH]
+ *                 [--experiment FILE]
  *
  * --help explains them.  Network and optimizer are those of experiments/cifar10-cnn.yaml, which it reads;
  * at the top of that file are the same trainings without a program.  As in the original N devices have
@@ -9,9 +10,7 @@
  */
 #include "cifar10.h"
 
-#include <getopt.h>
-
-enum { DEVICES, SCALE, EPOCHS, CHECKPOINT, AUGMENT, DATA, HELP, OPTIONS, MAX_DEVICES = 64 };
+enum { DEVICES, SCALE, EPOCHS, CHECKPOINT, AUGMENT, DATA, EXPERIMENT, HELP, OPTIONS, MOST = 64 };
 
 static const char help[] =
     "Train the CIFAR-10 network of keras_experiments on several devices of this process.\n\n"
@@ -22,12 +21,11 @@ static const char help[] =
     "  --checkpoint[=FOLDER]  save all of the training after each epoch, and go on from there if\n"
     "                 it was begun (default: the folder cifar10_cnn.checkpoints)\n"
     "  --augment      move images by up to 3 positions, and mirror half of them\n"
-    "  --data PATH    a folder with CIFAR-10's binary files, or with records, train*.tfrecord\n"
-    "                 and test*.tfrecord; or a pattern of records, 'FOLDER/train-*.tfrecord',\n"
-    "                 whose scores are those of the same images (default: generated images)\n";
+    "  --data PATH    a folder with CIFAR-10's binary files, or with records, train*.tfrecord and\n"
+    "                 test*.tfrecord; or a pattern, scored by itself (default: generated)\n";
 
 /* The options as they were given. */
-static const char *given[OPTIONS] = {"1", NULL, "200"};
+static const char *given[OPTIONS] = {"1", NULL, "200", [EXPERIMENT] = CIFAR10_EXPERIMENT};
 
 struct training {
     lk_experiment *experiment;
@@ -53,7 +51,7 @@ static lk_status data_open(struct training *t, long scale)
         LK_TRY(cifar10_set(&c, "data.crop=3"));
         LK_TRY(cifar10_set(&c, "data.flip=true"));
     }
-    LK_TRY(cifar10_read(&c, &t->experiment));
+    LK_TRY(cifar10_read(&c, given[EXPERIMENT], &t->experiment));
     const lk_experiment *e = t->experiment;
     LK_TRY(lk_dataset_open_config(&e->data, LK_TRAIN, &t->set[LK_TRAIN]));
     LK_TRY(lk_dataset_open_config(&e->data, LK_TEST, &t->set[LK_TEST]));
@@ -65,7 +63,7 @@ static lk_status data_open(struct training *t, long scale)
 /* The model on its devices, and what trains it. */
 static lk_status trainer_make(struct training *t, int devices, long epochs)
 {
-    static lk_device all[MAX_DEVICES];
+    static lk_device all[MOST];
     const lk_experiment *e = t->experiment;
     int there;
     LK_TRY(lk_devices_available(all, devices, &there));
@@ -118,8 +116,9 @@ static lk_status epoch_end(struct training *t)
     LK_TRY(lk_trainer_train_metrics(t->trainer, &seen));
     LK_TRY(lk_trainer_evaluate(t->trainer, t->test, &score));
     LK_TRY(lk_trainer_hash(t->trainer, &t->state.hash));
-    printf("epoch %3lld  loss %.6f  test loss %.6f  accuracy %.4f  state %s\n", (long long)at.epoch,
-           seen.loss, score.loss, score.value[0], lk_hash_text(t->state.hash, hash));
+    lk_hash_text(t->state.hash, hash);
+    printf("epoch %3lld  loss %.6f  %s loss %.6f  accuracy %.4f  state %s\n", (long long)at.epoch,
+           seen.loss, t->set[LK_TEST] ? "test" : "train", score.loss, score.value[0], hash);
     t->state.step = at.step;
     if (t->folder)
         LK_TRY(lk_checkpoint_dir_save(t->folder, &t->state));
@@ -129,8 +128,8 @@ static lk_status epoch_end(struct training *t)
 static lk_status train(struct training *t)
 {
     long devices, scale, epochs;
-    LK_TRY(cifar10_number("--devices", given[DEVICES], MAX_DEVICES, &devices));
-    LK_TRY(cifar10_number("--scale", given[given[SCALE] ? SCALE : DEVICES], MAX_DEVICES, &scale));
+    LK_TRY(cifar10_number("--devices", given[DEVICES], MOST, &devices));
+    LK_TRY(cifar10_number("--scale", given[given[SCALE] ? SCALE : DEVICES], MOST, &scale));
     LK_TRY(cifar10_number("--epochs", given[EPOCHS], 1000000, &epochs));
     LK_TRY(data_open(t, scale));
     LK_TRY(trainer_make(t, (int)devices, epochs));
@@ -146,17 +145,19 @@ static lk_status train(struct training *t)
 
 int main(int argc, char **argv)
 {
-    static const struct option all[] = {
-        {"devices", 1, NULL, DEVICES}, {"scale", 1, NULL, SCALE},
-        {"epochs", 1, NULL, EPOCHS},   {"checkpoint", 2, NULL, CHECKPOINT},
-        {"augment", 0, NULL, AUGMENT}, {"data", 1, NULL, DATA},
-        {"help", 0, NULL, HELP},       {NULL, 0, NULL, 0}};
+    static const struct option all[] = {{"devices", 1, NULL, DEVICES},
+                                        {"scale", 1, NULL, SCALE},
+                                        {"epochs", 1, NULL, EPOCHS},
+                                        {"augment", 0, NULL, AUGMENT},
+                                        {"checkpoint", 2, NULL, CHECKPOINT},
+                                        {"data", 1, NULL, DATA},
+                                        {"help", 0, NULL, HELP},
+                                        {"experiment", 1, NULL, EXPERIMENT},
+                                        {NULL, 0, NULL, 0}};
     struct training t = {.folder = NULL};
-    for (int c; (c = getopt_long(argc, argv, "", all, NULL)) != -1; given[c] = optarg ? optarg : "")
-        if (c == '?' || c == HELP) {
-            fputs(help, c == HELP ? stdout : stderr);
-            return c == HELP ? 0 : 2;
-        }
+    int end = cifar10_options(argc, argv, all, HELP, help, given);
+    if (end >= 0)
+        return end;
     lk_status st = train(&t);
     if (st != LK_OK)
         lk_error_print(stderr);

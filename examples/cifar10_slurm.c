@@ -13,14 +13,18 @@
  */
 #include "cifar10.h"
 
-#include <getopt.h>
-
 enum { SHARDS = 8, SHARD = 4, BATCH = SHARDS * SHARD, PIXELS = 32 * 32 * 3, MAX_RANKS = 1024 };
 
-enum { DISTRIBUTE, EPOCHS, DATA, OPTIONS };
+enum { DISTRIBUTE, EPOCHS, DATA, EXPERIMENT, HELP, OPTIONS };
+
+static const char help[] =
+    "Train the CIFAR-10 network of keras_experiments on the ranks of a launcher, or on two.\n\n"
+    "  --distribute chief|own  rank 0 reads the data of all, or each its own (default own)\n"
+    "  --epochs N     how often each image is seen (default 1)\n"
+    "  --data PATH    CIFAR-10's binary files or records, as cifar10_cnn (default: generated)\n";
 
 /* The options as they were given, and whether the chief distributes; set before there are ranks. */
-static const char *given[OPTIONS] = {"own", "1"};
+static const char *given[OPTIONS] = {"own", "1", [EXPERIMENT] = CIFAR10_EXPERIMENT};
 static bool by_chief;
 
 struct training {
@@ -51,7 +55,7 @@ static lk_status data_open(struct training *t)
     LK_TRY(lk_agree(t->comm, reads ? cifar10_data(&settings, given[DATA]) : LK_OK));
     LK_TRY(cifar10_set(&settings, "data.batch=%d", BATCH));
     LK_TRY(cifar10_set(&settings, "data.shards=%d", SHARDS));
-    LK_TRY(cifar10_read(&settings, &t->experiment));
+    LK_TRY(cifar10_read(&settings, given[EXPERIMENT], &t->experiment));
     const lk_experiment *e = t->experiment;
     lk_status st = reads ? lk_dataset_open_config(&e->data, LK_TRAIN, &t->set) : LK_OK;
     LK_TRY(lk_agree(t->comm, st));
@@ -161,13 +165,12 @@ done:
 
 int main(int argc, char **argv)
 {
-    static const struct option all[] = {{"distribute", 1, NULL, DISTRIBUTE},
-                                        {"epochs", 1, NULL, EPOCHS},
-                                        {"data", 1, NULL, DATA},
-                                        {NULL, 0, NULL, 0}};
-    for (int c; (c = getopt_long(argc, argv, "", all, NULL)) != -1; given[c] = optarg)
-        if (c == '?')
-            return 2;
+    static const struct option all[] = {
+        {"distribute", 1, NULL, DISTRIBUTE}, {"epochs", 1, NULL, EPOCHS}, {"data", 1, NULL, DATA},
+        {"experiment", 1, NULL, EXPERIMENT}, {"help", 0, NULL, HELP},     {NULL, 0, NULL, 0}};
+    int end = cifar10_options(argc, argv, all, HELP, help, given);
+    if (end >= 0)
+        return end;
     by_chief = strcmp(given[DISTRIBUTE], "chief") == 0;
     return lk_run_main(2, train, NULL, stderr);
 }

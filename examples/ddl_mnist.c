@@ -172,5 +172,7 @@ int main(int argc, char **argv)
     for (int c; (c = getopt_long(argc, argv, "", all, NULL)) != -1; given[c] = optarg)
         if (c == HELP || c == '?')
             return fputs(help, c == HELP ? stdout : stderr) < 0 || c == '?' ? 2 : 0;
+    if (optind < argc && fprintf(stderr, "there is nothing to do with \"%s\"\n", argv[optind]))
+        return 2;
     return lk_run_main(atoi(given[RANKS]), train, NULL, stderr);
 }

@@ -34,6 +34,8 @@ static inline int mnist_main(int argc, char **argv, int ranks, lk_rank_fn *train
     for (int c; (c = getopt_long(argc, argv, "", all, NULL)) != -1; given[c] = optarg)
         if (c == '?')
             return 2;
+    if (optind < argc && fprintf(stderr, "there is nothing to do with \"%s\"\n", argv[optind]))
+        return 2;
     if (given[OUT] && mkdir(given[OUT], 0777) != 0 && errno != EEXIST) {
         perror(given[OUT]);
         return 2;

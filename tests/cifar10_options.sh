@@ -43,13 +43,32 @@ same()
 }
 
 status 0 "$program" --help
-for option in --devices --scale --epochs --checkpoint --augment --data; do out "  $option"; done
+for option in --devices --scale --epochs --checkpoint --augment --data --experiment; do out "  $option"; done
 status 2 "$program" --gpu
 err "unrecognized option '--gpu'"
 status 1 "$program" --epochs some
 err '--epochs is a number from 1 to 1000000, not some'
 status 1 "$program" --data "$work/none"
 err "$work/none: there is no such file or folder"
+
+status 2 "$program" --checkpoint "$work/saved" --epochs 1
+err "there is nothing to do with \"$work/saved\"; if it is for --checkpoint, it is --checkpoint=$work/saved"
+status 1 "$program" --experiment "$work/none.yaml"
+err "$work/none.yaml: "
+mkdir "$work/elsewhere"
+absolute=$(readlink -f "$program")
+(cd "$work/elsewhere" && status 1 "$absolute" && err 'experiments/cifar10-cnn.yaml: ') || exit 1
+preset=$(readlink -f experiments/cifar10-cnn.yaml)
+(cd "$work/elsewhere" && status 0 "$absolute" --experiment "$preset" --epochs 1) || exit 1
+
+# the other programs take no words either
+build=$(dirname "$program")
+for other in cifar10_slurm ddl_mnist mnist_chain mnist_messages dual_parallel; do
+    status 2 "$build/example_$other" --data "$work/cifar" left
+    err 'there is nothing to do with "left"'
+done
+status 0 "$build/example_cifar10_slurm" --help
+for option in --distribute --epochs --data --experiment; do out "  $option"; done
 
 # devices, augmentation and data; two devices have a batch and a rate of their own
 devices=$(settings '--devices 2')
@@ -75,6 +94,7 @@ status 0 "$lockstep" "$@" "$work/cifar/records/train.tfrecord" --files 3
 status 0 "$lockstep" "$@" --set test "$work/cifar/records/test.tfrecord"
 same 'records' "$one" "$(example --devices 2 --epochs 2 --data "$work/cifar/records")"
 same 'a pattern' "$one" "$(example --devices 2 --epochs 2 --data "$work/cifar/records/train-*.tfrecord")"
+out '  train loss '
 # shellcheck disable=SC2046,SC2086 # settings
 same 'records of an experiment' "$one" "$(trained $devices $(settings '--data FOLDER/records') train.epochs=2)"
 
