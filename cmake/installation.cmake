@@ -1,4 +1,4 @@
-# `make install`: the command, both libraries, headers, pkg-config file, CMake package, documents.
+# `make install`: the command, both libraries, headers, pkg-config file, CMake package, documents, presets.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -11,6 +11,9 @@ install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING
   PATTERN "*.md" PATTERN "*.svg")
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING
   PATTERN "*.c" PATTERN "*.h" PATTERN "*.txt" PATTERN "*.yaml")
+
+# Documents name the presets as experiments/NAME.yaml.
+install(DIRECTORY experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep FILES_MATCHING PATTERN "*.yaml")
 
 # Both files find their prefix from where they lie, so the installed tree can be moved.
 file(RELATIVE_PATH LK_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)

@@ -26,6 +26,10 @@ find "$work/moved/share/doc/lockstep" -name '*.md' | while IFS= read -r document
     done
 done
 
+# So are the presets, all of them.
+[ "$(cd experiments && echo ./*)" = "$(cd "$work/moved/share/lockstep/experiments" && echo ./*)" ] ||
+    { echo 'the presets are not installed'; exit 1; }
+
 library=$(dirname "$(find "$work/moved" -name liblockstep.so)")
 export LD_LIBRARY_PATH="$library" PKG_CONFIG_PATH="$library/pkgconfig" CMAKE_PREFIX_PATH="$work/moved"
 block c README.md >"$work/example.c"
