@@ -3,6 +3,7 @@
  * Ranks read their files themselves.  If one of them finds others, its part of each batch would be of
  * other samples, and nobody would notice.
  */
+#include "coll/traits.h"
 #include "train/job.h"
 #include "train/pass.h"
 #include "train/same.h"
@@ -49,8 +50,9 @@ lk_status lk__job_compare(const lk_job *job)
 {
     uint64_t hash = 0;
     LK_TRY(lk_agree(job->comm, experiment_hash(job->experiment, &hash)));
-    LK_TRY(lk__traits_compare(
-        job->comm, &(lk__trait){"another experiment", (int64_t)hash, .is_hash = true}, 1));
+    LK_TRY(lk__traits_compare(job->comm,
+                              &(lk__trait){"another experiment", (int64_t)hash, .is_hash = true}, 1,
+                              LK_ESTATE, "train the same"));
     for (int split = 0; split < LK_N_SPLITS; split++)
         LK_TRY(job->spec.chain
                    ? lk__loader_compare_length(job->comm, name[split], job->loader[split])

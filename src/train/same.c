@@ -6,52 +6,18 @@
 #include "train/same.h"
 
 #include "coll/agree.h"
+#include "coll/traits.h"
 #include "data/content.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 
 #include <string.h>
 
-enum { PARTS = 64, TEXT = 256, MAX_TRAITS = 32 };
-
-/* The lowest rank that `differs`, as all know it; the number of ranks if none does. */
-static lk_status first_other(lk_comm *comm, bool differs, int *out)
-{
-    int32_t rank = differs ? lk_comm_rank(comm) : lk_comm_size(comm);
-    LK_TRY(lk_allreduce(comm, NULL, &rank, 1, LK_I32, LK_REDUCE_MIN, "who differs"));
-    *out = rank;
-    return LK_OK;
-}
+enum { PARTS = 64, TEXT = 256 };
 
 static bool is_alone(const lk_comm *comm)
 {
     return !comm || lk_comm_size(comm) == 1;
-}
-
-/* ---- traits ---- */
-
-lk_status lk__traits_compare(lk_comm *comm, const lk__trait *trait, int n)
-{
-    int64_t first[MAX_TRAITS], other[MAX_TRAITS];
-    int rank;
-    if (is_alone(comm))
-        return LK_OK;
-    LK_CHECK(n <= MAX_TRAITS, LK_EINVAL, "%d traits, at most %d", n, MAX_TRAITS);
-    for (int i = 0; i < n; i++)
-        first[i] = other[i] = trait[i].value;
-    LK_TRY(lk_bcast(comm, first, n, LK_I64, 0, "what ranks train"));
-    LK_TRY(first_other(comm, memcmp(first, other, (size_t)n * sizeof *first) != 0, &rank));
-    if (rank == lk_comm_size(comm))
-        return LK_OK;
-    LK_TRY(lk_bcast(comm, other, n, LK_I64, rank, "what another trains"));
-    for (int i = 0; i < n; i++) {
-        LK_CHECK(first[i] == other[i] || trait[i].is_hash, LK_ESTATE,
-                 "%s is %lld on rank 0 and %lld on rank %d: all ranks must train the same",
-                 trait[i].name, (long long)first[i], (long long)other[i], rank);
-        LK_CHECK(first[i] == other[i], LK_ESTATE,
-                 "rank %d has %s than rank 0: all ranks must train the same", rank, trait[i].name);
-    }
-    return LK_OK;
 }
 
 /* ---- the mode ---- */
@@ -234,7 +200,7 @@ static lk_status facts_compare(lk_comm *comm, const char *what, const facts *min
     facts first = *mine, other = *mine;
     int rank;
     LK_TRY(lk_bcast(comm, &first, (int64_t)sizeof first, LK_U8, 0, what));
-    LK_TRY(first_other(comm, memcmp(&first, mine, sizeof first) != 0, &rank));
+    LK_TRY(lk__first_other(comm, memcmp(&first, mine, sizeof first) != 0, &rank));
     if (rank == lk_comm_size(comm))
         return LK_OK;
     LK_TRY(lk_bcast(comm, &other, (int64_t)sizeof other, LK_U8, rank, what));
@@ -272,13 +238,13 @@ static lk_status hashes_compare(lk_comm *comm, lk_loader *loader, bool *same)
     int rank;
     *same = false;
     lk__cache_know(loader);
-    LK_TRY(first_other(comm, !lk__dataset_is_hashed(loader->ds), &rank));
+    LK_TRY(lk__first_other(comm, !lk__dataset_is_hashed(loader->ds), &rank));
     if (rank < lk_comm_size(comm))
         return LK_OK;
     LK_TRY(lk_agree(comm, lk_dataset_hash(loader->ds, &mine)));
     first = mine;
     LK_TRY(lk_bcast(comm, &first, 1, LK_I64, 0, "the hash of a set"));
-    LK_TRY(first_other(comm, first != mine, &rank));
+    LK_TRY(lk__first_other(comm, first != mine, &rank));
     *same = rank == lk_comm_size(comm);
     return LK_OK;
 }
@@ -289,7 +255,7 @@ lk_status lk__loader_compare_samples(lk_comm *comm, const char *what, lk_loader 
     bool same;
     if (is_alone(comm) || loader->info->n_fields == 0 || loader->info->count == 0)
         return LK_OK;
-    LK_TRY(first_other(comm, !lk__dataset_is_compared(loader->ds), &rank));
+    LK_TRY(lk__first_other(comm, !lk__dataset_is_compared(loader->ds), &rank));
     if (rank == lk_comm_size(comm))
         return LK_OK;
     LK_TRY(hashes_compare(comm, loader, &same));

@@ -6,19 +6,8 @@
 
 #include <lockstep/train.h>
 
-/** Something that all ranks must have alike, as a number, or as the hash of it. */
-typedef struct lk__trait {
-    const char *name; /* "the batch"; of hashes "another optimizer" */
-    int64_t value;
-    bool is_hash;
-} lk__trait;
-
-/** Fail on all ranks, in the same words, unless the `n` traits, of the same names, are the same on all.
- * Collective; NULL: this rank is alone. */
-lk_status lk__traits_compare(lk_comm *comm, const lk__trait *trait, int n) LK_NODISCARD;
-
 /** All ranks have the same parallel.mode, and no algorithm that its bits would not come from
- * (lk__agree_bits()); errors as above.  It decides what ranks talk about, so it is compared first.
+ * (lk__agree_bits()); otherwise LK_ESTATE on all.  It decides what ranks talk about, so it is compared first.
  * Collective. */
 lk_status lk__mode_compare(lk_comm *comm, int mode) LK_NODISCARD;
 

@@ -1,6 +1,8 @@
 /* What the trainers of all ranks must have alike: data, layers, parameters, and how they are trained.
- * lk_trainer_new() compares it over ranks (same.h).
+ * lk_trainer_new() compares it over ranks (same.h, coll/traits.h).
  */
+#include "coll/traits.h"
+
 #include "data/loader.h"
 #include "nn/model.h"
 #include "train/same.h"
@@ -147,7 +149,7 @@ static lk_status traits_of(const lk_trainer *t, lk__trait *out)
 lk_status lk__layout_compare(const lk_trainer *t)
 {
     lk__trait trait = layout_trait(&t->spec.parallel, &t->spec.pieces);
-    LK_TRY(lk__traits_compare(t->spec.comm, &trait, 1));
+    LK_TRY(lk__traits_compare(t->spec.comm, &trait, 1, LK_ESTATE, "train the same"));
     return LK_OK;
 }
 
@@ -160,11 +162,11 @@ lk_status lk__trainer_compare(const lk_trainer *t)
     if (t->chained) {
         LK_TRY(lk__loader_compare_length(comm, "the training set", t->spec.train));
         LK_TRY(lk_agree(comm, chain_traits_of(t, trait)));
-        LK_TRY(lk__traits_compare(comm, trait, CHAIN_TRAITS));
+        LK_TRY(lk__traits_compare(comm, trait, CHAIN_TRAITS, LK_ESTATE, "train the same"));
         return LK_OK;
     }
     LK_TRY(lk__loader_compare(comm, "the training set", t->spec.train));
     LK_TRY(lk_agree(comm, traits_of(t, trait)));
-    LK_TRY(lk__traits_compare(comm, trait, TRAITS));
+    LK_TRY(lk__traits_compare(comm, trait, TRAITS, LK_ESTATE, "train the same"));
     return LK_OK;
 }
