@@ -56,9 +56,11 @@ typedef struct lk_mean_grad_options {
  * mean; NULL: of all.  What a rank does not have need not be set.  Without zero_fill a tensor that no rank has
  * gets no mean, and ranks that disagree are an error.
  *
- * `options` NULL: zeros.  Errors: LK_ESTATE when ranks have other tensors, or without zero_fill other
- * gradients, naming tensor and ranks; LK_EDTYPE; LK_EINVAL for samples below 0; LK_ENAN where
- * lk_comm_set_finite_check() is on and a rank has diverged; those of lk_coll_run().
+ * `options` NULL: zeros; all but the samples are the same on all ranks.  Errors: LK_ESTATE when ranks have
+ * other tensors or options, or without zero_fill other gradients, naming what and ranks; LK_EDTYPE; LK_EINVAL
+ * for samples below 0 and for an algorithm that there is not, LK_ENOTSUP for one that cannot do this;
+ * LK_EOVERFLOW for samples of all ranks beyond 64 bits; LK_ENAN where lk_comm_set_finite_check() is on and a
+ * rank has diverged; those of lk_coll_run().
  */
 LK_API lk_status lk_multi_node_mean_grad(lk_comm *comm, lk_slab *grads, bool *has_grad,
                                          const lk_mean_grad_options *options) LK_NODISCARD;
@@ -100,14 +102,16 @@ typedef struct lk_multi_node_optimizer lk_multi_node_optimizer;
 
 /**
  * Make one around `actual`, which is borrowed, as its parameters are, until it is freed or replaced.  The
- * options are those of lk_multi_node_descriptor as lk_options_parse() reads them; NULL: all defaults.
+ * options are those of lk_multi_node_descriptor as lk_options_parse() reads them, the same on all ranks; NULL:
+ * all defaults.
  *
  * It has a communicator of its own.  With double buffering that has a thread for progress if MPI allows it
  * (lk_comm_set_progress()); without one, gradients travel inside calls of this header and of comm.h alone.
  * The caller owns `*out`.
  *
- * Errors: those of lk_options_parse(); LK_EDTYPE for a wire of 16 bits unless parameters are f32;
- * LK_ENOMEM; those of communication.
+ * Errors: those of lk_options_parse(); LK_ESTATE for options that differ between ranks, naming one and the
+ * ranks; LK_EINVAL for a communicator that there is not, LK_ENOTSUP for one that cannot add up gradients on
+ * this wire; LK_EDTYPE for a wire of 16 bits unless parameters are f32; LK_ENOMEM; those of communication.
  */
 LK_API lk_status lk_multi_node_optimizer_new(lk_optimizer *actual, lk_comm *comm,
                                              const char *options,
@@ -161,7 +165,9 @@ typedef struct lk_multi_node_report {
  * One update with the gradients of this rank.  `report` may be NULL.
  *
  * Errors: those of lk_multi_node_mean_grad() and lk_optimizer_step(); LK_EINVAL for gradients that are not
- * laid out as the parameters.  Nothing has been stepped then; what had been accumulated is dropped.
+ * laid out as the parameters.  Nothing has been stepped then; what had been accumulated is dropped.  With
+ * double buffering the mean that was to be followed stays pending when gradients cannot begin to travel, and is
+ * dropped when it failed itself; in either case on all ranks.
  */
 LK_API lk_status lk_multi_node_optimizer_update(lk_multi_node_optimizer *optimizer,
                                                 const lk_multi_node_input *input,
@@ -180,7 +186,8 @@ LK_API int64_t lk_multi_node_optimizer_steps(const lk_multi_node_optimizer *opti
  *     lk_multi_node_optimizer_resume(optimizer);       after loading
  */
 
-/** Wait until nothing is under way: the state is then complete. */
+/** Wait until nothing is under way: the state is then complete.  Errors: those of communication, LK_ENAN where
+ * lk_comm_set_finite_check() is on, LK_EFPENV, of any rank on all of them; the mean is then dropped. */
 LK_API lk_status lk_multi_node_optimizer_settle(lk_multi_node_optimizer *optimizer) LK_NODISCARD;
 
 /** Add its tensors, of which each rank holds its own part or all, to a list, their names behind `prefix`.
@@ -195,8 +202,8 @@ LK_API lk_status lk_multi_node_optimizer_add_state(lk_multi_node_optimizer *opti
 LK_API int64_t *lk_multi_node_optimizer_number(lk_multi_node_optimizer *optimizer, int i,
                                                const char **name);
 
-/** Tensors and numbers have been set: go on from there.  Errors: LK_EINVAL for numbers that cannot be, on all
- * ranks. */
+/** Tensors and numbers have been set: go on from there.  Errors: LK_EINVAL for numbers that cannot be, and for
+ * those that differ between ranks, on all of them. */
 LK_API lk_status lk_multi_node_optimizer_resume(lk_multi_node_optimizer *optimizer) LK_NODISCARD;
 
 /** Add to the hash of a state what makes its updates others than those of the actual optimizer alone: the

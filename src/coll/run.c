@@ -165,6 +165,7 @@ lk_status lk_coll_selected(lk_comm *comm, const lk_collective *c, const char **o
     LK_TRY_TO(done, lk__coll_args_make(comm, c, &k));
     LK_TRY_TO(done, lk__coll_select(&k, &number));
     *out = lk__colls[number - 1]->name;
+    state->last.number = 0; /* a call may learn of its links before it selects */
 done:
     lk__coll_args_free(&k);
     return st;

@@ -19,6 +19,7 @@ typedef struct lk__mean_part {
     int64_t before;       /* those of gradients that were accumulated before */
     const bool *has_grad; /* [slices]; NULL: all */
     bool wants_broadcast; /* the parameters are not those of rank 0 yet */
+    bool lost;            /* a mean of before failed here while it was under way */
     bool stays;           /* they are accumulated: nothing is added up over ranks yet */
     bool weighed;         /* what is added up over ranks is multiplied with its samples by then */
 } lk__mean_part;
@@ -30,6 +31,7 @@ typedef struct lk__mean {
     int64_t slices, elements;     /* of it, in a slab of gradients from its beginning on */
     lk_dtype dtype;
     const char *algorithm;
+    lk_wire how;             /* gradients travel */
     bool zero_fill, by_rank; /* by_rank: ranks count alike, whatever their samples */
     lk__wire *wire;
     uint64_t hash;      /* of names, dtypes and shapes */
@@ -37,6 +39,7 @@ typedef struct lk__mean {
     int64_t *own, *all; /* [record], [size * record] */
     /* What all have told: */
     bool broadcast;  /* a rank wants it */
+    bool lost;       /* a rank has lost the mean of before; known even if the meeting fails */
     bool *has;       /* [slices] of which there will be a mean */
     bool weighs;     /* this rank's gradients are to be multiplied with its samples */
     int64_t samples; /* of these gradients of this rank, and of those before, too */
@@ -49,14 +52,19 @@ typedef struct lk__mean {
 uint64_t lk__slice_hash(const lk_slab_layout *layout, int64_t i);
 uint64_t lk__layout_hash(const lk_slab_layout *layout, int64_t slices);
 
+/** Of an algorithm by its name; NULL: by cost. */
+uint64_t lk__algorithm_hash(const char *name);
+
 /** Make one for gradients of the layout of `params`, borrowed; zeros may be closed, too.  Not collective.
- * Errors: LK_EDTYPE unless all are f32 or all f64, and for a wire of 16 bits unless f32; LK_ENOMEM. */
+ * Errors: LK_EDTYPE unless all are f32 or all f64, and for a wire of 16 bits unless f32; LK_EINVAL for an
+ * algorithm that there is not, LK_ENOTSUP for one that cannot add up these gradients; LK_ENOMEM. */
 lk_status lk__mean_open(lk__mean *m, lk_comm *comm, const lk_slab *params,
                         const lk_mean_grad_options *options) LK_NODISCARD;
 void lk__mean_close(lk__mean *m);
 
 /** Tell the others what this rank brings, or that it failed with `st`.  Collective.  Errors: `st`, or that of
- * another rank; LK_ESTATE when ranks have other tensors or, without zero_fill, other gradients. */
+ * another rank; LK_ESTATE when ranks have other tensors, options or, without zero_fill, gradients;
+ * LK_EOVERFLOW for too many samples. */
 lk_status lk__mean_meet(lk__mean *m, const lk__mean_part *mine, lk_status st) LK_NODISCARD;
 
 /** Prepare this rank's gradients, elements of a slab.  Not collective. */

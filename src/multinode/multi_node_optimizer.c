@@ -21,31 +21,6 @@
 
 #include <string.h>
 
-#define FIELD(member) offsetof(lk_multi_node_options, member)
-static const lk_option multi_node_options[] = {
-    {"communicator", LK_OPTION_TEXT, FIELD(communicator), .value = "NAME",
-     .help = "algorithm of the allreduce, by its name or as ChainerMN calls a communicator of that "
-             "kind; none: by cost"},
-    {"double_buffering", LK_OPTION_FLAG, FIELD(double_buffering),
-     .help = "gradients travel until the next update, and are followed one update late"},
-    {"zero_fill", LK_OPTION_FLAG, FIELD(zero_fill), .def = "true",
-     .help = "a gradient that a rank does not have counts as zeros; otherwise all ranks must have "
-             "the same ones, and parameters without any stay as they are"},
-    {"mean_of_means", LK_OPTION_FLAG, FIELD(mean_of_means),
-     .help = "ranks count alike, whatever their samples"},
-    {"wire", LK_OPTION_CHOICE, FIELD(wire), .def = "dtype", .choices = LK_WIRE_CHOICES,
-     .help = "what gradients travel as: dtype, as they are; f16 or bf16, added in f32"},
-    {"accumulate", LK_OPTION_INT, FIELD(accumulate), .def = "1", .min = 1, .max = 1e9,
-     .help = "updates whose gradients are added up on each rank before they travel"},
-    {0}};
-#undef FIELD
-
-const lk_descriptor lk_multi_node_descriptor = {
-    .name = "multi_node_optimizer",
-    .summary = "an optimizer around an optimizer, for gradients of several ranks",
-    .options = multi_node_options,
-    .options_size = sizeof(lk_multi_node_options)};
-
 /* ---- making ---- */
 
 static void parts_free(lk__mn_parts *p)
@@ -88,32 +63,10 @@ static lk_status parts_make(lk_multi_node_optimizer *o, lk_optimizer *actual, lk
     return LK_OK;
 }
 
-/* How it was told: by a struct, or if that is NULL by a text. */
-struct told {
-    const lk_multi_node_options *options;
-    const char *text;
-};
-
-static lk_status options_take(lk_multi_node_optimizer *o, const struct told *told)
-{
-    LK_TRY(lk_arena_new(&o->arena));
-    if (!told->options)
-        LK_TRY(lk_options_parse(&lk_multi_node_descriptor, told->text, o->arena, &o->options));
-    else
-        o->options = *told->options;
-    if (o->options.accumulate == 0)
-        o->options.accumulate = 1;
-    LK_CHECK(o->options.accumulate > 0, LK_EINVAL, "accumulate is %lld",
-             (long long)o->options.accumulate);
-    LK_CHECK(o->options.wire >= LK_WIRE_DTYPE && o->options.wire <= LK_WIRE_BF16, LK_EINVAL,
-             "%d is no lk_wire", o->options.wire);
-    return LK_OK;
-}
-
 static lk_status optimizer_make(lk_multi_node_optimizer *o, lk_optimizer *actual, lk_comm *comm,
-                                const struct told *told)
+                                const lk__mn_told *told)
 {
-    LK_TRY(lk_agree(comm, options_take(o, told)));
+    LK_TRY(lk__mn_options_take(o, comm, told));
     if (comm)
         LK_TRY(lk_comm_dup(comm, &o->comm));
     LK_TRY(parts_make(o, actual, &o->parts));
@@ -122,7 +75,7 @@ static lk_status optimizer_make(lk_multi_node_optimizer *o, lk_optimizer *actual
     return LK_OK;
 }
 
-static lk_status optimizer_new(lk_optimizer *actual, lk_comm *comm, const struct told *told,
+static lk_status optimizer_new(lk_optimizer *actual, lk_comm *comm, const lk__mn_told *told,
                                lk_multi_node_optimizer **out)
 {
     lk_multi_node_optimizer *o = NULL;
@@ -141,7 +94,7 @@ lk_status lk_multi_node_optimizer_new(lk_optimizer *actual, lk_comm *comm, const
                                       lk_multi_node_optimizer **out)
 {
     LK_FP_GUARD();
-    LK_TRY(optimizer_new(actual, comm, &(struct told){.text = options}, out));
+    LK_TRY(optimizer_new(actual, comm, &(lk__mn_told){.text = options}, out));
     return LK_OK;
 }
 
@@ -150,7 +103,18 @@ lk_status lk_multi_node_optimizer_new_options(lk_optimizer *actual, lk_comm *com
                                               lk_multi_node_optimizer **out)
 {
     static const lk_multi_node_options none;
-    LK_TRY(optimizer_new(actual, comm, &(struct told){.options = options ? options : &none}, out));
+    LK_TRY(optimizer_new(actual, comm, &(lk__mn_told){.options = options ? options : &none}, out));
+    return LK_OK;
+}
+
+/* Wait for the mean that is under way, if one is.  What fails here must become known to all ranks, which then
+ * drop it together. */
+static lk_status pending_wait(lk_multi_node_optimizer *o)
+{
+    if (!o->under_way)
+        return LK_OK;
+    o->under_way = false;
+    LK_TRY(lk__mean_finish(&o->parts.mean, lk_slab_data(o->parts.pending)));
     return LK_OK;
 }
 
@@ -160,7 +124,7 @@ void lk_multi_node_optimizer_free(lk_multi_node_optimizer *o)
     if (!o)
         return;
     lk__failure_get(&why);
-    if (lk_multi_node_optimizer_settle(o) != LK_OK)
+    if (pending_wait(o) != LK_OK)
         lk__failure_set(&why);
     if (o->helps)
         (void)!lk_comm_set_progress(o->comm, false);
@@ -185,8 +149,7 @@ lk_status lk_multi_node_optimizer_settle(lk_multi_node_optimizer *o)
     LK_FP_GUARD();
     if (!o->under_way)
         return LK_OK;
-    o->under_way = false;
-    lk_status st = lk__mean_finish(&o->parts.mean, lk_slab_data(o->parts.pending));
+    lk_status st = lk_agree(o->comm, pending_wait(o));
     if (st != LK_OK)
         o->parts.number[LK__MN_PENDING] = 0;
     LK_TRY(st);
@@ -280,7 +243,18 @@ static void swap(char *a, char *b, int64_t bytes)
     }
 }
 
-/* Let the gradients begin to travel, and follow the mean that is pending, if one is. */
+/* Exchange which tensors the mean that is pending is of with those that the next one will be of. */
+static void swap_has(lk__mn_parts *p, bool *has)
+{
+    for (int64_t i = 0; i < p->mean.slices; i++) {
+        bool of = has[i];
+        has[i] = p->pending_has[i];
+        p->pending_has[i] = of;
+    }
+}
+
+/* Let the gradients begin to travel, and follow the mean that is pending, if one is.  If they cannot, it stays
+ * pending: starting fails on all ranks, or ends the job. */
 static lk_status step_late(lk_multi_node_optimizer *o, const lk_multi_node_input *input,
                            lk_multi_node_report *report)
 {
@@ -289,15 +263,18 @@ static lk_status step_late(lk_multi_node_optimizer *o, const lk_multi_node_input
     bool follows = p->number[LK__MN_PENDING], *has = p->flags + m->slices;
     char *data = lk_slab_data(input->grads), *pending = lk_slab_data(p->pending);
     int64_t bytes = lk_slab_layout_bytes(m->layout);
-    for (int64_t i = 0; i < m->slices; i++) {
-        has[i] = p->pending_has[i];
-        p->pending_has[i] = m->has[i];
-    }
+    memcpy(has, m->has, (size_t)m->slices * sizeof *has);
+    swap_has(p, has);
     if (follows)
         swap(data, pending, bytes);
     else
         memcpy(pending, data, (size_t)bytes);
-    LK_TRY(lk__mean_start(m, pending, !o->met));
+    lk_status st = lk__mean_start(m, pending, !o->met);
+    if (st != LK_OK && follows) {
+        swap(data, pending, bytes);
+        swap_has(p, has);
+    }
+    LK_TRY(st);
     o->met = o->under_way = true;
     p->number[LK__MN_PENDING] = 1;
     report->act = LK_MULTI_NODE_STARTED;
@@ -355,8 +332,12 @@ static lk_status update(lk_multi_node_optimizer *o, const lk_multi_node_input *i
     lk_status st = input_check(o, input);
     if (st == LK_OK)
         mine = part_of(o, input);
-    LK_TRY(lk_multi_node_optimizer_settle(o));
-    LK_TRY(lk__mean_meet(&p->mean, &mine, st));
+    lk_status late = pending_wait(o);
+    mine.lost = late != LK_OK;
+    st = lk__mean_meet(&p->mean, &mine, late != LK_OK ? late : st);
+    if (p->mean.lost)
+        p->number[LK__MN_PENDING] = 0;
+    LK_TRY(st);
     if (p->mean.broadcast) {
         p->number[LK__MN_ACCUMULATED] = 0;
         return broadcast(o);

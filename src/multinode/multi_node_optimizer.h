@@ -1,5 +1,5 @@
-/* lk_multi_node_optimizer from inside: for multi_node_optimizer.c, which makes and updates it, and
- * multi_node_state.c, which has its state. */
+/* lk_multi_node_optimizer from inside: for multi_node_optimizer.c, which makes and updates it,
+ * multi_node_options.c and multi_node_state.c, which has its state. */
 #ifndef LK_MULTINODE_MULTI_NODE_OPTIMIZER_H
 #define LK_MULTINODE_MULTI_NODE_OPTIMIZER_H
 
@@ -32,5 +32,16 @@ struct lk_multi_node_optimizer {
     bool under_way;
     lk__mn_parts parts;
 };
+
+/* How it was told: by a struct, or if that is NULL by a text. */
+typedef struct lk__mn_told {
+    const lk_multi_node_options *options;
+    const char *text;
+} lk__mn_told;
+
+/** Take the options, which are to be the same on all ranks.  Collective; errors as
+ * lk_multi_node_optimizer_new(). */
+lk_status lk__mn_options_take(lk_multi_node_optimizer *o, lk_comm *comm,
+                              const lk__mn_told *told) LK_NODISCARD;
 
 #endif /* LK_MULTINODE_MULTI_NODE_OPTIMIZER_H */

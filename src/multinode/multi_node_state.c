@@ -9,7 +9,7 @@
  * The first three are each rank's own: it holds its row.
  */
 #include "base/fpenv.h"
-#include "coll/agree.h"
+#include "coll/traits.h"
 #include "multinode/multi_node_optimizer.h"
 
 #include <stdio.h>
@@ -87,7 +87,11 @@ static lk_status numbers_check(const lk_multi_node_optimizer *o)
 
 lk_status lk_multi_node_optimizer_resume(lk_multi_node_optimizer *o)
 {
+    lk__trait trait[LK__MN_NUMBERS];
     LK_TRY(lk_agree(o->comm, numbers_check(o)));
+    for (int i = 0; i < LK__MN_NUMBERS; i++)
+        trait[i] = (lk__trait){names[i], o->parts.number[i], .is_hash = false};
+    LK_TRY(lk__traits_compare(o->comm, trait, LK__MN_NUMBERS, LK_EINVAL, "go on from the same"));
     return LK_OK;
 }
 

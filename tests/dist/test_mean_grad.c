@@ -166,6 +166,30 @@ static void samples_count_not_ranks(lk_comm *comm)
     lk_slab_free(grads);
 }
 
+/* All but the samples must be given alike. */
+static void other_options_are_named(lk_comm *comm)
+{
+    int size = lk_comm_size(comm);
+    bool last = lk_comm_rank(comm) == size - 1;
+    lk_slab *grads = model_of(LK_F32);
+    lk_mean_grad_options how[] = {{.zero_fill = !last},
+                                  {.wire = last ? LK_WIRE_BF16 : LK_WIRE_DTYPE},
+                                  {.algorithm = last ? "flat" : NULL},
+                                  {.samples = INT64_MAX}};
+    static const char *const words[] = {"zero_fill is 1 on rank 0 and 0 on rank",
+                                        "wire is dtype on rank 0 and bf16 on rank",
+                                        "has another algorithm than rank 0", NULL};
+    for (int i = 0; i < 3 && size > 1; i++)
+        ASSERT_FAILS(lk_multi_node_mean_grad(comm, grads, NULL, &how[i]), LK_ESTATE, words[i]);
+    if (size > 1)
+        ASSERT_FAILS(lk_multi_node_mean_grad(comm, grads, NULL, &how[3]), LK_EOVERFLOW,
+                     "rank 1 has 9223372036854775807 samples");
+    how[0].algorithm = last ? "bogus" : NULL;
+    ASSERT_FAILS(lk_multi_node_mean_grad(comm, grads, NULL, &how[0]), LK_EINVAL,
+                 "no allreduce algorithm named \"bogus\"");
+    lk_slab_free(grads);
+}
+
 static void what_has_diverged_is_named(lk_comm *comm)
 {
     lk_slab *grads = model_of(LK_F32);
@@ -225,5 +249,5 @@ static void persistent_values_are_averaged(lk_comm *comm)
 RANKS_MAIN(TEST_OF(all_get_what_a_root_has), TEST_OF(any_dtypes_are_sent),
            TEST_OF(other_tensors_are_named), TEST_OF(means_are_those_of_all_ranks),
            TEST_OF(what_nobody_has_is_left_out), TEST_OF(half_of_the_ranks_have_one),
-           TEST_OF(samples_count_not_ranks), TEST_OF(what_has_diverged_is_named),
-           TEST_OF(persistent_values_are_averaged))
+           TEST_OF(samples_count_not_ranks), TEST_OF(other_options_are_named),
+           TEST_OF(what_has_diverged_is_named), TEST_OF(persistent_values_are_averaged))
