@@ -173,8 +173,8 @@ LK_API lk_status lk_iterator_numbers(lk_iterator *it, const char *prefix,
  * Go on from such numbers: the next batch is the one that would have come.  The loader gets the seed.
  *
  * Collective, but of kind serial: those of the master, or of rank 0, count on all ranks.  Errors:
- * LK_EINVAL for other samples or batches than the loader has, naming both, and for a negative step; on
- * all ranks the same, and nothing has changed then; and those of communication.
+ * LK_EINVAL for other samples or batches than the loader has, naming both, and for a step that is negative
+ * or beyond 2^62; on all ranks the same, and nothing has changed then; and those of communication.
  */
 LK_API lk_status lk_iterator_restore(
     lk_iterator *it, const lk_state_number number[LK_ITERATOR_NUMBERS]) LK_NODISCARD;

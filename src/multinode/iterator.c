@@ -217,6 +217,9 @@ void lk_iterator_reset(lk_iterator *it)
 
 enum { STEP, SEED, SAMPLES, BATCH };
 
+/* From which to go on: no training comes to the end of what a position can hold from here. */
+static const int64_t last_step = INT64_MAX / 2;
+
 lk_status lk_iterator_numbers(lk_iterator *it, const char *prefix,
                               lk_state_number number[LK_ITERATOR_NUMBERS])
 {
@@ -241,8 +244,9 @@ static lk_status numbers_check(const lk_iterator *it, const lk_state_number *num
              "the state is of batches of %lld of %lld samples, the iterator's are of %lld of %lld",
              (long long)number[BATCH].i64, (long long)number[SAMPLES].i64, (long long)it->batch,
              (long long)it->samples);
-    LK_CHECK(number[STEP].i64 >= 0, LK_EINVAL, "the state is of step %lld",
-             (long long)number[STEP].i64);
+    LK_CHECK(number[STEP].i64 >= 0 && number[STEP].i64 <= last_step, LK_EINVAL,
+             "the state is of step %lld: it is from 0 to %lld", (long long)number[STEP].i64,
+             (long long)last_step);
     return LK_OK;
 }
 

@@ -304,6 +304,9 @@ static void a_state_of_other_batches_is_refused_on_all(lk_comm *comm)
     number[3].i64 = 7;
     number[0].i64 = rank == master ? -1 : 0;
     ASSERT_FAILS(lk_iterator_restore(it, number), LK_EINVAL, "the state is of step -1");
+    number[0].i64 = rank == master ? INT64_MAX : 0;
+    ASSERT_FAILS(lk_iterator_restore(it, number), LK_EINVAL,
+                 "the state is of step 9223372036854775807: it is from 0 to 4611686018427387903");
     ASSERT_FAILS(
         lk_iterator_numbers(it, "0123456789012345678901234567890123456789012345678", number),
         LK_EINVAL, "at most 47");
