@@ -88,48 +88,51 @@ static lk_status local_result(struct generic *g, void **bytes, int64_t *n, bool 
     return LK_OK;
 }
 
-/* Keep the results of a round: `block` is freed with the others, or here. */
-static lk_status results_keep(struct generic *g, void *block)
+/* Room on the root for the results of a round. */
+static lk_status results_reserve(struct generic *g)
 {
-    lk_status st = lk__grow(&g->block, &g->block_room, g->n_blocks + 1, sizeof *g->block);
-    if (st != LK_OK) {
-        lk_free(block);
-        return st;
-    }
-    g->block[g->n_blocks++] = block;
+    if (g->rank != g->e->root)
+        return LK_OK;
+    LK_TRY(lk__grow(&g->block, &g->block_room, g->n_blocks + 1, sizeof *g->block));
     LK_TRY(lk__grow(&g->result, &g->room, g->n + g->size, sizeof *g->result));
+    return LK_OK;
+}
+
+/* Keep the results of a round: `block` is freed with the others. */
+static void results_keep(struct generic *g, void *block)
+{
+    g->block[g->n_blocks++] = block;
     for (int r = 0; r < g->size; r++)
         if (g->state[r] == RESULT)
             g->result[g->n++] = (lk_batch_result){.batch = g->round,
                                                   .rank = r,
                                                   .bytes = (char *)block + g->first[r],
                                                   .n = g->first[r + 1] - g->first[r]};
-    return LK_OK;
 }
 
-/* One batch of each rank that has one; `*more` is false if none has.  `*own` is what became of this rank so
- * far: the others hear of it at the next beginning of a round. */
-static lk_status round_do(struct generic *g, lk_status *own, bool *more)
+/* One batch of each rank that has one; `*more` is false if none has.  A rank tells what became of it in the
+ * same round, so that none asks for another batch, which all may have to ask for together. */
+static lk_status round_do(struct generic *g, bool *more)
 {
     void *bytes = NULL, *block = NULL;
     int64_t n = 0;
     bool has = false;
-    lk_status st;
-    if (*own == LK_OK)
-        *own = local_result(g, &bytes, &n, &has);
-    uint8_t state = *own != LK_OK ? FAILED : has ? RESULT : NONE;
+    lk_status st, own = local_result(g, &bytes, &n, &has);
+    if (own == LK_OK)
+        own = results_reserve(g);
+    uint8_t state = own != LK_OK ? FAILED : has ? RESULT : NONE;
     LK_TRY_TO(done, lk_allgather(g->comm, &state, g->state, 1, LK_U8, "evaluation"));
     *more = false;
     for (int r = 0; r < g->size; r++) {
         if (g->state[r] == FAILED)
-            LK_TRY_TO(done, lk_agree(g->comm, *own));
+            LK_TRY_TO(done, lk_agree(g->comm, own));
         *more = *more || g->state[r] == RESULT;
     }
     if (*more)
         LK_TRY_TO(done,
                   lk_gather_bytes(g->comm, bytes, n, g->e->root, "results", &block, g->first));
     if (block)
-        *own = results_keep(g, block);
+        results_keep(g, block);
     g->round++;
 done:
     lk_free(bytes);
@@ -156,8 +159,8 @@ static lk_status generic_run(struct generic *g)
     if (g->it)
         lk_iterator_reset(g->it);
     while (more)
-        LK_TRY(round_do(g, &own, &more));
-    if (own == LK_OK && g->rank == g->e->root)
+        LK_TRY(round_do(g, &more));
+    if (g->rank == g->e->root)
         own = g->e->aggregate(g->e->context, g->result, g->n);
     LK_TRY(lk_agree(g->comm, own));
     return LK_OK;

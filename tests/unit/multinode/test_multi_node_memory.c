@@ -129,6 +129,21 @@ done:
     return st;
 }
 
+/* Of batches that all ranks ask for together. */
+static lk_status generic_together(void *side)
+{
+    struct side *s = side;
+    lk_iterator *it = NULL;
+    const lk_generic_evaluator e = {.calc_local = result_calc, .aggregate = results_take};
+    lk_status st;
+    LK_TRY_TO(done,
+              lk_iterator_new(s->comm, s->loader, "kind=multi_node master=1 repeat=false", &it));
+    LK_TRY_TO(done, lk_generic_multi_node_evaluate(s->comm, it, &e));
+done:
+    lk_iterator_free(it);
+    return st;
+}
+
 static lk_status last_value(void *context, const double *value, const int64_t *first, int size,
                             double *out)
 {
@@ -169,9 +184,10 @@ done:
 static void the_others_are_told(void)
 {
     static const struct memory_work all[] = {
-        {"scatter", scatter},       {"multi_node", multi_node}, {"synchronized", synchronized},
-        {"evaluation", evaluation}, {"generic", generic},       {"aggregated", aggregated},
-        {"early_stop", early_stop}};
+        {"scatter", scatter},           {"multi_node", multi_node},
+        {"synchronized", synchronized}, {"evaluation", evaluation},
+        {"generic", generic},           {"generic together", generic_together},
+        {"aggregated", aggregated},     {"early_stop", early_stop}};
     memory_runs_out_on_few(all, (int)(sizeof all / sizeof *all), &sides);
 }
 
