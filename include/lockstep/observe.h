@@ -48,7 +48,7 @@ LK_API void lk_summary_clear(lk_summary *summary);
 /**
  * Add the sum of some value over `count` samples to what was added under this name.  Nothing is rounded.
  *
- * Errors: LK_EINVAL for a name that is empty or has LK_SUMMARY_NAME bytes or more, for a negative count,
+ * Errors: LK_EINVAL for a name that is NULL, empty or has LK_SUMMARY_NAME bytes or more, for a negative count,
  * and for the name of a metric; LK_EOVERFLOW; LK_ESTATE after lk_summary_join(); LK_ENOMEM.
  */
 LK_API lk_status lk_summary_add(lk_summary *summary, const char *name, double sum,
@@ -80,8 +80,9 @@ LK_API lk_status lk_summary_add_metric_config(lk_summary *summary, const char *n
  * names of the others; others must have the same names, in any order.  Nothing can be added any more
  * before lk_summary_clear().
  *
- * Errors: LK_ESTATE when it was joined already, and for a rank that lacks a name or has one more,
- * naming it and the rank; LK_EFPENV, LK_ENOMEM; and those of communication.
+ * Errors: LK_ESTATE when it was joined already, and for a rank that lacks a name, has one more, or has
+ * another metric or other options under one, naming it and the ranks; LK_EOVERFLOW for samples of all ranks
+ * beyond 64 bits; LK_EFPENV, LK_ENOMEM; and those of communication.
  */
 LK_API lk_status lk_summary_join(lk_summary *summary, lk_comm *comm) LK_NODISCARD;
 

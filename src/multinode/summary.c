@@ -84,6 +84,7 @@ static lk_status open_check(const lk_summary *s)
 lk_status lk_summary_add(lk_summary *s, const char *name, double sum, int64_t count)
 {
     LK_TRY(open_check(s));
+    LK_CHECK(name, LK_EINVAL, "name is NULL");
     LK_CHECK(count >= 0, LK_EINVAL, "%s: a sum over %lld samples", name, (long long)count);
     lk__summary_entry *e = lk__summary_find(s, name);
     if (!e)
@@ -177,6 +178,10 @@ static lk_status metric_put(lk_summary *s, const char *name, const char *metric,
                             const lk_tensor *target)
 {
     LK_TRY(open_check(s));
+    LK_CHECK(metric && y && target, LK_EINVAL, "%s is NULL",
+             !metric ? "metric"
+             : !y    ? "y"
+                     : "target");
     name = name ? name : metric;
     lk__summary_entry *e = lk__summary_find(s, name);
     if (e) {
@@ -208,6 +213,7 @@ lk_status lk_summary_add_metric_config(lk_summary *s, const char *name, const lk
                                        const lk_tensor *y, const lk_tensor *target)
 {
     LK_FP_GUARD();
+    LK_CHECK(metric && metric->descriptor, LK_EINVAL, "metric is NULL");
     LK_TRY(metric_put(s, name, metric->descriptor->name, NULL, metric, y, target));
     return LK_OK;
 }

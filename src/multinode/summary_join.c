@@ -16,11 +16,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { WORDS = LK_EXACT_NUMBERS + 1 }; /* of an entry: its sum and its count */
+/* Of an entry: its sum and its count, in halves of 32 bits, whose sums over ranks do not overflow. */
+enum { LOW = LK_EXACT_NUMBERS, HIGH, WORDS };
+
+static const int64_t half_mask = (INT64_C(1) << 32) - 1;
 
 /* What others have to know of an entry. */
 struct record {
     char name[LK_SUMMARY_NAME];
+    char metric[LK_SUMMARY_NAME]; /* the beginning of its name; "a mean" if it is none */
+    int64_t options;              /* their hash */
     int64_t n_numbers;
 };
 
@@ -38,13 +43,23 @@ struct join {
 
 /* ---- names ---- */
 
+static lk_status record_fill(const lk__summary_entry *e, struct record *out)
+{
+    lk_hash h = lk_hash_start();
+    memcpy(out->name, e->name, LK_SUMMARY_NAME);
+    strncpy(out->metric, e->metric ? e->metric->descriptor.name : "a mean", LK_SUMMARY_NAME - 1);
+    if (e->metric)
+        LK_TRY(lk_config_hash(&e->config, &h));
+    out->options = (int64_t)lk_hash_value(&h);
+    out->n_numbers = e->n_numbers;
+    return LK_OK;
+}
+
 static lk_status records_new(const lk_summary *s, struct record **out)
 {
     LK_TRY(lk_alloc_zero(out, s->n, sizeof **out));
-    for (int64_t i = 0; i < s->n; i++) {
-        memcpy((*out)[i].name, s->entry[i].name, LK_SUMMARY_NAME);
-        (*out)[i].n_numbers = s->entry[i].n_numbers;
-    }
+    for (int64_t i = 0; i < s->n; i++)
+        LK_TRY(record_fill(&s->entry[i], &(*out)[i]));
     return LK_OK;
 }
 
@@ -60,6 +75,25 @@ static lk_status records_take(struct join *j)
     return LK_OK;
 }
 
+/* An entry of this rank is what the one of its name is on the rank that says the names. */
+static lk_status entry_compare(const struct join *j, const lk__summary_entry *e,
+                               const struct record *first)
+{
+    struct record own = {.name = ""};
+    int rank = lk_comm_rank(j->comm);
+    LK_TRY(record_fill(e, &own));
+    LK_CHECK(strcmp(own.metric, first->metric) == 0, LK_ESTATE,
+             "\"%s\" is %s on rank %d and %s on rank %d", e->name, own.metric, rank, first->metric,
+             j->first);
+    LK_CHECK(own.options == first->options, LK_ESTATE,
+             "\"%s\" is %s with other options on rank %d than on rank %d", e->name, own.metric,
+             rank, j->first);
+    LK_CHECK(own.n_numbers == first->n_numbers, LK_ESTATE,
+             "\"%s\" has %lld numbers on rank %d and %lld on rank %d", e->name,
+             (long long)own.n_numbers, rank, (long long)first->n_numbers, j->first);
+    return LK_OK;
+}
+
 static lk_status records_compare(const struct join *j)
 {
     const lk_summary *s = j->s;
@@ -67,9 +101,7 @@ static lk_status records_compare(const struct join *j)
         const lk__summary_entry *e = lk__summary_find(s, j->record[i].name);
         LK_CHECK(e, LK_ESTATE, "nothing was added under \"%s\", as on rank %d", j->record[i].name,
                  j->first);
-        LK_CHECK(e->n_numbers == j->record[i].n_numbers, LK_ESTATE,
-                 "\"%s\" has %lld numbers, on rank %d it has %lld", e->name,
-                 (long long)e->n_numbers, j->first, (long long)j->record[i].n_numbers);
+        LK_TRY(entry_compare(j, e, &j->record[i]));
     }
     for (int64_t i = 0; i < s->n; i++) {
         bool found = false;
@@ -89,7 +121,7 @@ static lk_status records_check(struct join *j, int64_t bytes)
              (long long)bytes);
     for (int64_t i = 0; i < j->n; i++) {
         struct record *r = &j->record[i];
-        r->name[LK_SUMMARY_NAME - 1] = '\0';
+        r->name[LK_SUMMARY_NAME - 1] = r->metric[LK_SUMMARY_NAME - 1] = '\0';
         LK_CHECK(r->name[0] && (i == 0 || strcmp(r[-1].name, r->name) < 0) && r->n_numbers >= 0,
                  LK_EINVAL, "names of a summary: \"%s\" with %lld numbers", r->name,
                  (long long)r->n_numbers);
@@ -153,15 +185,28 @@ static void sums_move(struct join *j, bool back)
         if (back) {
             memcpy(&e->sum, word, sizeof e->sum);
             lk__exact_carry(&e->sum);
-            e->count = word[LK_EXACT_NUMBERS];
+            e->count = (word[HIGH] << 32) + word[LOW];
             numbers_copy(e->number, j->number + at, e->n_numbers);
         } else {
             memcpy(word, &e->sum, sizeof e->sum);
-            word[LK_EXACT_NUMBERS] = e->count;
+            word[LOW] = e->count & half_mask;
+            word[HIGH] = e->count >> 32;
             numbers_copy(j->number + at, e->number, e->n_numbers);
         }
         at += e->n_numbers;
     }
+}
+
+/* Whether the counts of all ranks together fit; all find the same. */
+static lk_status counts_check(const struct join *j)
+{
+    for (int64_t i = 0; i < j->n; i++) {
+        const int64_t *word = j->word + i * WORDS;
+        LK_CHECK(word[HIGH] + (word[LOW] >> 32) <= INT32_MAX, LK_EOVERFLOW,
+                 "\"%s\" has more samples on all ranks together than can be counted",
+                 j->s->entry[i].name);
+    }
+    return LK_OK;
 }
 
 static lk_status sums_join(struct join *j)
@@ -171,6 +216,7 @@ static lk_status sums_join(struct join *j)
     sums_move(j, false);
     LK_TRY(lk_allreduce(j->comm, NULL, j->word, j->n * WORDS, LK_I64, LK_REDUCE_SUM, "sums"));
     LK_TRY(lk_allreduce(j->comm, NULL, j->number, j->n_numbers, LK_F64, LK_REDUCE_SUM, "metrics"));
+    LK_TRY(counts_check(j));
     sums_move(j, true);
     return LK_OK;
 }

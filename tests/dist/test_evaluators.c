@@ -294,7 +294,7 @@ static void names_are_compared_between_ranks(lk_comm *comm)
     for (int i = 0; i < 3 && last > 0; i++) {
         const char *words = i == 0   ? "nothing was added under \"b\", as on rank 0"
                             : i == 1 ? "something was added under \"c\", on rank 0 nothing was"
-                                     : "\"b\" has 0 numbers, on rank 0 it has 2";
+                                     : "\"b\" is a mean on rank ";
         lk_tensor *y, *target;
         ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(1, 2), &y));
         ASSERT_OK(lk_tensor_zeros(LK_I64, LK_SHAPE(1), &target));
@@ -321,6 +321,49 @@ static void names_are_compared_between_ranks(lk_comm *comm)
     ASSERT_FAILS(lk_summary_value(s, "c", &value), LK_EINVAL, "the names are a, b");
     ASSERT_FAILS(lk_summary_add(s, "a", 1, 1), LK_ESTATE, "is joined");
     ASSERT_FAILS(lk_summary_join(s, comm), LK_ESTATE, "joined already");
+    lk_summary_free(s);
+}
+
+/* They have as many numbers, and could be added up. */
+static void metrics_are_compared_between_ranks(lk_comm *comm)
+{
+    static const char *const other[][3] = {
+        {"top_k", "k=2", "\"m\" is top_k with other options on rank "},
+        {"accuracy", NULL, "\"m\" is accuracy on rank "}};
+    int rank = lk_comm_rank(comm), last = lk_comm_size(comm) - 1;
+    lk_tensor *y, *target;
+    lk_summary *s;
+    ASSERT_OK(lk_summary_new(&s));
+    ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(1, 6), &y));
+    ASSERT_OK(lk_tensor_zeros(LK_I64, LK_SHAPE(1), &target));
+    for (int i = 0; i < 2 && last > 0; i++) {
+        lk_summary_clear(s);
+        ASSERT_OK(lk_summary_add_metric(s, "m", rank == last ? other[i][0] : "top_k",
+                                        rank == last ? other[i][1] : "k=1", y, target));
+        ASSERT_FAILS(lk_summary_join(s, comm), LK_ESTATE, other[i][2]);
+    }
+    lk_summary_clear(s); /* the same in other words */
+    ASSERT_OK(lk_summary_add_metric(s, "m", "top_k", rank == last ? " k=5 " : "k=5", y, target));
+    ASSERT_OK(lk_summary_join(s, comm));
+    lk_tensor_free(y);
+    lk_tensor_free(target);
+    lk_summary_free(s);
+}
+
+static void too_many_samples_are_refused(lk_comm *comm)
+{
+    int size = lk_comm_size(comm);
+    int64_t n;
+    lk_summary *s;
+    ASSERT_OK(lk_summary_new(&s));
+    ASSERT_OK(lk_summary_add(s, "a", 1, INT64_MAX / size));
+    ASSERT_OK(lk_summary_join(s, comm));
+    ASSERT_OK(lk_summary_count(s, "a", &n));
+    ASSERT_EQ(n, INT64_MAX / size * size);
+    lk_summary_clear(s);
+    ASSERT_OK(lk_summary_add(s, "a", 1, INT64_MAX / size + (size > 1)));
+    if (size > 1)
+        ASSERT_FAILS(lk_summary_join(s, comm), LK_EOVERFLOW, "more samples on all ranks");
     lk_summary_free(s);
 }
 
@@ -394,6 +437,13 @@ static void wrong_arguments_are_refused(lk_comm *comm)
     ASSERT_OK(lk_tensor_zeros(LK_I64, LK_SHAPE(2), &target));
     ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SCALAR, &scalar));
     ASSERT_FAILS(lk_summary_add(s, "", 1, 1), LK_EINVAL, "a name of 0 bytes");
+    ASSERT_FAILS(lk_summary_add(s, NULL, 1, 1), LK_EINVAL, "name is NULL");
+    ASSERT_FAILS(lk_summary_add_metric(s, NULL, NULL, NULL, y, target), LK_EINVAL,
+                 "metric is NULL");
+    ASSERT_FAILS(lk_summary_add_metric(s, NULL, "accuracy", NULL, NULL, target), LK_EINVAL,
+                 "y is NULL");
+    ASSERT_FAILS(lk_summary_add_metric(s, NULL, "accuracy", NULL, y, NULL), LK_EINVAL,
+                 "target is NULL");
     ASSERT_FAILS(lk_summary_add(s, "a", 1, -1), LK_EINVAL, "a sum over -1 samples");
     ASSERT_FAILS(lk_summary_value(s, "a", &value), LK_ESTATE, "before lk_summary_join()");
     ASSERT_FAILS(lk_summary_add_metric(s, NULL, "acuracy", NULL, y, target), LK_EINVAL, "accuracy");
@@ -525,6 +575,7 @@ static void a_generic_evaluation_can_be_alone(lk_comm *comm)
 
 RANKS_MAIN(TEST(means_are_over_all_samples), TEST(metrics_are_those_of_one_rank),
            TEST(a_program_can_have_metrics_of_its_own), TEST(names_are_compared_between_ranks),
+           TEST(metrics_are_compared_between_ranks), TEST(too_many_samples_are_refused),
            TEST(nothing_at_all_can_be_joined), TEST(a_failure_on_one_rank_is_that_of_all),
            TEST(a_failure_on_the_batches_of_a_master_is_that_of_all),
            TEST(wrong_arguments_are_refused),
