@@ -177,7 +177,8 @@ typedef struct lk_aggregator lk_aggregator;
  * on rank 0 and its result goes to all; NULL: the mean of all values of all ranks, exactly.
  *
  * Collective over `comm`, which is borrowed; NULL: this rank alone.  The caller owns `*out`.  Errors:
- * LK_EINVAL for a period that never comes, LK_ENOMEM; of any rank on all of them.
+ * LK_EINVAL for a period that never comes, LK_ENOMEM; of any rank on all of them; LK_ESTATE for another period
+ * on a rank, or for a function on some only, naming the ranks.
  */
 LK_API lk_status lk_aggregator_new(lk_comm *comm, lk_period every, lk_aggregate_fn *aggregate,
                                    void *context, lk_aggregator **out) LK_NODISCARD;
@@ -192,7 +193,8 @@ LK_API void lk_aggregator_free(lk_aggregator *a);
  *
  * Collective where it is time, as `at` says, which must be so on all ranks in the same call: with as many
  * batches on each (lk_scatter_dataset() with equal lengths), or in steps.  Errors: LK_ENOMEM; those of
- * `aggregate` on all ranks; LK_EFPENV; and those of communication.
+ * `aggregate` on all ranks; LK_EFPENV; and those of communication.  `*due` is then false; where it was time,
+ * the values since the last time are dropped on all ranks.
  */
 LK_API lk_status lk_aggregator_observe(lk_aggregator *a, const lk_position *at, const double *value,
                                        double *out, bool *due) LK_NODISCARD;
@@ -247,7 +249,7 @@ typedef struct lk_early_stop_trigger lk_early_stop_trigger;
  *
  * Collective over `comm`, which is borrowed; NULL: this rank alone.  The caller owns `*out`.  Errors: those
  * of lk_options_parse(); LK_EINVAL for what is no period, and for a check that never comes; LK_ENOMEM; of
- * any rank on all of them.
+ * any rank on all of them; LK_ESTATE for options that differ between ranks, naming one and the ranks.
  */
 LK_API lk_status lk_early_stop_trigger_new(lk_comm *comm, const char *options,
                                            lk_early_stop_trigger **out) LK_NODISCARD;

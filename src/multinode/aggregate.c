@@ -9,6 +9,7 @@
 #include "base/fpenv.h"
 #include "base/grow.h"
 #include "coll/agree.h"
+#include "coll/traits.h"
 
 #include <lockstep/coll.h>
 #include <lockstep/extra/alloc.h>
@@ -39,6 +40,11 @@ lk_status lk_aggregator_new(lk_comm *comm, lk_period every, lk_aggregate_fn *agg
         st = LK_RAISE(LK_EINVAL, "every %lld %s: it would never be time", (long long)every.n,
                       every.steps ? "steps" : "epochs");
     LK_TRY(lk_agree(comm, st));
+    const lk__trait trait[] = {{"every so many", every.n, .is_hash = false},
+                               {"whether every is of steps", every.steps, .is_hash = false},
+                               {"whether it has a function", aggregate != NULL, .is_hash = false}};
+    LK_TRY(lk__traits_compare(comm, trait, sizeof trait / sizeof *trait, LK_ESTATE,
+                              "aggregate alike"));
     LK_TRY(lk__agree_alloc(comm, &a, sizeof *a));
     a->comm = comm;
     a->every = every;
@@ -157,9 +163,13 @@ lk_status lk_aggregator_observe(lk_aggregator *a, const lk_position *at, const d
         return st;
     if (st == LK_OK)
         st = lk__fp_check();
-    LK_TRY(lk_agree(a->comm, st));
-    LK_TRY(a->aggregate ? function_make(a, out, due) : mean_make(a, out, due));
-    forget(a);
+    st = lk_agree(a->comm, st);
+    if (st == LK_OK)
+        st = a->aggregate ? function_make(a, out, due) : mean_make(a, out, due);
+    forget(a); /* after a failure, too: these values do not belong to the next time */
+    if (st != LK_OK)
+        *due = false;
+    LK_TRY(st);
     return LK_OK;
 }
 
@@ -178,7 +188,7 @@ lk_status lk__aggregator_save(lk_aggregator *a, int64_t number[LK_AGGREGATOR_NUM
     return LK_OK;
 }
 
-/* Whether such a sum can be: digits are below 2^32, the highest has the sign. */
+/* Whether such a sum can be: digits are below 2^32, the highest has the sign; counts leave room for more. */
 static bool is_state(const int64_t *number)
 {
     bool sound = true;
@@ -187,7 +197,7 @@ static bool is_state(const int64_t *number)
     int64_t top = number[LK_EXACT_DIGITS - 1];
     sound = sound && top >= INT32_MIN && top <= INT32_MAX;
     for (int i = LK_EXACT_DIGITS; i < LK_AGGREGATOR_NUMBERS; i++)
-        sound = sound && number[i] >= 0;
+        sound = sound && number[i] >= 0 && number[i] <= INT64_MAX / 2;
     return sound;
 }
 

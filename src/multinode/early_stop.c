@@ -3,6 +3,7 @@
  */
 #include "base/fpenv.h"
 #include "coll/agree.h"
+#include "coll/traits.h"
 #include "data/period.h"
 #include "multinode/aggregate.h"
 #include "multinode/patience.h"
@@ -71,11 +72,33 @@ static bool is_lower_better(const char *monitor)
     return !strstr(monitor, "accuracy");
 }
 
+static bool is_lower(const lk_early_stop_trigger_options *o)
+{
+    return o->mode == LK_STOP_AUTO ? is_lower_better(o->monitor) : o->mode == LK_STOP_MIN;
+}
+
 static lk_status options_check(const lk_early_stop_trigger_options *o)
 {
     LK_CHECK(o->mode >= LK_STOP_AUTO && o->mode <= LK_STOP_MAX, LK_EINVAL, "%d is no mode",
              o->mode);
     LK_CHECK(o->patience >= 1, LK_EINVAL, "a patience of %lld checks", (long long)o->patience);
+    return LK_OK;
+}
+
+/* All ranks look at the same time, and by the same rule. */
+static lk_status options_compare(lk_comm *comm, const lk_early_stop_trigger_options *o)
+{
+    int64_t change;
+    memcpy(&change, &o->change, sizeof change);
+    const lk__trait trait[] = {{"check", o->check.n, .is_hash = false},
+                               {"whether check is of steps", o->check.steps, .is_hash = false},
+                               {"max", o->max.n, .is_hash = false},
+                               {"whether max is of steps", o->max.steps, .is_hash = false},
+                               {"patience", o->patience, .is_hash = false},
+                               {"another change", change, .is_hash = true},
+                               {"whether less is better", is_lower(o), .is_hash = false}};
+    LK_TRY(lk__traits_compare(comm, trait, sizeof trait / sizeof *trait, LK_ESTATE,
+                              "give the same options"));
     return LK_OK;
 }
 
@@ -86,8 +109,9 @@ static lk_status trigger_new(lk_comm *comm, const lk_early_stop_trigger_options 
     lk_early_stop_trigger *t;
     lk_status st;
     LK_TRY(lk_agree(comm, read == LK_OK ? options_check(o) : read));
+    LK_TRY(options_compare(comm, o));
     LK_TRY(lk__agree_alloc(comm, &t, sizeof *t));
-    t->lower = o->mode == LK_STOP_AUTO ? is_lower_better(o->monitor) : o->mode == LK_STOP_MIN;
+    t->lower = is_lower(o);
     t->patience = o->patience;
     t->change = o->change;
     t->max = o->max;

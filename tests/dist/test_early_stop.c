@@ -129,6 +129,11 @@ static void a_function_gets_the_values_of_all_ranks(lk_comm *comm)
     fails = true;
     ASSERT_FAILS(lk_aggregator_observe(a, &at, &x, &got, &due), LK_ENOTSUP,
                  "planted in a function");
+    ASSERT_TRUE(!due);
+    fails = false; /* what was observed is dropped */
+    at = at_step(24);
+    ASSERT_OK(lk_aggregator_observe(a, &at, rank == 0 ? &x : NULL, &got, &due));
+    ASSERT_TRUE(due && got == 1001);
     lk_aggregator_free(a);
 }
 
@@ -187,6 +192,9 @@ static void a_restored_aggregator_goes_on(lk_comm *comm)
             ASSERT_SAME_BITS(&got, &want, sizeof got);
     }
     ((int64_t *)to.data)[3] = -1;
+    ASSERT_FAILS(lk_aggregator_restore(b), LK_EINVAL, "no state of an aggregator");
+    ((int64_t *)to.data)[3] = 0;
+    ((int64_t *)to.data)[to.shape.dim[0] - 1] = INT64_MAX; /* values: no more could be counted */
     ASSERT_FAILS(lk_aggregator_restore(b), LK_EINVAL, "no state of an aggregator");
     lk_aggregator_free(a);
     lk_aggregator_free(b);
@@ -366,10 +374,35 @@ static void wrong_options_fail_on_all(lk_comm *comm)
                  LK_EINVAL, "every 0 epochs");
 }
 
+static void ranks_must_look_at_the_same_time(lk_comm *comm)
+{
+    static const char *const differs[][3] = {
+        {"check=\"3 steps\"", "check=\"2 steps\"", "check is 3 on rank 0 and 2 on rank"},
+        {"check=\"3 steps\"", "check=\"3 epochs\"", "whether check is of steps is 1 on rank 0"},
+        {"max=\"9 epochs\"", "max=\"8 epochs\"", "max is 9 on rank 0 and 8 on rank"},
+        {"patience=2", "patience=3", "patience is 2 on rank 0 and 3 on rank"},
+        {"change=0.5", NULL, "has another change than rank 0"},
+        {"mode=max", NULL, "whether less is better is 0 on rank 0 and 1 on rank"}};
+    bool last = lk_comm_rank(comm) == lk_comm_size(comm) - 1, fails = false;
+    lk_early_stop_trigger *t;
+    lk_aggregator *a;
+    if (lk_comm_size(comm) == 1)
+        return;
+    for (size_t i = 0; i < sizeof differs / sizeof *differs; i++)
+        ASSERT_FAILS(lk_early_stop_trigger_new(comm, differs[i][last ? 1 : 0], &t), LK_ESTATE,
+                     differs[i][2]);
+    ASSERT_FAILS(lk_aggregator_new(comm, (lk_period){last ? 4 : 5, true}, NULL, NULL, &a),
+                 LK_ESTATE, "every so many is 5 on rank 0 and 4 on rank");
+    ASSERT_FAILS(
+        lk_aggregator_new(comm, (lk_period){1, true}, last ? largest_last : NULL, &fails, &a),
+        LK_ESTATE, "whether it has a function is 0 on rank 0 and 1 on rank");
+}
+
 RANKS_MAIN(TEST(means_are_over_all_values_of_all_ranks),
            TEST(a_rank_that_observes_more_counts_more),
            TEST(a_function_gets_the_values_of_all_ranks), TEST(a_function_can_be_alone),
            TEST(a_restored_aggregator_goes_on), TEST(values_for_a_function_cannot_be_saved),
            TEST(the_pattern_of_the_original), TEST(checks_can_be_of_steps),
            TEST(all_ranks_stop_together), TEST(missing_values_are_not_progress),
-           TEST(a_restored_trigger_stops_where_it_would_have), TEST(wrong_options_fail_on_all))
+           TEST(a_restored_trigger_stops_where_it_would_have), TEST(wrong_options_fail_on_all),
+           TEST(ranks_must_look_at_the_same_time))
