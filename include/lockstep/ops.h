@@ -433,6 +433,35 @@ LK_API lk_status lk_avg_pool(lk_var x, const lk_pool_attr *attr, lk_var *out) LK
  */
 LK_API lk_status lk_l2_pool(lk_var x, const lk_pool_attr *attr, lk_var *out) LK_NODISCARD;
 
+/* ---- recurrent layers ---- */
+
+typedef struct lk_recurrent_attr {
+    bool reverse;  /* begin with the last time */
+    double forget; /* lstm: added to the gate f */
+} lk_recurrent_attr;
+
+/**
+ * Recurrent cells at all times: x [samples, times, gates units] is what the input says, as lk_linear() gives
+ * it, u [units, gates units] the recurrent weights, h and c [samples, units] the state before the first time.
+ * *y is h of all times, [samples, times, units]; *last, or last[0] and last[1], h and c behind the last one,
+ * the given ones if there are no times.  With s = h u:
+ *
+ *     rnn     h = tanh(x + s)
+ *     gru     gates r, z, n: h = n + z (h - n), r = sigmoid(x + s), z = sigmoid(x + s),
+ *             n = tanh(x + r (s + bias)), bias [units]
+ *     lstm    gates i, f, g, o: c = sigmoid(f + forget) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c),
+ *             where i is x + s, and so on
+ *
+ * The gradients of u and bias are sums over samples and times, as those of lk_linear().  `attr` may be NULL
+ * for zeros.
+ */
+LK_API lk_status lk_rnn(lk_var x, lk_var u, lk_var h, const lk_recurrent_attr *attr, lk_var *y,
+                        lk_var *last) LK_NODISCARD;
+LK_API lk_status lk_gru(lk_var x, lk_var u, lk_var h, lk_var bias, const lk_recurrent_attr *attr,
+                        lk_var *y, lk_var *last) LK_NODISCARD;
+LK_API lk_status lk_lstm(lk_var x, lk_var u, lk_var h, lk_var c, const lk_recurrent_attr *attr,
+                         lk_var *y, lk_var last[2]) LK_NODISCARD;
+
 /* ---- normalisation, dropout and embedding ---- */
 
 typedef struct lk_batch_norm_attr {
