@@ -204,7 +204,7 @@ static void expect_time(const reference *f, int64_t i, int64_t time, int64_t k)
     const int64_t u = f->r.units, before = time_before(&f->r, time);
     void *forward = f->truth->bits[OUT_FORWARD];
     cell_values *v = &f->kept[(i * f->r.times + time) * u + k];
-    double *a = v->act, z[4], x[4], y;
+    double *a = v->act, z[4] = {0}, x[4] = {0}, y;
     for (int64_t g = 0; g < lk_recurrence_gates(f->r.cell); g++) {
         x[g] = check_get(t, f->c->in[IN_X].data, ((i * f->r.times) + time) * f->wide + g * u + k);
         z[g] = ADD(x[g], said(f, i, time, g, k));

@@ -57,13 +57,14 @@ static lk_status leftovers_remove(lk_checkpoint_dir *c, lk_arena *arena)
 
 lk_status lk__identity_check(const lk_checkpoint *found, uint64_t identity)
 {
-    LK_CHECK(found->identity == identity, LK_EIDENTITY,
-             "%s: is of another run: its identity is %016" PRIx64 ", this run's is %016" PRIx64
-             " (model, loss, optimizer, phases, early stopping, data, seed, dtype, pieces or "
-             "parallel.mode, wire or double_buffering differ); give this run another folder, or "
-             "remove the checkpoints of that "
-             "one, whose weights `lockstep eval --weights` takes",
-             found->path, found->identity, identity);
+    LK_CHECK(
+        found->identity == identity, LK_EIDENTITY,
+        "%s: is of another run: its identity is %016" PRIx64 ", this run's is %016" PRIx64
+        " (model, loss, optimizer, phases, early stopping, data, seed, dtype, pieces, the numerics "
+        "epoch or parallel.mode, wire or double_buffering differ); give this run another "
+        "folder, or remove the checkpoints of that one, whose weights `lockstep eval "
+        "--weights` takes",
+        found->path, found->identity, identity);
     return LK_OK;
 }
 

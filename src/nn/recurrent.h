@@ -2,8 +2,8 @@
  * src/nn/layers/{rnn,gru,lstm}.c.
  *
  * x [time, features] of a sample gives [units], the last state, or [time, units], all of them.  What
- * all times take from x is one product; what each takes from the state is one product per time.  The
- * state is the layer's carry: a pass begins with what it is given, or zeros, and says what it ends with.
+ * all times take from x is one product; the rest is one op over all times.  The state is the layer's
+ * carry: a pass begins with what it is given, or zeros, and says what it ends with.
  */
 #ifndef LK_NN_RECURRENT_H
 #define LK_NN_RECURRENT_H
@@ -54,16 +54,18 @@ enum { LK__WEIGHT, LK__RECURRENT, LK__BIAS, LK__MORE };
 lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, lk_tensor_type in,
                               int gates, lk_tensor_type *out) LK_NODISCARD;
 
-/** One time: `x` [samples, gates units] is what the input says; `state`, as many as
- * the layer has carries, is replaced by the next. */
-typedef lk_status lk__cell(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
-                           lk_var state[2]);
+/** What an op over all times takes: x w + b as `x`, the recurrent weights, and the state it begins with, as many
+ * as the layer has carries; and its attributes. */
+typedef struct lk__recurrent_in {
+    lk_var x, u, state[2];
+    lk_recurrent_attr attr;
+} lk__recurrent_in;
 
-/** Apply the cell to all times. */
-lk_status lk__recurrent_run(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
-                            lk__cell *cell, lk_var *out) LK_NODISCARD;
+lk_status lk__recurrent_begin(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
+                              lk__recurrent_in *in) LK_NODISCARD;
 
-/** Gate number `i` of [samples, gates units]. */
-lk_status lk__gate(const lk_layer_instance *layer, lk_var gates, int i, lk_var *out) LK_NODISCARD;
+/** The layer gives y, all times, or the last state; its carries are `last`. */
+void lk__recurrent_end(const lk_pass *pass, const lk_layer_instance *layer, lk_var y,
+                       const lk_var *last, lk_var *out);
 
 #endif /* LK_NN_RECURRENT_H */

@@ -10,7 +10,7 @@ objects()
 }
 
 objects "$lockstep" info --json
-out '"topic": "lockstep", "name": "epoch", "value": 1'
+out '"topic": "lockstep", "name": "epoch", "value": 2'
 objects "$lockstep" list --json
 out '"kind": "kernels", "entries": '
 objects "$lockstep" list all --json

@@ -1,6 +1,7 @@
 #!/bin/sh
 # A checkpoint from before hashes had a format, written by the program of that time: it is verified
-# by its checksums, shows its state as it was recorded, and a run goes on from it.
+# by its checksums, shows its state as it was recorded, and a run goes on from it: its identity was made
+# that of the numerics epoch now, for a run does not go on into another epoch.
 . "$(dirname "$0")/expect.sh"
 
 old=$here/../data/checkpoint-format-1

@@ -38,7 +38,7 @@ err 'cannot read the golden file'
 echo '# epoch 999' >"$work/golden"
 status 2 "$lockstep" selfcheck --golden "$work/golden" tree
 err 'is of numerics epoch 999'
-printf '# epoch 1\ntree.f32 12\n' >"$work/golden"
+printf '# epoch 2\ntree.f32 12\n' >"$work/golden"
 status 2 "$lockstep" selfcheck --golden "$work/golden" tree
 err 'golden:2: '
 status 2 "$lockstep" selfcheck --golden "$golden" --seed 2 tree

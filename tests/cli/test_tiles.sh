@@ -176,7 +176,7 @@ mv "$work/net" "$work/run"
 
 # Other pieces are another run.
 status 2 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$work/run" pieces.tiles=2x2
-err 'dtype, pieces or parallel.mode, wire or double_buffering differ'
+err 'dtype, pieces, the numerics epoch or parallel.mode, wire or double_buffering differ'
 err "whose weights \`lockstep eval --weights\` takes"
 
 # A value that becomes infinite in one tile: the layer is named that was first, whoever had the tile.

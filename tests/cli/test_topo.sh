@@ -139,7 +139,7 @@ err '--devices is a list of this process: it goes with --json alone'
 
 # The line of facts that hosts are asked for.
 status 0 "$lockstep" info --host --program sh
-grep -Eqx 'lockstep host -1 version [0-9.]+ epoch 1 hash 2 sockets [0-9]+ cores [0-9]+ isa [a-z0-9]+ modules [a-z+]+ program 1 processors [0-9,+]+' \
+grep -Eqx 'lockstep host -1 version [0-9.]+ epoch 2 hash 2 sockets [0-9]+ cores [0-9]+ isa [a-z0-9]+ modules [a-z+]+ program 1 processors [0-9,+]+' \
     "$work/out" || fail 'another line'
 status 0 "$lockstep" info --host --program "$work/none"
 out ' program 0 '

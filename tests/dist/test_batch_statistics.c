@@ -1,6 +1,7 @@
 /* Batch norm by the statistics of the whole batch, of which ranks have parts: the bits of one rank, and
  * a rank that cannot read its samples, whom all hear. */
 #include "comm/comm.h"
+#include "reuse_layer.h"
 #include "trainers.h"
 
 #include <lockstep/dist.h>
@@ -169,17 +170,28 @@ static void what_is_not_finite_stops_all_ranks(lk_comm *comm)
     lk_experiment_free(e);
 }
 
+static void recurrent_layers_have_the_bits_of_one_rank(lk_comm *comm)
+{
+    expect_same(comm, (const char *[MAX_SETTINGS]){
+                          "model=[{type: reshape, shape: [12, 12]}, {type: gru, units: 5},"
+                          " {type: batch_norm, statistics: batch}, {type: linear, units: 10}]"});
+}
+
 /* There each shard is a pass of its own, before the next begins. */
 static void parameters_that_are_used_again_are_refused(lk_comm *comm)
 {
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
-    const char *settings[MAX_SETTINGS] = {
-        "model=[{type: reshape, shape: [12, 12]}, {type: gru, units: 5},"
-        " {type: batch_norm, statistics: batch}, flatten, {type: linear, units: 10}]"};
-    ASSERT_FAILS(job_of(network, comm, settings, &e, &job), LK_ENOTSUP,
+    small_trainer s = {0};
+    small_begin(&s, comm);
+    twice_add(s.model);
+    ASSERT_OK(lk_model_add(s.model, "batch_norm", "statistics=batch"));
+    ASSERT_OK(lk_model_add(s.model, "linear", "units=2"));
+    ASSERT_OK(lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, s.arena,
+                              &s.options.loss));
+    ASSERT_OK(lk_model_build(s.model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(SMALL_FEATURES)}}));
+    ASSERT_OK(lk_model_hold(s.model, NULL));
+    ASSERT_FAILS(lk_trainer_new_options(&s.spec, &s.options, &s.trainer), LK_ENOTSUP,
                  "because a layer uses its parameters more than once");
-    lk_experiment_free(e);
+    small_free(&s);
 }
 
 /* The gradients of gamma and beta of two channels, those of all ranks added, as an optimizer gets them.  The
@@ -287,4 +299,5 @@ RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one), TEST_OF(uneven_shards_have_t
            TEST_OF(statistics_of_the_batch_cost_their_sums_only),
            TEST_OF(what_is_not_finite_stops_all_ranks),
            TEST_OF(gradients_that_vanish_have_the_bits_of_one_rank),
+           TEST_OF(recurrent_layers_have_the_bits_of_one_rank),
            TEST_OF(parameters_that_are_used_again_are_refused), TEST_OF(misuse_is_refused))

@@ -24,6 +24,9 @@ static const struct chain_net nets[] = {
               {"tanh"},
               {"linear", "units=8 tie=a.weight name=b"},
               {"linear", "units=3"}},
+     .options = "optimizer=sgd(rate=0.1)"},
+    {.front = {{"flatten"}, {"twice"}},
+     .back = {{"twice"}, {"linear", "units=3"}},
      .options = "optimizer=sgd(rate=0.1)"}};
 
 enum { N_NETS = sizeof nets / sizeof nets[0] };

@@ -3,6 +3,7 @@
 #include "comm/comm.h"
 #include "parallel/groups_internal.h"
 #include "rank_folders.h"
+#include "reuse_layer.h"
 #include "train/trainer.h"
 #include "trainers.h"
 
@@ -163,12 +164,35 @@ static void every_optimizer_has_the_same_bits(lk_comm *comm)
         expect_same(comm, (const char *[MAX_SETTINGS]){optimizers[i]});
 }
 
-static void parameters_that_are_used_again_have_the_same_bits(lk_comm *comm)
+static void recurrent_layers_have_the_same_bits(lk_comm *comm)
 {
     expect_same(comm, (const char *[MAX_SETTINGS]){
                           "model=[{type: reshape, shape: [12, 12]}, {type: gru, units: 5}, flatten,"
                           " {type: linear, units: 10}]",
                           "parallel.overlap=yes"});
+}
+
+/* The state after some steps of a model that goes shard by shard. */
+static uint64_t reused_state(lk_comm *comm)
+{
+    small_trainer s = {0};
+    small_begin(&s, comm);
+    twice_add(s.model);
+    ASSERT_OK(lk_model_add(s.model, "linear", "units=2"));
+    ASSERT_OK(lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, s.arena,
+                              &s.options.loss));
+    small_build(&s);
+    ASSERT_TRUE(lk_model_has_weight_reuse(s.model));
+    for (int i = 0; i < 3; i++)
+        ASSERT_OK(lk_trainer_step(s.trainer, NULL));
+    uint64_t state = state_of(s.trainer);
+    small_free(&s);
+    return state;
+}
+
+static void parameters_that_are_used_again_have_the_same_bits(lk_comm *comm)
+{
+    ASSERT_TRUE(reused_state(comm) == reused_state(NULL));
 }
 
 /* An encoder and its transpose, and a layer that is applied twice. */
@@ -506,6 +530,7 @@ RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one),
            TEST_OF(gradients_that_travel_early_have_the_same_bits),
            TEST_OF(gradients_do_travel_during_backward), TEST_OF(a_step_has_two_collective_calls),
            TEST_OF(a_step_joins_each_element_once), TEST_OF(every_optimizer_has_the_same_bits),
+           TEST_OF(recurrent_layers_have_the_same_bits),
            TEST_OF(parameters_that_are_used_again_have_the_same_bits),
            TEST_OF(parameters_that_layers_share_have_the_same_bits),
            TEST_OF(ranks_with_nothing_to_do_have_the_same_bits),

@@ -68,7 +68,7 @@ if [ "$cores" = 0-1 ]; then
     done
 fi
 for host in node0 node1; do
-    err "lockstep run: host $host answers: lockstep 0.1.0, numerics epoch 1, modules "
+    err "lockstep run: host $host answers: lockstep 0.1.0, numerics epoch 2, modules "
 done
 err 'lockstep run: mode n:2x2: 4 ranks, 2 on each of 2 hosts, whose '
 err "DDL_HOST_LIST='node1:0,1;node0:2,3'"
@@ -112,7 +112,7 @@ printf '#!/bin/sh\necho "%s"\n' "$(echo "$facts" | sed 's/host -1 version [^ ]* 
     >"$work/fake/node1"
 chmod +x "$work/fake/node1"
 run 2 -H node0,node1 -m 1x2 -- touch "$work/touched"
-err 'error: lockstep run: host node1 has lockstep 0.0.9 (numerics epoch 7, hash format 2), and this is 0.1.0 (numerics epoch 1, hash format 2)'
+err 'error: lockstep run: host node1 has lockstep 0.0.9 (numerics epoch 7, hash format 2), and this is 0.1.0 (numerics epoch 2, hash format 2)'
 printf '#!/bin/sh\necho "%s"\n' "$(echo "$facts" | sed 's/host -1/host $((${OMPI_COMM_WORLD_RANK-$PMI_RANK}))/; s/sockets 1 cores [0-9]*/sockets 2 cores 64/')" \
     >"$work/fake/node1"
 run 2 -H node0,node1 -m 1x2 -- touch "$work/touched"

@@ -19,34 +19,14 @@ static lk_status lstm_build(lk_build *build, const void *opt, lk_tensor_type in,
     return LK_OK;
 }
 
-static lk_status lstm_cell(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
-                           lk_var state[2])
-{
-    const lk__recurrent_options *o = layer->options;
-    lk_var gates, i, f, g, open, c;
-    LK_TRY(lk_matmul(state[0], lk_pass_param(pass, layer, LK__RECURRENT), &gates));
-    LK_TRY(lk_add(x, gates, &gates));
-    LK_TRY(lk__gate(layer, gates, 0, &i));
-    LK_TRY(lk__gate(layer, gates, 1, &f));
-    LK_TRY(lk__gate(layer, gates, 2, &g));
-    LK_TRY(lk__gate(layer, gates, 3, &open));
-    LK_TRY(lk_affine(f, 1, o->forget, &f));
-    LK_TRY(lk_sigmoid(f, &f));
-    LK_TRY(lk_mul(f, state[1], &c));
-    LK_TRY(lk_sigmoid(i, &i));
-    LK_TRY(lk_tanh(g, &g));
-    LK_TRY(lk_mul(i, g, &g));
-    LK_TRY(lk_add(c, g, &state[1]));
-    LK_TRY(lk_sigmoid(open, &open));
-    LK_TRY(lk_tanh(state[1], &c));
-    LK_TRY(lk_mul(open, c, &state[0]));
-    return LK_OK;
-}
-
 static lk_status lstm_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                               lk_var *out)
 {
-    LK_TRY(lk__recurrent_run(pass, layer, x, lstm_cell, out));
+    lk__recurrent_in in;
+    lk_var y, last[2];
+    LK_TRY(lk__recurrent_begin(pass, layer, x, &in));
+    LK_TRY(lk_lstm(in.x, in.u, in.state[0], in.state[1], &in.attr, &y, last));
+    lk__recurrent_end(pass, layer, y, last, out);
     return LK_OK;
 }
 
@@ -59,7 +39,6 @@ const lk_layer lk__layer_lstm = {
                    .summary = "long short-term memory: c = f c' + i g, h = o tanh(c)",
                    .options = options,
                    .options_size = sizeof(lk__recurrent_options)},
-    .flags = LK_LAYER_WEIGHT_REUSE,
     .build = lstm_build,
     .forward = lstm_forward,
     .samples = samples};

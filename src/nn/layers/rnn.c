@@ -9,20 +9,14 @@ static lk_status rnn_build(lk_build *build, const void *opt, lk_tensor_type in, 
     return LK_OK;
 }
 
-static lk_status rnn_cell(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
-                          lk_var state[2])
-{
-    lk_var h;
-    LK_TRY(lk_matmul(state[0], lk_pass_param(pass, layer, LK__RECURRENT), &h));
-    LK_TRY(lk_add(x, h, &h));
-    LK_TRY(lk_tanh(h, &state[0]));
-    return LK_OK;
-}
-
 static lk_status rnn_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                              lk_var *out)
 {
-    LK_TRY(lk__recurrent_run(pass, layer, x, rnn_cell, out));
+    lk__recurrent_in in;
+    lk_var y, last[2];
+    LK_TRY(lk__recurrent_begin(pass, layer, x, &in));
+    LK_TRY(lk_rnn(in.x, in.u, in.state[0], &in.attr, &y, last));
+    lk__recurrent_end(pass, layer, y, last, out);
     return LK_OK;
 }
 
@@ -34,7 +28,6 @@ const lk_layer lk__layer_rnn = {.descriptor = {.name = "rnn",
                                                .summary = "h = tanh(x w + b + h' u), time by time",
                                                .options = options,
                                                .options_size = sizeof(lk__recurrent_options)},
-                                .flags = LK_LAYER_WEIGHT_REUSE,
                                 .build = rnn_build,
                                 .forward = rnn_forward,
                                 .samples = samples};

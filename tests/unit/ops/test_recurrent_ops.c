@@ -315,7 +315,8 @@ static void without_a_record_nothing_is_kept(void)
     ASSERT_OK(lk_lstm(leaf[X], leaf[U], leaf[H], leaf[MORE], &w.attr, &y, last));
     same(value_of(y), value_of(r.y));
     /* y and the state, in blocks of 64 bytes: what is kept would be six times as much as y */
-    ASSERT_TRUE(lk_tape_stats_of(tape).live_bytes < (int64_t)(2 * 4 * 6 * 8 * sizeof(float)));
+    ASSERT_TRUE(lk_tape_stats_of(tape).live_bytes <
+                INT64_C(2) * 4 * 6 * 8 * (int64_t)sizeof(float));
     lk_tape_free(tape);
     program_free(&r.p);
 }
