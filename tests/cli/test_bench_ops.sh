@@ -16,7 +16,7 @@ done <"$work/ops"
 
 # the small cases of all ops run
 : >"$work/ran"
-for filter in ' 16K ' '128x' '2x16x16' b128 b16 ' 256' 1024x16 64x256 8x32 2x32 512x64 broadcast \
+for filter in ' 16K ' '128x' '2x16x16' b128 b16 b32 ' 256' 1024x16 64x256 8x32 2x32 512x64 broadcast \
     sum_to stop_gradient reshape slice; do
     status 0 "$lockstep" bench ops --json --against none --seconds 0 --filter "$filter"
     "$json" <"$work/out" || fail 'JSON'
