@@ -72,8 +72,11 @@ struct part {
 
 static lk_status data_make(struct part *p, const struct arrays *a)
 {
-    lk_dataset_info info = {
-        .name = "stripes", .count = COUNT, .classes = 2, .n_fields = 2, .field = {{"x"}, {"y"}}};
+    lk_dataset_info info = {.name = "stripes",
+                            .count = COUNT,
+                            .classes = 2,
+                            .n_fields = 2,
+                            .field = {{.name = "x"}, {.name = "y"}}};
     info.field[0].dtype = LK_F32;
     info.field[0].shape = LK_SHAPE(SIDE, SIDE, 1);
     info.field[1].dtype = LK_I64;
