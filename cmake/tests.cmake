@@ -339,8 +339,14 @@ set(daily_ranks_of_test_tile_conv "4 3 6 8")
 set(daily_ranks_of_test_tile_local_conv "4 3")
 set(daily_ranks_of_test_tile_layer_norm "4 3")
 # On threads there are all numbers, but every day of the longest some.
-set(daily_threads test_adjoints test_chain_jobs test_chain_training test_checkpoint_boxes test_folds
-  test_plan test_recurrent test_recurrent_chains test_training)
+set(daily_threads test_adjoints test_chain_jobs test_chain_training test_checkpoint_boxes
+  test_double_buffering test_folds test_multi_node_optimizer test_plan test_recurrent test_recurrent_chains
+  test_scatter_dataset test_training)
+# What ranks compute on tiles, threads show every day; that its messages arrive, test_spatial, test_fetch and
+# test_unet show with each MPI.
+set(long_in_mpi test_recompute_nets test_spatial_layers test_spatial_positions test_term_layouts
+  test_tile_conv test_tile_local_conv test_tile_norm test_tile_pool test_tile_samples test_tile_sums
+  test_unit_norm)
 file(GLOB files CONFIGURE_DEPENDS tests/dist/*.c)
 foreach(file IN LISTS files)
   get_filename_component(name ${file} NAME_WE)
@@ -374,8 +380,10 @@ foreach(file IN LISTS files)
     if(NOT daily_ranks_of_${name})
       set(daily_ranks_of_${name} ${ranks_of_${name}})
     endif()
-    lk_share(share ${mpi} "${daily_ranks_of_${name}}")
-    lk_test(${mpi}.${name} ${mpi} tests/dist/run.sh ${mpi} "${share}" $<TARGET_FILE:${name}>)
+    if(NOT name IN_LIST long_in_mpi)
+      lk_share(share ${mpi} "${daily_ranks_of_${name}}")
+      lk_test(${mpi}.${name} ${mpi} tests/dist/run.sh ${mpi} "${share}" $<TARGET_FILE:${name}>)
+    endif()
     lk_test(${mpi}.${name}.on_all long tests/dist/run.sh ${mpi} "${ranks_of_${name}}"
       $<TARGET_FILE:${name}>)
     if(name IN_LIST timed)
