@@ -1,5 +1,6 @@
 /* lockstep bench allreduce: ours next to MPI_Allreduce, by size. */
 #include "bench_allreduce.h"
+#include "bench_options.h"
 #include "bench_path.h"
 #include "bench_rounds.h"
 #include "plural.h"
@@ -79,14 +80,7 @@ static const lk_option options[] = {
      .min = 1,
      .max = LK_MAX_LOCAL,
      .help = "on the transport local"},
-    {.name = "seconds",
-     .type = LK_OPTION_REAL,
-     .offset = FIELD(seconds),
-     .value = "S",
-     .def = "0.5",
-     .min = 0,
-     .max = 600,
-     .help = "time for each size, everybody together"},
+    BENCH_SECONDS_OPTION(FIELD(seconds), "0.5", "each size, everybody together"),
     {.name = "json",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(json),

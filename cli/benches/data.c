@@ -1,5 +1,6 @@
 /* lockstep bench data: batches of records by several readers, against copies, memcpy, tf.data and PyTorch. */
 #include "bench_data.h"
+#include "bench_options.h"
 #include "bench_stats.h"
 #include "bench_torch.h"
 #include "verb.h"
@@ -54,21 +55,10 @@ static const lk_option options[] = {
      .offset = FIELD(folder),
      .value = "PATH",
      .help = "where the files are made, and removed again; default: TMPDIR, or /tmp"},
-    {.name = "filter",
-     .type = LK_OPTION_TEXT,
-     .offset = FIELD(filter),
-     .value = "TEXT",
-     .help = "only cases whose name contains TEXT"},
-    {.name = "seconds",
-     .type = LK_OPTION_REAL,
-     .offset = FIELD(seconds),
-     .value = "S",
-     .def = "3",
-     .min = 0,
-     .max = 600,
-     .help = "time for each case, everybody together"},
+    BENCH_FILTER_OPTION(FIELD(filter), ""),
+    BENCH_SECONDS_OPTION(FIELD(seconds), "3", "each case, everybody together"),
     BENCH_PYTHON_OPTION(FIELD(python), "tensorflow or torch"),
-    {.name = "json", .type = LK_OPTION_FLAG, .offset = FIELD(json), .help = "print JSON objects"},
+    BENCH_JSON_OPTION(FIELD(json)),
     {.name = NULL},
 };
 

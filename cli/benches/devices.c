@@ -1,4 +1,5 @@
 /* lockstep bench devices: steps of a model on several devices, against independent copies of it. */
+#include "bench_options.h"
 #include "bench_stats.h"
 #include "verb.h"
 
@@ -40,20 +41,9 @@ static const lk_option options[] = {
      .min = 1,
      .max = 65536,
      .help = "shards of a batch"},
-    {.name = "filter",
-     .type = LK_OPTION_TEXT,
-     .offset = FIELD(filter),
-     .value = "TEXT",
-     .help = "only cases whose name contains TEXT"},
-    {.name = "seconds",
-     .type = LK_OPTION_REAL,
-     .offset = FIELD(seconds),
-     .value = "S",
-     .def = "3",
-     .min = 0,
-     .max = 600,
-     .help = "time for each case, everybody together"},
-    {.name = "json", .type = LK_OPTION_FLAG, .offset = FIELD(json), .help = "print JSON objects"},
+    BENCH_FILTER_OPTION(FIELD(filter), ""),
+    BENCH_SECONDS_OPTION(FIELD(seconds), "3", "each case, everybody together"),
+    BENCH_JSON_OPTION(FIELD(json)),
     {.name = NULL},
 };
 

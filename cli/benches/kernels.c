@@ -1,4 +1,5 @@
 /* lockstep bench kernels: linear layers and convolutions against OpenBLAS and oneDNN. */
+#include "bench_options.h"
 #include "bench_path.h"
 #include "bench_scaling.h"
 #include "bench_summary.h"
@@ -31,19 +32,8 @@ static const lk_option options[] = {
      .help = "libraries to compare with: openblas, onednn, or none; those that are found by "
              "default",
      .flags = LK_OPTION_ONCE},
-    {.name = "filter",
-     .type = LK_OPTION_TEXT,
-     .offset = FIELD(filter),
-     .value = "TEXT",
-     .help = "only cases with this in their name (\"lockstep list cases\")"},
-    {.name = "seconds",
-     .type = LK_OPTION_REAL,
-     .offset = FIELD(seconds),
-     .value = "S",
-     .def = "0.5",
-     .min = 0,
-     .max = 600,
-     .help = "time for each case, everybody together"},
+    BENCH_FILTER_OPTION(FIELD(filter), BENCH_IN_LIST),
+    BENCH_SECONDS_OPTION(FIELD(seconds), "0.5", "each case, everybody together"),
     {.name = "threads",
      .type = LK_OPTION_INT,
      .offset = FIELD(threads),

@@ -2,6 +2,7 @@
  * turn. */
 #include "bench_limits.h"
 #include "bench_ops.h"
+#include "bench_options.h"
 #include "bench_summary.h"
 #include "plural.h"
 #include "report.h"
@@ -30,19 +31,9 @@ static const lk_option options[] = {
      .value = "NAME",
      .help = "torch, or none; torch by default if it is found",
      .flags = LK_OPTION_ONCE},
-    {.name = "filter",
-     .type = LK_OPTION_TEXT,
-     .offset = FIELD(filter),
-     .value = "TEXT",
-     .help = "only cases with this in their name (\"lockstep list cases\")"},
-    {.name = "seconds",
-     .type = LK_OPTION_REAL,
-     .offset = FIELD(seconds),
-     .value = "S",
-     .def = "0.5",
-     .min = 0,
-     .max = 600,
-     .help = "time for each case, everybody together, and for the limits"},
+    BENCH_FILTER_OPTION(FIELD(filter), BENCH_IN_LIST),
+    BENCH_SECONDS_OPTION(FIELD(seconds), "0.5",
+                         "each case, everybody together, and for the limits"),
     {.name = "threads",
      .type = LK_OPTION_INT,
      .offset = FIELD(threads),
@@ -52,7 +43,7 @@ static const lk_option options[] = {
      .max = LK_MAX_THREADS,
      .help = "threads for everybody"},
     BENCH_PYTHON_OPTION(FIELD(python), "torch"),
-    {.name = "json", .type = LK_OPTION_FLAG, .offset = FIELD(json), .help = "print JSON objects"},
+    BENCH_JSON_OPTION(FIELD(json)),
     {.name = NULL},
 };
 

@@ -1,5 +1,6 @@
 /* lockstep bench step: training steps on one rank and on many, where their time goes, and PyTorch's in
  * turn. */
+#include "bench_options.h"
 #include "bench_step_ranks.h"
 #include "bench_steps.h"
 #include "experiment.h"
@@ -37,19 +38,8 @@ static const lk_option options[] = {
      .def = "canonical",
      .help = "how ranks are joined: canonical, fast, or both",
      .flags = LK_OPTION_ONCE},
-    {.name = "filter",
-     .type = LK_OPTION_TEXT,
-     .offset = FIELD(filter),
-     .value = "TEXT",
-     .help = "only cases whose name contains TEXT"},
-    {.name = "seconds",
-     .type = LK_OPTION_REAL,
-     .offset = FIELD(seconds),
-     .value = "S",
-     .def = "3",
-     .min = 0,
-     .max = 600,
-     .help = "time for each case, everybody together"},
+    BENCH_FILTER_OPTION(FIELD(filter), ""),
+    BENCH_SECONDS_OPTION(FIELD(seconds), "3", "each case, everybody together"),
     {.name = "threads",
      .type = LK_OPTION_INT,
      .offset = FIELD(threads),
@@ -59,7 +49,7 @@ static const lk_option options[] = {
      .max = 1024,
      .help = "threads of each rank; 1: each rank on its own core, with one rank PyTorch too"},
     BENCH_PYTHON_OPTION(FIELD(python), "torch"),
-    {.name = "json", .type = LK_OPTION_FLAG, .offset = FIELD(json), .help = "print JSON objects"},
+    BENCH_JSON_OPTION(FIELD(json)),
     {.name = NULL},
 };
 

@@ -1,4 +1,5 @@
 /* lockstep bench tape: what recording an op and passing it backward costs. */
+#include "bench_options.h"
 #include "bench_stats.h"
 #include "bench_torch.h"
 #include "report.h"
@@ -44,16 +45,9 @@ static const lk_option options[] = {
      .min = 1,
      .max = 100000000,
      .help = "elements of each tensor"},
-    {.name = "seconds",
-     .type = LK_OPTION_REAL,
-     .offset = FIELD(seconds),
-     .value = "S",
-     .def = "2",
-     .min = 0,
-     .max = 600,
-     .help = "time for each chain, both together"},
+    BENCH_SECONDS_OPTION(FIELD(seconds), "2", "each chain, both together"),
     BENCH_PYTHON_OPTION(FIELD(python), "torch"),
-    {.name = "json", .type = LK_OPTION_FLAG, .offset = FIELD(json), .help = "print JSON objects"},
+    BENCH_JSON_OPTION(FIELD(json)),
     {.name = NULL},
 };
 
