@@ -146,11 +146,10 @@ lk_status lk__reduce_op_finish(lk_reduce_op op, lk_dtype dtype, int64_t count, i
     LK_TRY(LK_FP_CHECK());
     float *x = data;
     double *y = data;
-    for (int64_t i = 0; i < count; i++)
-        if (dtype == LK_F32)
-            x[i] = x[i] / (float)pieces;
-        else
-            y[i] = y[i] / (double)pieces;
+    for (int64_t i = 0; dtype == LK_F32 && i < count; i++)
+        x[i] = x[i] / (float)pieces;
+    for (int64_t i = 0; dtype == LK_F64 && i < count; i++)
+        y[i] = y[i] / (double)pieces;
     return LK_OK;
 }
 

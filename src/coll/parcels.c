@@ -5,33 +5,56 @@
  *
  * One large message at a time lets a link carry one direction only where MPI's answers queue behind the
  * payload of the other; all messages at once are many for MPI to look through.  A few at a time keep both
- * directions busy.
+ * directions busy, and what has come can be joined while they travel.
  */
 #include "coll/schedule.h"
 
 enum { UNDER_WAY = 4 };
 
-/* Message number `round` of a parcel, of `piece` bytes (0: all of it); whether there are more behind it. */
-static lk_status message_add(lk__schedule *s, const lk__parcel *f, int64_t round, int64_t piece,
-                             bool *more)
+/* The bytes of the largest parcel, which says how many rounds there are. */
+static int64_t largest(const lk__parcel *parcel, int64_t n)
 {
-    int64_t at = round * piece, left = f->bytes - at;
-    int64_t bytes = piece > 0 && left > piece ? piece : left;
-    if (bytes <= 0)
-        return LK_OK;
-    *more = *more || left > bytes;
-    return f->sends ? lk__schedule_send(s, f->peer, f->data + at, bytes)
-                    : lk__schedule_recv(s, f->peer, f->data + at, bytes);
+    int64_t most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = parcel[i].bytes > most ? parcel[i].bytes : most;
+    return most;
 }
 
-lk_status lk__schedule_parcels(lk__schedule *s, const lk__parcel *parcel, int64_t n, int64_t piece)
+/* The messages of a round: bytes from `at` on, at most `piece`, of each parcel that has so many. */
+static lk_status round_add(lk__schedule *s, const lk__parcel *parcel, int64_t n, int64_t at,
+                           int64_t piece, int64_t *messages)
 {
-    bool more = true;
-    for (int64_t round = 0; more; round++) {
-        more = false;
-        for (int64_t i = 0; i < n; i++)
-            LK_TRY(message_add(s, &parcel[i], round, piece, &more));
-        LK_TRY(lk__schedule_wait_some(s, more ? UNDER_WAY * n : 0));
+    *messages = 0;
+    for (const lk__parcel *f = parcel; f < parcel + n; f++) {
+        int64_t left = f->bytes - at, bytes = left < piece ? left : piece;
+        if (bytes <= 0)
+            continue;
+        LK_TRY(f->sends ? lk__schedule_send(s, f->peer, f->data + at, bytes)
+                        : lk__schedule_recv(s, f->peer, f->data + at, bytes));
+        ++*messages;
+    }
+    return LK_OK;
+}
+
+lk_status lk__schedule_parcels(lk__schedule *s, const lk__parcel *parcel, int64_t n, int64_t piece,
+                               const lk__unpack *unpack)
+{
+    int64_t bytes = largest(parcel, n), messages[UNDER_WAY] = {0}, under_way = 0, complete;
+    piece = piece > 0 && piece < bytes ? piece : bytes;
+    int64_t rounds = bytes > 0 ? (bytes + piece - 1) / piece : 0;
+    for (int64_t round = 0; round < rounds + UNDER_WAY; round++) {
+        int64_t *last = &messages[round % UNDER_WAY];
+        under_way -= *last;
+        *last = 0;
+        if (round < rounds)
+            LK_TRY(round_add(s, parcel, n, round * piece, piece, last));
+        under_way += *last;
+        complete = round - UNDER_WAY;
+        if (complete < 0)
+            continue;
+        LK_TRY(lk__schedule_wait_some(s, under_way));
+        if (unpack)
+            LK_TRY(unpack->add(unpack->arg, s, complete * piece, piece));
     }
     return LK_OK;
 }

@@ -72,12 +72,20 @@ typedef struct lk__parcel {
     int64_t bytes;
 } lk__parcel;
 
+/* Who adds steps for `bytes` bytes from `first` on of every parcel, as far as it has them, once these have
+ * come and gone. */
+typedef struct lk__unpack {
+    lk_status (*add)(void *arg, lk__schedule *s, int64_t first, int64_t bytes);
+    void *arg;
+} lk__unpack;
+
 /**
  * All of them at once, and wait: in messages of at most `piece` bytes (0: one each), of each parcel in turn,
  * of which few are under way at a time.  Both ends give the parcels between them in the same order.
+ * `unpack` may be NULL.
  */
-lk_status lk__schedule_parcels(lk__schedule *s, const lk__parcel *parcel, int64_t n,
-                               int64_t piece) LK_NODISCARD;
+lk_status lk__schedule_parcels(lk__schedule *s, const lk__parcel *parcel, int64_t n, int64_t piece,
+                               const lk__unpack *unpack) LK_NODISCARD;
 
 /** What each rank computes of a vector: its counts of a ragged call, otherwise an even share. */
 lk_range lk__coll_args_share(const lk__coll_args *k, int r);

@@ -194,7 +194,7 @@ lk_status lk__tiers_finish(lk__tiers_run *run, lk__schedule *s)
 lk_status lk__stage_pass(const lk__tiers_run *run, const lk__stage *g, const lk__parcel *parcel,
                          int64_t n, lk__schedule *s)
 {
-    return lk__schedule_parcels(s, parcel, n, run->tiers.piece[g->tier]);
+    return lk__schedule_parcels(s, parcel, n, run->tiers.piece[g->tier], NULL);
 }
 
 /* Part `i` of the result, to a member or from it. */

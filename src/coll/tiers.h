@@ -109,6 +109,15 @@ lk__cuts lk__stage_cuts(const lk__stage *g);
 /** Of f16 and bf16: let elements [from, from + n) be what is held, in f32. */
 lk_status lk__held_widen(lk__tiers_run *run, int64_t from, int64_t n, lk__schedule *s) LK_NODISCARD;
 
+/** What comes from the other members of a stage, their vectors behind each other at `got`, and goes to them;
+ * returns how many, one for each vector each way. */
+int64_t lk__direct_parcels(const lk__tiers_run *run, const lk__stage *g, unsigned char *got,
+                           lk__parcel *parcel);
+
+/** Whether the call is of f16 or bf16 and this stage is all of it; write it, up to the result in `out`. */
+bool lk__half_can(const lk__tiers_run *run, const lk__stage *g);
+lk_status lk__half_reduce(lk__tiers_run *run, const lk__stage *g, lk__schedule *s) LK_NODISCARD;
+
 /** Pass parcels between members, in messages that are not too large for the tier. */
 lk_status lk__stage_pass(const lk__tiers_run *run, const lk__stage *g, const lk__parcel *parcel,
                          int64_t n, lk__schedule *s) LK_NODISCARD;

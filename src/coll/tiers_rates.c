@@ -5,8 +5,9 @@
  * of 8 bytes, bandwidth the difference between two large sizes: larger than what a link lets pass in
  * a burst, and without what it takes to agree on a large message.  A large message can be slower than
  * the same bytes in small ones: MPIs agree on each before they send it, and where the answer has to
- * queue behind other large messages a link carries only one direction at a time.  So both are tried,
- * and on slow links messages are cut in any case.
+ * queue behind other large messages a link carries only one direction at a time.  So both are tried, and
+ * on slow links messages are cut in any case: whether one direction waits for the other there is a matter of
+ * chance, from call to call, so whole messages are counted as if it did.
  * The slowest rank's numbers are everybody's, so all ranks choose the same.
  */
 #include "base/fpenv.h"
@@ -26,7 +27,7 @@ enum {
     MAX_PIECES = VAST / PIECE
 };
 
-static const double slow_link = 0.005; /* seconds for LARGE */
+static const double slow_link = 0.0015; /* seconds for LARGE: about 1 Gbit/s */
 
 /* The line of a tier that this rank is on: its neighbours (-1: it is on none), and room for 2 * VAST
  * bytes. */
@@ -93,7 +94,10 @@ static lk_status line_measure(const struct line *l, lk__tiers *tiers)
         bytes = VAST;
         LK_TRY(exchange_time(l, VAST, PIECE, &large[cut]));
     }
-    tiers->rates[l->tier] = rates_of(alpha, large[cut] - middle[cut], bytes - MIDDLE);
+    lk__rates *uncut = &tiers->uncut[l->tier], *rates = &tiers->rates[l->tier];
+    *rates = rates_of(alpha, large[cut] - middle[cut], bytes - MIDDLE);
+    if (bytes == VAST && uncut->beta < 2 * rates->beta)
+        uncut->beta = 2 * rates->beta;
     tiers->piece[l->tier] = cut ? PIECE : 0;
     return LK_OK;
 }

@@ -59,10 +59,9 @@ static int subtrees_below(const lk__tiers_run *run, const lk__stage *g, int i, l
     return lk_range_subtrees(k->pieces, pieces, out);
 }
 
-/* What comes from the others, their vectors behind each other at `got`, and goes to them: each begins with
- * its neighbour, so that nobody is overrun. */
-static int64_t direct_parcels(const lk__tiers_run *run, const lk__stage *g, unsigned char *got,
-                              lk__parcel *parcel)
+/* To the others each begins with its neighbour, so that nobody is overrun. */
+int64_t lk__direct_parcels(const lk__tiers_run *run, const lk__stage *g, unsigned char *got,
+                           lk__parcel *parcel)
 {
     const lk__held *h = &run->held;
     int64_t from, n, n_parcels = 0, elem = run->narrow ? run->given->elem : run->k->elem;
@@ -135,7 +134,7 @@ static lk_status direct_reduce(lk__tiers_run *run, const lk__stage *g, lk__sched
     LK_TRY(rooms->room(rooms->context,
                        (n_got + (int64_t)g->size * h->n_vectors) * (int64_t)sizeof *parcel,
                        &parcel));
-    LK_TRY(lk__stage_pass(run, g, parcel, direct_parcels(run, g, got, parcel), s));
+    LK_TRY(lk__stage_pass(run, g, parcel, lk__direct_parcels(run, g, got, parcel), s));
     if (run->narrow) {
         LK_TRY(rooms->room(rooms->context, n_got * sum.n * run->k->elem, &wide));
         LK_TRY(lk__schedule_widen(s, wide, got, n_got * sum.n));
@@ -198,9 +197,10 @@ lk_status lk__tiers_reduce(lk__tiers_run *run, int tier, lk__schedule *s)
         if (g->tier != tier)
             continue;
         lk__way way = run->tiers.way[tier];
-        LK_TRY(way == LK_WAY_SHARED ? shared_reduce(run, g, s)
-               : way == LK_WAY_RING ? ring_reduce(run, g, s)
-                                    : direct_reduce(run, g, s));
+        LK_TRY(way == LK_WAY_SHARED   ? shared_reduce(run, g, s)
+               : way == LK_WAY_RING   ? ring_reduce(run, g, s)
+               : lk__half_can(run, g) ? lk__half_reduce(run, g, s)
+                                      : direct_reduce(run, g, s));
     }
     return LK_OK;
 }

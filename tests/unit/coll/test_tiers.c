@@ -1,4 +1,5 @@
 /* Tiers: the bits of the fixed tree for any dimensions, pieces, runs and counts. */
+#include "coll/tiers.h"
 #include "faults.h"
 
 #include <lockstep/coll.h>
@@ -149,6 +150,32 @@ static void any_tiers_give_the_bits_of_the_tree(void)
     unsetenv("LK_TIERS");
 }
 
+/* As if a link had been measured on which messages are cut: to 1 KB, in which parts of ranks end unevenly. */
+static lk_status compare_cut(lk_comm *comm, void *arg)
+{
+    static const int64_t counts[] = {512, 513, 4096, 15007, 40000};
+    lk__coll_state *state;
+    (void)arg;
+    LK_TRY(lk__coll_state_get(comm, &state));
+    LK_TRY(lk_alloc_zero(&state->tiers, 1, sizeof *state->tiers));
+    LK_TRY(lk__tiers_of(comm, false, state->tiers));
+    for (int t = 0; t < state->tiers->n; t++)
+        state->tiers->piece[t] = 1024;
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        LK_TRY(compare(comm, counts[c], 0, NULL));
+        LK_TRY(compare_halves(comm, counts[c], c % 2 ? LK_F16 : LK_BF16));
+    }
+    return LK_OK;
+}
+
+static void messages_that_are_cut_give_the_bits_of_whole_ones(void)
+{
+    setenv("LK_LOCAL_NODES", "16", 1);
+    for (int ranks = 1; ranks <= 6; ranks++)
+        ASSERT_OK(lk_run_local(ranks, compare_cut, NULL));
+    unsetenv("LK_LOCAL_NODES");
+}
+
 static void nodes_are_found(void)
 {
     static const char *const nodes[] = {"1", "2", "3", "4"};
@@ -275,7 +302,8 @@ static void every_allocation_may_fail(void)
     unsetenv("LK_TIERS");
 }
 
-TEST_MAIN(TEST(any_tiers_give_the_bits_of_the_tree), TEST(nodes_are_found),
+TEST_MAIN(TEST(any_tiers_give_the_bits_of_the_tree),
+          TEST(messages_that_are_cut_give_the_bits_of_whole_ones), TEST(nodes_are_found),
           TEST(large_vectors_between_nodes_take_tiers),
           TEST(links_are_measured_without_being_counted),
           TEST(tiers_that_cannot_be_read_end_the_call), TEST(every_allocation_may_fail))
