@@ -7,7 +7,8 @@
  * the same bytes in small ones: MPIs agree on each before they send it, and where the answer has to
  * queue behind other large messages a link carries only one direction at a time.  So both are tried, and
  * on slow links messages are cut in any case: whether one direction waits for the other there is a matter of
- * chance, from call to call, so whole messages are counted as if it did.
+ * chance, from call to call, so whole messages are counted as if it did.  The longer the pieces the less
+ * they cost a core, as long as MPI sends them without being asked.
  * The slowest rank's numbers are everybody's, so all ranks choose the same.
  */
 #include "base/fpenv.h"
@@ -18,16 +19,18 @@
 
 enum {
     SMALL = 8,
-    PIECE = 8192,
+    PIECE = 8192,       /* goes with its header, whatever MPI is used */
+    LONG_PIECE = 61440, /* Open MPI sends so much on TCP unasked, UCX if it is told to */
     MIDDLE = 8 * PIECE,
     LARGE = 40 * PIECE,
-    VAST = 160 * PIECE, /* on links that are so slow that nothing less shows */
+    VAST = 180 * PIECE, /* on links that are so slow that nothing less shows */
     SMALL_ROUNDS = 20,
     LARGE_ROUNDS = 3,
     MAX_PIECES = VAST / PIECE
 };
 
 static const double slow_link = 0.0015; /* seconds for LARGE: about 1 Gbit/s */
+static const double clearly = 0.98;     /* of another time, to be called less */
 
 /* The line of a tier that this rank is on: its neighbours (-1: it is on none), and room for 2 * VAST
  * bytes. */
@@ -78,10 +81,27 @@ static lk__rates rates_of(double alpha, double seconds, int64_t bytes)
     return (lk__rates){alpha, beta > 1e-12 ? beta : 1e-12, 5e-11};
 }
 
+/* How a slow link is used: the piece that messages are cut to, and the seconds for VAST of such.  Long pieces
+ * are taken only if they are the faster ones each time. */
+static lk_status slow_link_measure(const struct line *l, int64_t *piece, double *out)
+{
+    double in_short, in_long = 0;
+    LK_TRY(exchange_time(l, VAST, PIECE, &in_short));
+    for (int i = 0; i < LARGE_ROUNDS; i++) {
+        double seconds;
+        LK_TRY(exchange_time(l, VAST, LONG_PIECE, &seconds));
+        in_long = seconds > in_long ? seconds : in_long;
+    }
+    bool faster = in_long < clearly * in_short;
+    *piece = faster ? LONG_PIECE : PIECE;
+    *out = faster ? in_long : in_short;
+    return LK_OK;
+}
+
 static lk_status line_measure(const struct line *l, lk__tiers *tiers)
 {
     double alpha, middle[2], large[2]; /* as one message, and in pieces */
-    int64_t bytes = LARGE;
+    int64_t bytes = LARGE, piece = PIECE;
     LK_TRY(exchange_time(l, SMALL, SMALL, &alpha));
     for (int cut = 0; cut < 2; cut++) {
         LK_TRY(exchange_time(l, LARGE, cut ? PIECE : LARGE, &large[cut]));
@@ -92,13 +112,13 @@ static lk_status line_measure(const struct line *l, lk__tiers *tiers)
     if (large[cut] > slow_link) { /* small messages cost nothing there, and may halve the time */
         cut = 1;
         bytes = VAST;
-        LK_TRY(exchange_time(l, VAST, PIECE, &large[cut]));
+        LK_TRY(slow_link_measure(l, &piece, &large[cut]));
     }
     lk__rates *uncut = &tiers->uncut[l->tier], *rates = &tiers->rates[l->tier];
     *rates = rates_of(alpha, large[cut] - middle[cut], bytes - MIDDLE);
     if (bytes == VAST && uncut->beta < 2 * rates->beta)
         uncut->beta = 2 * rates->beta;
-    tiers->piece[l->tier] = cut ? PIECE : 0;
+    tiers->piece[l->tier] = cut ? piece : 0;
     return LK_OK;
 }
 

@@ -18,8 +18,9 @@
 
 enum { STACK_BYTES = 1 << 20 };
 
-/* ns.  What comes on the transports of threads rings the bell; others nap for less. */
-static const int64_t longest_nap = 1000000000;
+/* ns.  What comes on the transports of threads rings the bell; others nap for less, but not so little that
+ * looking for messages takes the core from those who compute. */
+static const int64_t shortest_nap = 500000, longest_nap = 1000000000;
 
 /* As sched_setattr(2) has it, which has no function in every C library. */
 struct scheduling {
@@ -61,6 +62,7 @@ static void help(lk__helper *h)
     /* What goes wrong is the world's fault from now on, and the error of the rank's next call. */
     if (lk__progress(w) == LK_OK && w->n_arrived == arrived && has_work(w)) {
         int64_t ns = w->transport->nap(w, longest_nap);
+        ns = ns < shortest_nap ? shortest_nap : ns;
         h->napping = true;
         pthread_mutex_unlock(&h->lock);
         lk__bell_sleep(bell, heard, ns);

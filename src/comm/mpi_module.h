@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* Raised when this file changes, so that a module of another build is not used. */
-enum { LK_MPI_INTERFACE = 3, LK_MPI_TEXT = 512 };
+enum { LK_MPI_INTERFACE = 4, LK_MPI_TEXT = 512 };
 
 /* Room for an MPI_Request. */
 typedef union lk__mpi_request {
@@ -34,7 +34,7 @@ typedef struct lk__mpi_part {
     int tag;
 } lk__mpi_part;
 
-enum { LK_MPI_ANY = -1 };
+enum { LK_MPI_ANY = -1, LK_MPI_SOME = 64 };
 
 typedef enum lk__mpi_handle { LK_MPI_INTRA, LK_MPI_INTER, LK_MPI_NO_COMM } lk__mpi_handle;
 
@@ -75,6 +75,9 @@ typedef struct lk__mpi {
     int (*isend)(const lk__mpi_comm *comm, const lk__mpi_part *part, lk__mpi_request *out);
     int (*irecv)(const lk__mpi_comm *comm, const lk__mpi_part *part, lk__mpi_request *out);
     int (*test)(lk__mpi_request *request, bool *done);
+
+    /* The same for `n` of them, at most LK_MPI_SOME, in one look at what has come. */
+    int (*test_some)(int n, lk__mpi_request *request, bool *done);
 
     /* Ask MPI to give up a receive: test() tells when its memory is no longer MPI's. */
     void (*cancel)(lk__mpi_request *request);

@@ -265,24 +265,37 @@ void lk__mpi_ring_close(lk__mpi_end *e)
         (void)!ends_soon(e, &e->ring[i]);
 }
 
+static void offer_end(lk__mpi_end *e, struct lk__mpi_offer *o)
+{
+    if (o->request) {
+        o->request->offer = NULL;
+        atomic_store_explicit(&o->request->done, 1, memory_order_relaxed);
+        o->request->moved++;
+        e->w.n_arrived++;
+    }
+    lk_free(o);
+}
+
+/* Many at a time: MPI looks at its links once in a call, and each look can be a system call. */
 lk_status lk__mpi_complete(lk__mpi_end *e)
 {
     for (struct lk__mpi_offer **at = &e->under_way; *at;) {
-        struct lk__mpi_offer *o = *at;
-        bool done = false;
-        LK_TRY(lk__mpi_check(e, e->m->test(&o->mpi, &done), "MPI_Test"));
-        if (!done) {
-            at = &o->next;
-            continue;
+        lk__mpi_request mpi[LK_MPI_SOME];
+        bool done[LK_MPI_SOME];
+        int n = 0;
+        for (const struct lk__mpi_offer *o = *at; o && n < LK_MPI_SOME; o = o->next)
+            mpi[n++] = o->mpi;
+        LK_TRY(lk__mpi_check(e, e->m->test_some(n, mpi, done), "MPI_Testsome"));
+        for (int i = 0; i < n; i++) {
+            struct lk__mpi_offer *o = *at;
+            o->mpi = mpi[i];
+            if (done[i]) {
+                *at = o->next;
+                offer_end(e, o);
+            } else {
+                at = &o->next;
+            }
         }
-        *at = o->next;
-        if (o->request) {
-            o->request->offer = NULL;
-            atomic_store_explicit(&o->request->done, 1, memory_order_relaxed);
-            o->request->moved++;
-            e->w.n_arrived++;
-        }
-        lk_free(o);
     }
     return LK_OK;
 }

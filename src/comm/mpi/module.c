@@ -183,6 +183,24 @@ static int mpi_test(lk__mpi_request *request, bool *done)
     return code;
 }
 
+static int mpi_test_some(int n, lk__mpi_request *request, bool *done)
+{
+    LK_MPI_ALONE();
+    MPI_Request r[LK_MPI_SOME];
+    MPI_Status status[LK_MPI_SOME]; /* not used */
+    int n_done = 0, which[LK_MPI_SOME];
+    for (int i = 0; i < n; i++) {
+        memcpy(&r[i], &request[i], sizeof r[i]);
+        done[i] = false;
+    }
+    int code = MPI_Testsome(n, r, &n_done, which, status);
+    for (int i = 0; i < n; i++)
+        memcpy(&request[i], &r[i], sizeof r[i]);
+    for (int i = 0; n_done != MPI_UNDEFINED && i < n_done; i++)
+        done[which[i]] = true;
+    return code;
+}
+
 static void mpi_cancel(lk__mpi_request *request)
 {
     LK_MPI_ALONE();
@@ -224,5 +242,6 @@ const lk__mpi lk__mpi_module = {.interface = LK_MPI_INTERFACE,
                                 .isend = mpi_isend,
                                 .irecv = mpi_irecv,
                                 .test = mpi_test,
+                                .test_some = mpi_test_some,
                                 .cancel = mpi_cancel,
                                 .error = lk__mpi_error};
