@@ -45,7 +45,11 @@ function(lk_test name label)
   if(label STREQUAL "unit" AND NOT name MATCHES "^(${slow})$" OR name MATCHES "^(${smoke})")
     list(APPEND labels quick)
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 900 SKIP_RETURN_CODE 77)
+  # mpirun of Open MPI 4 may see a process end before it sees that the process said good-bye, and then
+  # fails a run in which nothing did, one of some thousand starts (open-mpi/ompi issues 7833, 9389 and
+  # 12607).  This has it judge by statuses and signals alone.
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 900 SKIP_RETURN_CODE 77
+    ENVIRONMENT_MODIFICATION OMPI_MCA_orte_allowed_exit_without_sync=set:1)
   # The longest begin first, not alone at the end.
   if(name MATCHES "^cli\\.(early|kill|run|run_train|stop|storage|tiles|verify)$")
     set_tests_properties(${name} PROPERTIES COST 100)
