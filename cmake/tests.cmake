@@ -10,7 +10,7 @@
 #   meta.*         the rules of the project, one script each
 #   local.*        programs of tests/dist, their ranks as threads of one process; those that take long
 #                  on some numbers of ranks, and on all as *.on_all, label "long"
-#   openmpi.*, mpich.*      the same programs, started by that MPI, on its share of the numbers of
+#   openmpi.*, mpich.*      the same programs, by one or each MPI, on its share of the numbers of
 #                  ranks, and on all of them as *.on_all, label "long"; and a host of that MPI
 #   hosts.*        programs of tests/hosts, their ranks on simulated hosts, under mpirun and under SLURM;
 #                  what is timed, or takes long, has the label "long"
@@ -141,6 +141,17 @@ function(lk_share share mpi ranks)
   set(${share} ${own} PARENT_SCOPE)
 endfunction()
 
+# lk_turn(out number): the MPI whose turn it is, where every day one of them is enough.
+function(lk_turn out number)
+  list(LENGTH LK_MPIS players)
+  set(one)
+  if(players GREATER 0)
+    math(EXPR turn "${number} % ${players}")
+    list(GET LK_MPIS ${turn} one)
+  endif()
+  set(${out} ${one} PARENT_SCOPE)
+endfunction()
+
 # lk_mpi_tests(name ranks program variable=value): the program with that environment, by each MPI on its
 # share of the numbers of ranks, and on all as *.on_all, label "long".
 function(lk_mpi_tests name ranks program variable)
@@ -154,8 +165,9 @@ function(lk_mpi_tests name ranks program variable)
 endfunction()
 
 # examples/X.c, which `make` builds, prints what examples/X.txt says; it sees the public headers
-# alone.  One that communicates does so on threads and on 1 to 4 processes of each MPI; one that
-# includes <mpi.h> is compiled against each, as example_X_MPI.  Experiment files need libyaml.  Some
+# alone.  One that communicates does so on threads and on 1 to 4 processes of an MPI, every day of one
+# of them, in turns; one that includes <mpi.h> is compiled against each, as example_X_MPI, and runs with
+# each.  Experiment files need libyaml.  Some
 # are given arguments, some need a number of ranks, and some are told other numbers of threads too.
 set(arguments_of_ddl_mnist "--steps 3 --batch 4 --format glyphs --data 'count=144 test_count=96'")
 set(arguments_of_mnist_chain "--unit 64 --epoch 3")
@@ -168,7 +180,7 @@ set(ranks_of_ddl_mnist "12")
 set(ranks_of_cifar10_slurm "1 3 4 9")
 set(ranks_of_mnist_chain "2")
 set(ranks_of_mnist_messages "2")
-set(ranks_of_dual_parallel "1 4 2 6")
+set(ranks_of_dual_parallel "4 1 6 2")
 file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
 list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
 foreach(file IN LISTS examples)
@@ -197,6 +209,11 @@ foreach(file IN LISTS examples)
     if(NOT DEFINED ranks_of_${name})
       set(ranks_of_${name} "1 2 3 4")
     endif()
+    set(daily_mpis ${LK_MPIS})
+    if(NOT is_host)
+      list(FIND examples ${file} place)
+      lk_turn(daily_mpis ${place})
+    endif()
     foreach(mpi IN LISTS LK_MPIS)
       set(program example_${name})
       if(is_host)
@@ -206,11 +223,14 @@ foreach(file IN LISTS examples)
       add_dependencies(${program} mpi_${mpi})
       lk_share(share ${mpi} "${ranks_of_${name}}")
       set(arguments env "ARGUMENTS=${arguments_of_${name}}")
-      lk_test(${mpi}.example.${name} ${mpi} ${arguments} tests/example.sh $<TARGET_FILE:${program}>
-        examples/${name}.txt ${mpi} "${share}")
       lk_test(${mpi}.example.${name}.on_all long ${arguments} tests/example.sh
         $<TARGET_FILE:${program}> examples/${name}.txt ${mpi} "${ranks_of_${name}}")
-      lk_timed(${mpi}.example.${name} ${mpi}.example.${name}.on_all)
+      lk_timed(${mpi}.example.${name}.on_all)
+      if(mpi IN_LIST daily_mpis)
+        lk_test(${mpi}.example.${name} ${mpi} ${arguments} tests/example.sh $<TARGET_FILE:${program}>
+          examples/${name}.txt ${mpi} "${share}")
+        lk_timed(${mpi}.example.${name})
+      endif()
     endforeach()
   endif()
 endforeach()
@@ -351,6 +371,15 @@ set(daily_threads test_adjoints test_chain_jobs test_chain_training test_checkpo
 set(long_in_mpi test_recompute_nets test_spatial_layers test_spatial_positions test_term_layouts
   test_tile_conv test_tile_local_conv test_tile_norm test_tile_pool test_tile_samples test_tile_sums
   test_unit_norm)
+# What is made of calls and messages that others try with each MPI runs every day with one of them, in turns.
+set(one_mpi test_adjoints test_batch_statistics test_chain_builds test_chain_jobs test_chain_training test_chains
+  test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_converted_model test_domains
+  test_double_buffering test_early_stop test_evaluation test_evaluators test_failing_metric test_failing_pass
+  test_folds test_halo test_halo_add test_held_hash test_iterators test_lists test_margins test_mean_grad
+  test_mesh test_multi_node_batch_norm test_multi_node_optimizer test_oracles_arrays test_oracles_chainermn
+  test_oracles_mpi4torch test_other_data test_own_positions test_phases test_plan test_random_chains
+  test_recurrent test_recurrent_chains test_scatter_dataset test_segments test_sum_tiles test_tile_conv_chain
+  test_tile_layer_norm test_tile_payload test_tile_plan test_tiling_misuse test_weights_boxes test_wire)
 file(GLOB files CONFIGURE_DEPENDS tests/dist/*.c)
 foreach(file IN LISTS files)
   get_filename_component(name ${file} NAME_WE)
@@ -379,12 +408,19 @@ foreach(file IN LISTS files)
       set(daily_ranks_of_${name} ${daily_ranks})
     endif()
   endif()
+  set(daily_mpis ${LK_MPIS})
+  list(FIND one_mpi ${name} place)
+  if(name IN_LIST long_in_mpi)
+    set(daily_mpis)
+  elseif(place GREATER_EQUAL 0)
+    lk_turn(daily_mpis ${place})
+  endif()
   foreach(mpi IN LISTS LK_MPIS)
     add_dependencies(${name} mpi_${mpi})
     if(NOT daily_ranks_of_${name})
       set(daily_ranks_of_${name} ${ranks_of_${name}})
     endif()
-    if(NOT name IN_LIST long_in_mpi)
+    if(mpi IN_LIST daily_mpis)
       lk_share(share ${mpi} "${daily_ranks_of_${name}}")
       lk_test(${mpi}.${name} ${mpi} tests/dist/run.sh ${mpi} "${share}" $<TARGET_FILE:${name}>)
     endif()
