@@ -90,7 +90,7 @@ extern const lk__coll *const lk__colls[];
 typedef struct lk__coll_state {
     char *named[LK_N_CALLS]; /* algorithms that the environment names; NULL: none */
     struct {                 /* the last choice */
-        const char *name;    /* as it was given: compared as an address */
+        const char *name;    /* as a table has it; NULL: by cost */
         lk_comm_call call;
         lk_dtype dtype;
         lk_reduce_op op;

@@ -108,15 +108,28 @@ static int select_cheapest(const lk__coll_args *k)
     return number;
 }
 
+/* The name in a table, which stays as it is: the caller may write another into its own. */
+static const char *name_kept(const lk__coll_args *k, const char *name, int number)
+{
+    const struct kind *kind = kind_find(k, name);
+    return kind ? kind->name : lk__colls[number - 1]->name;
+}
+
+static bool name_is(const char *name, const char *kept)
+{
+    return name && kept ? strcmp(name, kept) == 0 : name == kept;
+}
+
 lk_status lk__coll_select(const lk__coll_args *k, int *number)
 {
     lk__coll_state *state = k->comm->coll;
     const lk_collective *c = &k->c;
     const char *name = c->algorithm ? c->algorithm : state->named[c->call];
-    bool same = state->last.name == name && state->last.call == c->call &&
+    bool same = state->last.number && state->last.call == c->call &&
                 state->last.dtype == c->dtype && state->last.op == c->op &&
                 state->last.count == c->count && state->last.pieces == k->pieces &&
-                state->last.wait == k->wait && !c->first && !k->counts && state->last.number;
+                state->last.wait == k->wait && !c->first && !k->counts &&
+                name_is(name, state->last.name);
     *number = same ? state->last.number : 0;
     if (!same && name)
         LK_TRY(select_named(k, name, number));
@@ -124,7 +137,7 @@ lk_status lk__coll_select(const lk__coll_args *k, int *number)
         *number = select_cheapest(k);
     LK_CHECK(*number > 0, LK_ENOTSUP, "no algorithm can do this %s", lk_comm_call_name(c->call));
     if (!same && !c->first && !k->counts) {
-        state->last.name = name;
+        state->last.name = name ? name_kept(k, name, *number) : NULL;
         state->last.call = c->call;
         state->last.dtype = c->dtype;
         state->last.op = c->op;

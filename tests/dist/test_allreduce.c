@@ -195,6 +195,22 @@ static void kinds_are_known_by_name(lk_comm *comm)
     ASSERT_TRUE(strcmp(choice, cheapest) == 0);
 }
 
+static void another_name_in_the_same_place_is_read(lk_comm *comm)
+{
+    char name[16] = "direct";
+    int32_t y = 1;
+    lk_collective c = {
+        .call = LK_CALL_ALLREDUCE, .out = &y, .count = 1, .dtype = LK_I32, .algorithm = name};
+    const char *choice;
+    ASSERT_OK(lk_coll_run(comm, &c));
+    snprintf(name, sizeof name, "naive");
+    ASSERT_OK(lk_coll_selected(comm, &c, &choice));
+    ASSERT_TRUE(strcmp(choice, "tree") == 0);
+    ASSERT_OK(lk_coll_run(comm, &c));
+    snprintf(name, sizeof name, "nope");
+    ASSERT_FAILS(lk_coll_run(comm, &c), LK_EINVAL, "no allreduce algorithm named \"nope\"");
+}
+
 /* The order of the ranks, where the tree would lose the last one. */
 static void chain_joins_rank_by_rank(lk_comm *comm)
 {
@@ -215,4 +231,5 @@ static void chain_joins_rank_by_rank(lk_comm *comm)
 RANKS_MAIN(TEST(pieces_give_the_same_bits_on_any_ranks), TEST(uneven_runs_change_nothing),
            TEST(operators_work_on_every_dtype),
            TEST(several_at_once_may_be_waited_for_in_any_order), TEST(bad_arguments_are_refused),
-           TEST(kinds_are_known_by_name), TEST(chain_joins_rank_by_rank))
+           TEST(kinds_are_known_by_name), TEST(another_name_in_the_same_place_is_read),
+           TEST(chain_joins_rank_by_rank))
