@@ -7,6 +7,7 @@
 set(LK_MAX_ISA avx512 CACHE STRING
   "the best instruction set to compile kernels for: scalar, avx2, avx512, or native (the best that runs here)")
 option(LK_OPTIMISE_ALL "optimise kernels also for instruction sets that do not run here" ON)
+option(LK_CHECK_AVX512 "with sanitizers, have them check the kernels for AVX-512 too" ON)
 set(LK_FLAGS_scalar -fno-tree-vectorize -fno-tree-slp-vectorize)
 set(LK_FLAGS_avx2 -mavx2 -mfma -mf16c -mprfchw)
 set(LK_FLAGS_avx512 ${LK_FLAGS_avx2}
@@ -78,10 +79,13 @@ function(lk_simd)
     # Unrolled tiles with all checks take clang minutes: vectors have fewer, and those of addresses as
     # calls; the scalars of all files but one have all.  A build by gcc has all of them everywhere:
     # cmake --preset asan -DCMAKE_C_COMPILER=gcc -DLK_FUZZ=OFF
-    set(fewer -fno-sanitize=object-size,pointer-overflow,signed-integer-overflow)
+    set(fewer -fno-sanitize=alignment,null,object-size,pointer-overflow,signed-integer-overflow)
     set_property(SOURCE src/kernel/simd/cross.c APPEND PROPERTY COMPILE_OPTIONS ${fewer})
     set(checks_avx2 ${fewer} -mllvm -asan-instrumentation-with-call-threshold=0)
     set(checks_avx512 ${checks_avx2})
+  endif()
+  if(NOT LK_CHECK_AVX512)
+    set(checks_avx512 ${unchecked})
   endif()
   foreach(isa IN LISTS isas)
     lk_runs(${isa} runs)
