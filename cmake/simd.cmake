@@ -87,6 +87,8 @@ function(lk_simd)
   if(NOT LK_CHECK_AVX512)
     set(checks_avx512 ${unchecked})
   endif()
+  # Scalar code of these loops would branch at each choice: they get the vectors that every processor has.
+  set_property(SOURCE src/kernel/simd/loops.c APPEND PROPERTY COMPILE_OPTIONS -ftree-vectorize)
   foreach(isa IN LISTS isas)
     lk_runs(${isa} runs)
     set(level ${optimize})

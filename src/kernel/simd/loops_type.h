@@ -1,0 +1,104 @@
+/* The loops of loops.c for the element type T; included there once per type. */
+
+/* gelu'(x) = P(x) + x f(x), P the normal distribution and f its density.  P is gelu(x) / x, which is
+ * exact to the last places also where P is tiny; beyond 40 the slope is 0 or 1. */
+LK_MATH T MATH(gelu_slope)(T x)
+{
+    T b = x < -40 ? -40 : x;
+    b = b > 40 ? 40 : b;
+    T bell = MATH(exp)(-(b * b) / 2), y = MATH(gelu)(b);
+    int tiny = MATH(with_sign)(b, 1) < (T)1e-30;
+    return (tiny ? (T)0.5 : y) / (tiny ? 1 : b) + b * ((T)0.3989422804014327 * bell);
+}
+
+/* x^y log x, 0 where x^y is 0 and where x = y = 0. */
+LK_MATH T MATH(pow_log)(T x, T y)
+{
+    T power = MATH(pow)(x, y), log_x = power == 0 ? 0 : MATH(log)(x);
+    T at_zero = x == 0 ? power : 0;
+    return power * (at_zero == 1 ? 0 : log_x);
+}
+
+/* The elements of as many inputs as an expression has. */
+#define LOAD_0
+#define LOAD_1 const T a = x0[i];
+#define LOAD_2 LOAD_1 LOAD_OTHERS_2
+#define LOAD_3 LOAD_1 LOAD_OTHERS_3
+#define LOAD_4 LOAD_3 const T d = x3[i];
+#define LOAD_OTHERS_1
+#define LOAD_OTHERS_2 const T b = x1[i];
+#define LOAD_OTHERS_3 LOAD_OTHERS_2 const T c = x2[i];
+
+#define LOOP(code, first_type, load, expr)                                                   \
+    static void NAME(code)(const lk__operands *o)                                            \
+    {                                                                                        \
+        const first_type *x0 = o->x[0];                                                      \
+        const T *x1 = o->x[1], *x2 = o->x[2], *x3 = o->x[3], p = (T)o->p[0], q = (T)o->p[1]; \
+        T *y = o->y;                                                                         \
+        const int64_t n = o->n;                                                              \
+        (void)x0, (void)x1, (void)x2, (void)x3, (void)p, (void)q;                            \
+        LK_INDEPENDENT                                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                    \
+            load y[i] = (expr);                                                              \
+        }                                                                                    \
+    }
+
+#define X(code, n_in, expr) LOOP(code, T, LOAD_##n_in, expr)
+LK__LOOP_MAP(X)
+#undef X
+
+/* A block at a time, for which s is written out. */
+#define LOOP_SPREAD(code, load, expr)                                           \
+    static void NAME(code)(const lk__operands *o)                               \
+    {                                                                           \
+        T spread[SPREAD];                                                       \
+        const T *x0 = o->x[0], *x1 = o->x[1], p = (T)o->p[0];                   \
+        T *y = o->y;                                                            \
+        (void)x1, (void)p;                                                      \
+        for (int i = 0; i < SPREAD; i++)                                        \
+            spread[i] = (T)o->p[1];                                             \
+        for (int64_t first = 0; first < o->n; first += SPREAD) {                \
+            const int64_t last = o->n - first < SPREAD ? o->n : first + SPREAD; \
+            LK_INDEPENDENT                                                      \
+            for (int64_t i = first; i < last; i++) {                            \
+                const T s = spread[i - first];                                  \
+                load y[i] = (expr);                                             \
+            }                                                                   \
+        }                                                                       \
+    }
+
+#define X(code, n_in, expr) LOOP_SPREAD(code, LOAD_##n_in, expr)
+LK__LOOP_SPREAD_MAP(X)
+#undef X
+
+#define X(code, type, n_in, expr) LOOP(code, type, const type m = x0[i]; LOAD_OTHERS_##n_in, expr)
+LK__LOOP_TYPED_MAP(X)
+#undef X
+
+/* Maps that have loops already. */
+#define X(code, name, formula)                                                      \
+    static void NAME(code)(const lk__operands *o)                                   \
+    {                                                                               \
+        LK_ISA(lk__maps1).map[DTYPE][LK_MAP1_##code](o->n, o->p[0], o->x[0], o->y); \
+    }
+LK_MAP1_MAP(X)
+#undef X
+
+#define X(code, name, formula)                                                               \
+    static void NAME(code)(const lk__operands *o)                                            \
+    {                                                                                        \
+        LK_ISA(lk__maps2).map[DTYPE][LK_MAP2_##code](o->n, o->p[0], o->x[0], o->x[1], o->y); \
+    }
+LK_MAP2_MAP(X)
+#undef X
+
+#undef LOOP_SPREAD
+#undef LOOP
+#undef LOAD_OTHERS_3
+#undef LOAD_OTHERS_2
+#undef LOAD_OTHERS_1
+#undef LOAD_4
+#undef LOAD_3
+#undef LOAD_2
+#undef LOAD_1
+#undef LOAD_0
