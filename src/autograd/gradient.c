@@ -36,18 +36,6 @@ static const lk_op accumulate = {.name = "accumulate",
                                  .forward = accumulate_forward,
                                  .backward = accumulate_backward};
 
-static lk_status first_each(const lk__each *e)
-{
-    LK_TRY(lk__each_map1(e, LK_MAP1_SHIFT, e->x[0], e->y));
-    return LK_OK;
-}
-
-static lk_status next_each(const lk__each *e)
-{
-    LK_TRY(lk__each_map2(e, LK_MAP2_ADD, e->x[1], e->x[0], e->y));
-    return LK_OK;
-}
-
 /* acc = acc + g, or 0 + g where `first`: both contiguous. */
 static lk_status add_dense(const lk_tensor *acc, const lk_tensor *g, bool first)
 {
@@ -89,8 +77,10 @@ static lk_status add_in_place(lk_tape *t, const lk_tensor *acc, const lk_tensor 
     char *sum = lk__tensor_start(acc), *x = lk__tensor_start(g);
     size_t size = lk_dtype_size(acc->dtype);
     lk__each_job j = {
-        .fn = first ? first_each : next_each,
-        .each = {.dtype = acc->dtype, .n = acc->count, .y = sum},
+        .loop = first ? LK__LOOP_SHIFT : LK__LOOP_ADD,
+        .dtype = acc->dtype,
+        .y = sum,
+        .n = acc->count,
         .n_in = first ? 1 : 2,
         .ndim = acc->shape.ndim,
         .in = {{.start = x, .size = size}, {.start = sum, .size = size, .direct = true}}};

@@ -7,12 +7,18 @@
 #include "kernel/each.h"
 
 #include "kernel/gather.h"
-#include "kernel/maps.h"
 #include "kernel/parallel.h"
 
-#include <stdatomic.h>
+#include <string.h>
 
 enum { RUN = LK_EACH_RUN, GRAIN = 8192 / RUN }; /* elements, runs */
+
+/* Room for a run of any type. */
+typedef union run_room {
+    _Alignas(64) float f32[RUN];
+    double f64[RUN];
+    int64_t i64[RUN];
+} run_room;
 
 /* Whether axis `d` continues axis `a`, which is before it, in every input that is gathered. */
 static bool continues(const lk__each_job *j, int a, int d)
@@ -86,71 +92,60 @@ static void gather(const lk__each_job *j, int i, int64_t first, int64_t n, char 
     }
 }
 
-lk_status lk__each_one(const lk__each *e, lk__each_fn *fn, lk__each_store store)
+static void one(lk__loop_fn *const *loops, lk__loop loop, lk__each_store store,
+                const lk__operands *o)
 {
-    if (store == LK_EACH_STORE)
-        return fn(e);
-    lk__each_room room;
-    lk__each f = *e;
+    if (store == LK_EACH_STORE) {
+        loops[loop](o);
+        return;
+    }
+    run_room room;
+    lk__operands f = *o;
     f.y = &room;
-    LK_TRY(fn(&f));
-    f.p = 0;
-    LK_TRY(store == LK_EACH_ADD ? lk__each_map2(&f, LK_MAP2_ADD, e->y, &room, e->y)
-                                : lk__each_map1(&f, LK_MAP1_SHIFT, &room, e->y));
+    loops[loop](&f);
+    if (store == LK_EACH_ADD)
+        loops[LK__LOOP_ADD](&(lk__operands){.n = o->n, .x = {o->y, &room}, .y = o->y});
+    else
+        loops[LK__LOOP_SHIFT](&(lk__operands){.n = o->n, .x = {&room}, .y = o->y});
+}
+
+lk_status lk__each_one(lk_dtype dtype, lk__loop loop, lk__each_store store, const lk__operands *o)
+{
+    const lk__loops_table *t = NULL;
+    LK_TRY(lk__loops_get(&t));
+    one(t->of[dtype], loop, store, o);
     return LK_OK;
 }
 
-static lk_status run(const lk__each_job *j, int64_t first)
+static void run(const lk__each_job *j, int64_t first)
 {
-    lk__each_room room[LK_EACH_MAX_IN];
-    lk__each e = j->each;
-    e.first = first;
-    e.n = j->each.n - first < RUN ? j->each.n - first : RUN;
-    e.y = (char *)e.y + first * (int64_t)lk_dtype_size(e.dtype);
+    run_room room[LK_LOOP_MAX_IN];
+    lk__operands o = {.n = j->n - first < RUN ? j->n - first : RUN,
+                      .y = (char *)j->y + first * (int64_t)lk_dtype_size(j->dtype)};
+    memcpy(o.p, j->p, sizeof o.p);
     for (int i = 0; i < j->n_in; i++) {
-        e.x[i] = &room[i];
+        o.x[i] = &room[i];
         if (j->in[i].direct)
-            e.x[i] = j->in[i].start + first * (int64_t)j->in[i].size;
+            o.x[i] = j->in[i].start + first * (int64_t)j->in[i].size;
         else
-            gather(j, i, first, e.n, (char *)&room[i]);
+            gather(j, i, first, o.n, (char *)&room[i]);
     }
-    for (int i = j->n_in; i < LK_EACH_MAX_IN; i++)
-        e.x[i] = e.x[0];
-    LK_TRY(lk__each_one(&e, j->fn, j->store));
-    return LK_OK;
+    one(j->loops, j->loop, j->store, &o);
 }
 
 static void run_all(void *arg, int64_t first, int64_t last)
 {
-    lk__each_job *j = arg;
-    for (int64_t r = first; r < last; r++) {
-        lk_status st = run(j, r * RUN);
-        if (st != LK_OK)
-            j->failed = st;
-    }
+    const lk__each_job *j = arg;
+    for (int64_t r = first; r < last; r++)
+        run(j, r * RUN);
 }
 
 lk_status lk__each_job_run(lk__each_job *j)
 {
+    const lk__loops_table *t = NULL;
+    LK_TRY(lk__loops_get(&t));
+    j->loops = t->of[j->dtype];
     merge_axes(j);
-    LK_TRY(lk__parallel((j->each.n + RUN - 1) / RUN, GRAIN, run_all, j));
-    LK_CHECK(j->failed == LK_OK, (lk_status)j->failed, "a part of %lld elements failed",
-             (long long)j->each.n);
-    return LK_OK;
-}
-
-lk_status lk__each_map1(const lk__each *e, lk_map1_op op, const void *x, void *y)
-{
-    const lk__maps1_table *t = NULL;
-    LK_TRY(lk__maps1_get(&t));
-    t->map[e->dtype][op](e->n, e->p, x, y);
-    return LK_OK;
-}
-
-lk_status lk__each_map2(const lk__each *e, lk_map2_op op, const void *x, const void *y, void *z)
-{
-    const lk__maps2_table *t = NULL;
-    LK_TRY(lk__maps2_get(&t));
-    t->map[e->dtype][op](e->n, e->p, x, y, z);
+    LK_TRY(lk__parallel((j->n + RUN - 1) / RUN, GRAIN, run_all, j));
     return LK_OK;
 }

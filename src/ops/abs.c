@@ -6,18 +6,15 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH_MAP1(abs_each, ABS)
-LK_EACH(abs_grad_each, (b > 0 ? a : 0) - (b < 0 ? a : 0))
-
 static lk_status abs_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, abs_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_ABS));
     return LK_OK;
 }
 
 static lk_status abs_grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, abs_grad_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_ABS_GRAD));
     return LK_OK;
 }
 

@@ -6,11 +6,9 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH(add_each, a + b)
-
 static lk_status add_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, add_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_ADD));
     return LK_OK;
 }
 

@@ -5,8 +5,6 @@
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
 
-LK_EACH_ATTR(affine_each, lk_affine_attr, (real)attr.scale *a + (real)attr.shift)
-
 static lk_status affine_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_affine_attr *attr = c->attr;
@@ -19,7 +17,8 @@ static lk_status affine_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status affine_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, affine_each, 0));
+    const lk_affine_attr *attr = c->attr;
+    LK_TRY(lk__each_run_with(c, LK__LOOP_AFFINE, attr->scale, attr->shift));
     return LK_OK;
 }
 

@@ -14,13 +14,17 @@
 
 enum { X, GAMMA, BETA, MEAN, VARIANCE };
 
-LK_ROW_MAP(times_gamma, o *b)
-LK_ROW_MAP(normalise, (a - b) * c + d)
-
+/* gamma inv, of variance and gamma. */
 static void scale_row(lk__row *r)
 {
     lk__batch_norm_inverse_row(r);
-    times_gamma(r);
+    r->x[0] = r->y;
+    lk__row_loop(r, LK__LOOP_MUL);
+}
+
+static void normalise_row(lk__row *r)
+{
+    lk__row_loop(r, LK__LOOP_NORMALISE);
 }
 
 static lk_status batch_norm_inference_forward(lk_call *c)
@@ -35,7 +39,7 @@ static lk_status batch_norm_inference_forward(lk_call *c)
     LK_TRY(lk__pieces_vector(&s, &one, lk__batch_norm_eps(c), scale_row));
     lk__pieces_in all = {
         .x = {v[X]}, .v = {v[MEAN], scale, v[BETA]}, .y = lk__tensor_start(c->y[0])};
-    LK_TRY(lk__pieces_map(c, &s, &all, normalise));
+    LK_TRY(lk__pieces_map(c, &s, &all, normalise_row));
     return LK_OK;
 }
 

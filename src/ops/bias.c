@@ -7,8 +7,6 @@
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
-LK_EACH(bias_each, a + b)
-
 static lk_status bias_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(lk__same_infer(c, out));
@@ -20,7 +18,7 @@ static lk_status bias_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status bias_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, bias_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_ADD));
     return LK_OK;
 }
 

@@ -17,32 +17,13 @@ static lk_status cast_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-/* The machine's conversions follow the rule, in the floating-point environment of lk__each_run(). */
-static lk_status to_f32(const lk__each *e)
-{
-    const double *x = e->x[0];
-    float *restrict y = e->y;
-    for (int64_t i = 0; i < e->n; i++)
-        y[i] = (float)x[i];
-    return LK_OK;
-}
-
-static lk_status to_f64(const lk__each *e)
-{
-    const float *x = e->x[0];
-    double *restrict y = e->y;
-    for (int64_t i = 0; i < e->n; i++)
-        y[i] = (double)x[i];
-    return LK_OK;
-}
-
+/* Between the two real types the machine's conversions follow the rule, in the floating-point
+ * environment of lk__each_run(). */
 static lk_status cast_forward(lk_call *c)
 {
     lk_dtype from = c->x[0]->dtype, to = c->y[0]->dtype;
-    if (from == LK_F64 && to == LK_F32)
-        LK_TRY(lk__each_run(c, to_f32, 0));
-    else if (from == LK_F32 && to == LK_F64)
-        LK_TRY(lk__each_run(c, to_f64, 0));
+    if (from != to && lk_dtype_is_real(from) && lk_dtype_is_real(to))
+        LK_TRY(lk__each_run(c, LK__LOOP_CAST));
     else
         LK_TRY(lk__copy(c->x[0], c->y[0]));
     return LK_OK;

@@ -8,11 +8,6 @@
 
 #include <math.h>
 
-#define LO ((real)attr.lo)
-#define HI ((real)attr.hi)
-LK_EACH_ATTR(clip_each, lk_clip_attr, (a < LO ? LO : a) > HI ? HI : (a < LO ? LO : a))
-LK_EACH_ATTR(clip_grad_each, lk_clip_attr, ((b >= LO) & (b <= HI)) ? a : 0)
-
 static lk_status clip_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_clip_attr *attr = c->attr;
@@ -24,13 +19,15 @@ static lk_status clip_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status clip_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, clip_each, 0));
+    const lk_clip_attr *attr = c->attr;
+    LK_TRY(lk__each_run_with(c, LK__LOOP_CLIP, attr->lo, attr->hi));
     return LK_OK;
 }
 
 static lk_status clip_grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, clip_grad_each, 0));
+    const lk_clip_attr *attr = c->attr;
+    LK_TRY(lk__each_run_with(c, LK__LOOP_CLIP_GRAD, attr->lo, attr->hi));
     return LK_OK;
 }
 

@@ -7,11 +7,9 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH_MAP1(cos_each, COS)
-
 static lk_status cos_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, cos_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_COS));
     return LK_OK;
 }
 

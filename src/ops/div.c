@@ -7,11 +7,9 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH(div_each, a / b)
-
 static lk_status div_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, div_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_DIV));
     return LK_OK;
 }
 

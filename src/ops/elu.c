@@ -7,30 +7,6 @@
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
 
-LK_EACH_MAP1(elu_each, ELU)
-LK_EACH(grad_product, a *((b > 0 ? 1 : p) * (b > 0 ? 1 : c)))
-LK_EACH(bend_product, a *((b > 0 ? 0 : p) * (b > 0 ? 0 : c)))
-
-static lk_status elu_grad_each(const lk__each *e)
-{
-    lk__each s = *e;
-    lk__each_room room;
-    LK_TRY(lk__each_map1(e, LK_MAP1_EXP, e->x[1], &room));
-    s.x[2] = &room;
-    LK_TRY(grad_product(&s));
-    return LK_OK;
-}
-
-static lk_status elu_bend_each(const lk__each *e)
-{
-    lk__each s = *e;
-    lk__each_room room;
-    LK_TRY(lk__each_map1(e, LK_MAP1_EXP, e->x[1], &room));
-    s.x[2] = &room;
-    LK_TRY(bend_product(&s));
-    return LK_OK;
-}
-
 static lk_status elu_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_elu_attr *attr = c->attr;
@@ -43,19 +19,19 @@ static lk_status elu_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status elu_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, elu_each, ((const lk_elu_attr *)c->attr)->alpha));
+    LK_TRY(lk__each_run_with(c, LK__LOOP_ELU, ((const lk_elu_attr *)c->attr)->alpha, 0));
     return LK_OK;
 }
 
 static lk_status elu_grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, elu_grad_each, ((const lk_elu_attr *)c->attr)->alpha));
+    LK_TRY(lk__each_run_with(c, LK__LOOP_ELU_GRAD, ((const lk_elu_attr *)c->attr)->alpha, 0));
     return LK_OK;
 }
 
 static lk_status elu_bend_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, elu_bend_each, ((const lk_elu_attr *)c->attr)->alpha));
+    LK_TRY(lk__each_run_with(c, LK__LOOP_ELU_BEND, ((const lk_elu_attr *)c->attr)->alpha, 0));
     return LK_OK;
 }
 

@@ -7,32 +7,15 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH_MAP1(erf_each, ERF)
-
-/* The slope, in steps: -x^2, e^ of that, and the product. */
-LK_EACH(exponent, -(b *b))
-LK_EACH(product, a *((real)1.1283791670955126 * c))
-
-static lk_status erf_grad_each(const lk__each *e)
-{
-    lk__each s = *e;
-    lk__each_room room;
-    LK_TRY(exponent(e));
-    LK_TRY(lk__each_map1(e, LK_MAP1_EXP, e->y, &room));
-    s.x[2] = &room;
-    LK_TRY(product(&s));
-    return LK_OK;
-}
-
 static lk_status erf_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, erf_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_ERF));
     return LK_OK;
 }
 
 static lk_status erf_grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, erf_grad_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_ERF_GRAD));
     return LK_OK;
 }
 

@@ -5,11 +5,9 @@
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
 
-LK_EACH_MAP1(exp_each, EXP)
-
 static lk_status exp_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, exp_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_EXP));
     return LK_OK;
 }
 

@@ -10,43 +10,15 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH_MAP1(gelu_each, GELU)
-
-/* The slope, in steps: x within the limits, -(x^2 / 2), and with c = gelu(x), d = e^-(x^2 / 2) the
- * product. */
-LK_EACH(within, (b < -40 ? -40 : b) > 40 ? 40 : (b < -40 ? -40 : b))
-LK_EACH(exponent, -(b *b) / 2)
-
-#define IS_TINY(x) (((x) > (real)-1e-30) & ((x) < (real)1e-30))
-LK_EACH(product, a *((IS_TINY(b) ? (real)0.5 : c) / (IS_TINY(b) ? 1 : b) +
-                     b * ((real)0.3989422804014327 * d)))
-
-static lk_status gelu_grad_each(const lk__each *e)
-{
-    lk__each s = *e;
-    lk__each_room x, y, bell;
-    s.y = &x;
-    LK_TRY(within(&s));
-    s.x[1] = &x;
-    s.y = e->y;
-    LK_TRY(exponent(&s));
-    LK_TRY(lk__each_map1(e, LK_MAP1_EXP, e->y, &bell));
-    LK_TRY(lk__each_map1(e, LK_MAP1_GELU, &x, &y));
-    s.x[2] = &y;
-    s.x[3] = &bell;
-    LK_TRY(product(&s));
-    return LK_OK;
-}
-
 static lk_status gelu_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, gelu_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_GELU));
     return LK_OK;
 }
 
 static lk_status gelu_grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, gelu_grad_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_GELU_GRAD));
     return LK_OK;
 }
 

@@ -32,11 +32,9 @@ static lk_status ratio(lk_var a, lk_var b, double p, lk_var *out)
     return LK_OK;
 }
 
-LK_EACH(ratio_each, b == 0 ? 0 : p * a / b)
-
 static lk_status ratio_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, ratio_each, *(const double *)c->attr));
+    LK_TRY(lk__each_run_with(c, LK__LOOP_RATIO, *(const double *)c->attr, 0));
     return LK_OK;
 }
 

@@ -5,9 +5,6 @@
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
 
-LK_EACH_MAP1(leaky_relu_each, LEAKY_RELU)
-LK_EACH(leaky_relu_grad_each, a *(b > 0 ? 1 : p))
-
 static lk_status leaky_relu_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_leaky_relu_attr *attr = c->attr;
@@ -20,13 +17,15 @@ static lk_status leaky_relu_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status leaky_relu_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, leaky_relu_each, ((const lk_leaky_relu_attr *)c->attr)->slope));
+    LK_TRY(
+        lk__each_run_with(c, LK__LOOP_LEAKY_RELU, ((const lk_leaky_relu_attr *)c->attr)->slope, 0));
     return LK_OK;
 }
 
 static lk_status leaky_relu_grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, leaky_relu_grad_each, ((const lk_leaky_relu_attr *)c->attr)->slope));
+    LK_TRY(lk__each_run_with(c, LK__LOOP_LEAKY_RELU_GRAD,
+                             ((const lk_leaky_relu_attr *)c->attr)->slope, 0));
     return LK_OK;
 }
 

@@ -5,11 +5,9 @@
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
 
-LK_EACH_MAP1(log_each, LOG)
-
 static lk_status log_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, log_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_LOG));
     return LK_OK;
 }
 

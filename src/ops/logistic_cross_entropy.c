@@ -11,39 +11,17 @@
 #include "ops/common/loss.h"
 #include "ops/common/ops.h"
 
-LK_ROW_MAP(minus_abs, a > 0 ? -a : a)
-LK_ROW_MAP(add_linear_part, (a > 0 ? (1 - b) * a : -(b * a)) + o)
-
-static void logistic_loss(lk__row *r)
-{
-    minus_abs(r);
-    r->maps->map[r->dtype][LK_MAP1_SOFTPLUS](r->n, 0, r->y, r->y);
-    add_linear_part(r);
-}
-
 static lk_status logistic_cross_entropy_forward(lk_call *c)
 {
-    LK_TRY(lk__loss_each(c, LK_LOSS_MEAN, 0, logistic_loss));
+    LK_TRY(lk__loss_each(c, LK_LOSS_MEAN, LK__LOOP_LOGISTIC_LOSS, 0));
     return LK_OK;
 }
 
 /* ---- logistic_cross_entropy_grad: dx of x, t and dl ---- */
 
-LK_EACH(difference_times, (a - b) * c)
-
-static lk_status grad_each(const lk__each *e)
-{
-    lk__each_room s;
-    lk__each run = *e;
-    LK_TRY(lk__each_map1(e, LK_MAP1_SIGMOID, e->x[0], &s));
-    run.x[0] = &s;
-    LK_TRY(difference_times(&run));
-    return LK_OK;
-}
-
 static lk_status grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, grad_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_LOGISTIC_LOSS_GRAD));
     return LK_OK;
 }
 

@@ -7,15 +7,9 @@
 
 #include <lockstep/ops.h>
 
-static lk_status maximum_each(const lk__each *e)
-{
-    LK_TRY(lk__each_map2(e, LK_MAP2_MAX, e->x[0], e->x[1], e->y));
-    return LK_OK;
-}
-
 static lk_status maximum_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, maximum_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_MAX));
     return LK_OK;
 }
 

@@ -10,11 +10,9 @@
 
 /* over: x / n for a fixed number; dx = dy / n. */
 
-LK_EACH(over_each, a / p)
-
 static lk_status over_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, over_each, (double)*(const int64_t *)c->attr));
+    LK_TRY(lk__each_run_with(c, LK__LOOP_OVER, (double)*(const int64_t *)c->attr, 0));
     return LK_OK;
 }
 
@@ -50,11 +48,11 @@ static lk_status mean_forward(lk_call *c)
     void *sum;
     LK_TRY(lk_call_scratch(c, y->count * (int64_t)lk_dtype_size(y->dtype), &sum));
     LK_TRY(lk__reduce_axes(c, LK_REDUCE_AXIS_SUM, x, axes, sum));
-    LK_TRY(over_each(&(lk__each){.dtype = y->dtype,
-                                 .p = (double)lk__axes_count(x->shape, axes),
-                                 .n = y->count,
-                                 .x = {sum, sum, sum, sum},
-                                 .y = lk__tensor_start(y)}));
+    lk__operands o = {.n = y->count,
+                      .x = {sum},
+                      .y = lk__tensor_start(y),
+                      .p = {(double)lk__axes_count(x->shape, axes)}};
+    LK_TRY(lk__each_one(y->dtype, LK__LOOP_OVER, LK_EACH_STORE, &o));
     return LK_OK;
 }
 

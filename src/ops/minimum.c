@@ -7,15 +7,9 @@
 
 #include <lockstep/ops.h>
 
-static lk_status minimum_each(const lk__each *e)
-{
-    LK_TRY(lk__each_map2(e, LK_MAP2_MIN, e->x[0], e->x[1], e->y));
-    return LK_OK;
-}
-
 static lk_status minimum_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, minimum_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_MIN));
     return LK_OK;
 }
 

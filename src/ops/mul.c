@@ -6,11 +6,9 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH(mul_each, a *b)
-
 static lk_status mul_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, mul_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_MUL));
     return LK_OK;
 }
 

@@ -6,11 +6,9 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH(neg_each, -a)
-
 static lk_status neg_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, neg_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_NEG));
     return LK_OK;
 }
 

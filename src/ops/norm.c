@@ -13,11 +13,9 @@
 
 /* norm_ratio: r = x / y, 0 where y = 0; dx = norm_ratio(dr, y), dy = -dr * norm_ratio(r, y). */
 
-LK_EACH(ratio_each, b == 0 ? 0 : a / b)
-
 static lk_status ratio_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, ratio_each, 0));
+    LK_TRY(lk__each_run_with(c, LK__LOOP_RATIO, 1, 0));
     return LK_OK;
 }
 

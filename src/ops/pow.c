@@ -15,57 +15,21 @@
 
 #include <lockstep/ops.h>
 
-static lk_status pow_each(const lk__each *e)
-{
-    LK_TRY(lk__each_map2(e, LK_MAP2_POW, e->x[0], e->x[1], e->y));
-    return LK_OK;
-}
-
-/* Steps: y - 1, and with d = x^(y-1) the product. */
-LK_EACH(one_less, c - 1)
-LK_EACH(dx_product, a *(c *(c == 0 ? 0 : d)))
-
-static lk_status pow_dx_each(const lk__each *e)
-{
-    lk__each s = *e;
-    lk__each_room room;
-    LK_TRY(one_less(e));
-    LK_TRY(lk__each_map2(e, LK_MAP2_POW, e->x[1], e->y, &room));
-    s.x[3] = &room;
-    LK_TRY(dx_product(&s));
-    return LK_OK;
-}
-
-/* With b = x, c = x^y and d = log x. */
-LK_EACH(dy_product, a *(c *(c == 0 || (b == 0 && c == 1) ? 0 : d)))
-
-static lk_status pow_dy_each(const lk__each *e)
-{
-    lk__each s = *e;
-    lk__each_room power, log_x;
-    LK_TRY(lk__each_map2(e, LK_MAP2_POW, e->x[1], e->x[2], &power));
-    LK_TRY(lk__each_map1(e, LK_MAP1_LOG, e->x[1], &log_x));
-    s.x[2] = &power;
-    s.x[3] = &log_x;
-    LK_TRY(dy_product(&s));
-    return LK_OK;
-}
-
 static lk_status pow_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, pow_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_POW));
     return LK_OK;
 }
 
 static lk_status pow_dx_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, pow_dx_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_POW_DX));
     return LK_OK;
 }
 
 static lk_status pow_dy_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, pow_dy_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_POW_DY));
     return LK_OK;
 }
 

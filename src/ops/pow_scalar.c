@@ -8,47 +8,6 @@
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
 
-LK_EACH(constant, p)
-LK_EACH(product, a *(p *c))
-LK_EACH(zero, 0)
-
-/* y[i] = x[i]^p */
-static lk_status power(const lk__each *e, double p, const void *x, void *y)
-{
-    if (p == 1 || p == 2 || p == -1) {
-        lk_map1_op op = p == 1 ? LK_MAP1_COPY : p == 2 ? LK_MAP1_SQUARE : LK_MAP1_RECIP;
-        LK_TRY(lk__each_map1(e, op, x, y));
-        return LK_OK;
-    }
-    lk__each s = *e;
-    lk__each_room exponent;
-    s.p = p;
-    s.y = &exponent;
-    LK_TRY(constant(&s));
-    LK_TRY(lk__each_map2(e, LK_MAP2_POW, x, &exponent, y));
-    return LK_OK;
-}
-
-static lk_status pow_scalar_each(const lk__each *e)
-{
-    LK_TRY(power(e, e->p, e->x[0], e->y));
-    return LK_OK;
-}
-
-static lk_status pow_scalar_grad_each(const lk__each *e)
-{
-    lk__each s = *e;
-    lk__each_room room;
-    if (e->p == 0) {
-        LK_TRY(zero(e));
-        return LK_OK;
-    }
-    LK_TRY(power(e, e->p - 1, e->x[1], &room));
-    s.x[2] = &room;
-    LK_TRY(product(&s));
-    return LK_OK;
-}
-
 static lk_status pow_scalar_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_pow_scalar_attr *attr = c->attr;
@@ -61,13 +20,23 @@ static lk_status pow_scalar_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status pow_scalar_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, pow_scalar_each, ((const lk_pow_scalar_attr *)c->attr)->exponent));
+    double p = ((const lk_pow_scalar_attr *)c->attr)->exponent;
+    lk__loop loop = p == 1    ? LK__LOOP_COPY
+                    : p == 2  ? LK__LOOP_SQUARE
+                    : p == -1 ? LK__LOOP_RECIP
+                              : LK__LOOP_POW_SCALAR;
+    LK_TRY(lk__each_run_with(c, loop, 0, p));
     return LK_OK;
 }
 
 static lk_status pow_scalar_grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, pow_scalar_grad_each, ((const lk_pow_scalar_attr *)c->attr)->exponent));
+    double p = ((const lk_pow_scalar_attr *)c->attr)->exponent;
+    lk__loop loop = p == 0   ? LK__LOOP_FILL
+                    : p == 2 ? LK__LOOP_POW_SCALAR_GRAD_OF_2
+                    : p == 3 ? LK__LOOP_POW_SCALAR_GRAD_OF_3
+                             : LK__LOOP_POW_SCALAR_GRAD;
+    LK_TRY(lk__each_run_with(c, loop, p, p - 1));
     return LK_OK;
 }
 

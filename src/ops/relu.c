@@ -7,18 +7,15 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH_MAP1(relu_each, RELU)
-LK_EACH(relu_grad_each, b > 0 ? a : 0)
-
 static lk_status relu_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, relu_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_RELU));
     return LK_OK;
 }
 
 static lk_status relu_grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, relu_grad_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_RELU_GRAD));
     return LK_OK;
 }
 

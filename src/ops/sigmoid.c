@@ -7,18 +7,15 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH_MAP1(sigmoid_each, SIGMOID)
-LK_EACH(sigmoid_grad_each, a *(b *(1 - b)))
-
 static lk_status sigmoid_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, sigmoid_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_SIGMOID));
     return LK_OK;
 }
 
 static lk_status sigmoid_grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, sigmoid_grad_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_SIGMOID_GRAD));
     return LK_OK;
 }
 

@@ -5,11 +5,9 @@
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
 
-LK_EACH_MAP1(sin_each, SIN)
-
 static lk_status sin_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, sin_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_SIN));
     return LK_OK;
 }
 

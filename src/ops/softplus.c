@@ -7,28 +7,15 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH_MAP1(softplus_each, SOFTPLUS)
-LK_EACH(product, a *c)
-
-static lk_status softplus_grad_each(const lk__each *e)
-{
-    lk__each s = *e;
-    lk__each_room room;
-    LK_TRY(lk__each_map1(e, LK_MAP1_SIGMOID, e->x[1], &room));
-    s.x[2] = &room;
-    LK_TRY(product(&s));
-    return LK_OK;
-}
-
 static lk_status softplus_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, softplus_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_SOFTPLUS));
     return LK_OK;
 }
 
 static lk_status softplus_grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, softplus_grad_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_SOFTPLUS_GRAD));
     return LK_OK;
 }
 

@@ -8,18 +8,15 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH_MAP1(sqrt_each, SQRT)
-LK_EACH(sqrt_grad_each, a / (b + b))
-
 static lk_status sqrt_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, sqrt_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_SQRT));
     return LK_OK;
 }
 
 static lk_status sqrt_grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, sqrt_grad_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_SQRT_GRAD));
     return LK_OK;
 }
 

@@ -7,18 +7,15 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH(square_each, a *a)
-LK_EACH(square_grad_each, 2 * (a * b))
-
 static lk_status square_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, square_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_SQUARE));
     return LK_OK;
 }
 
 static lk_status square_grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, square_grad_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_SQUARE_GRAD));
     return LK_OK;
 }
 

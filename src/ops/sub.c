@@ -5,11 +5,9 @@
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
 
-LK_EACH(sub_each, a - b)
-
 static lk_status sub_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, sub_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_SUB));
     return LK_OK;
 }
 

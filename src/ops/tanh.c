@@ -7,18 +7,15 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH_MAP1(tanh_each, TANH)
-LK_EACH(tanh_grad_each, a *(1 - b * b))
-
 static lk_status tanh_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, tanh_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_TANH));
     return LK_OK;
 }
 
 static lk_status tanh_grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, tanh_grad_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_TANH_GRAD));
     return LK_OK;
 }
 

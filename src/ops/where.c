@@ -9,36 +9,6 @@
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
-#define WHERE_LOOP(real, type, nonzero)        \
-    {                                          \
-        const type *condition = e->x[0];       \
-        const real *x = e->x[1], *y = e->x[2]; \
-        real *restrict z = e->y;               \
-        for (int64_t i = 0; i < e->n; i++) {   \
-            const type m = condition[i];       \
-            const real a = x[i], b = y[i];     \
-            z[i] = (nonzero) ? a : b;          \
-        }                                      \
-    }
-
-/* Define `name` for conditions of a type, not 0 where the expression of m holds. */
-#define WHERE(name, type, nonzero)            \
-    static lk_status name(const lk__each *e)  \
-    {                                         \
-        if (e->dtype == LK_F32)               \
-            WHERE_LOOP(float, type, nonzero)  \
-        else                                  \
-            WHERE_LOOP(double, type, nonzero) \
-        return LK_OK;                         \
-    }
-
-WHERE(where_f32, float, m != 0)
-WHERE(where_f64, double, m != 0)
-WHERE(where_i32, int32_t, m != 0)
-WHERE(where_i64, int64_t, m != 0)
-WHERE(where_u8, uint8_t, m != 0)
-WHERE(where_half, uint16_t, (m & INT16_MAX) != 0) /* f16 and bf16 have the sign in the top bit */
-
 static lk_status where_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *const *x = c->x;
@@ -54,10 +24,13 @@ static lk_status where_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status where_forward(lk_call *c)
 {
-    static lk__each_fn *const by_dtype[LK_N_DTYPES] = {
-        [LK_F32] = where_f32, [LK_F64] = where_f64,  [LK_I32] = where_i32,  [LK_I64] = where_i64,
-        [LK_U8] = where_u8,   [LK_F16] = where_half, [LK_BF16] = where_half};
-    LK_TRY(lk__each_run(c, by_dtype[c->x[0]->dtype], 0));
+    static const lk__loop by_dtype[LK_N_DTYPES] = {
+        [LK_F32] = LK__LOOP_WHERE_F32,   [LK_F64] = LK__LOOP_WHERE_F64,
+        [LK_I32] = LK__LOOP_WHERE_I32,   [LK_I64] = LK__LOOP_WHERE_I64,
+        [LK_U8] = LK__LOOP_WHERE_U8,     [LK_F16] = LK__LOOP_WHERE_HALF,
+        [LK_BF16] = LK__LOOP_WHERE_HALF,
+    };
+    LK_TRY(lk__each_run(c, by_dtype[c->x[0]->dtype]));
     return LK_OK;
 }
 

@@ -21,11 +21,17 @@ static bool is_direct(const lk_tensor *x, const lk_tensor *y)
     return x->count == y->count && lk_tensor_is_contiguous(x);
 }
 
-static lk_status run_many(lk_call *c, const lk__each *each, lk__each_fn *fn, lk__each_store store)
+static lk_status run_many(lk_call *c, lk__loop loop, lk__each_store store, const double *p)
 {
     const lk_tensor *y = c->y[0];
-    lk__each_job j = {
-        .fn = fn, .each = *each, .store = store, .n_in = c->n_in, .ndim = y->shape.ndim};
+    lk__each_job j = {.loop = loop,
+                      .store = store,
+                      .dtype = y->dtype,
+                      .y = lk__tensor_start(y),
+                      .n = y->count,
+                      .n_in = c->n_in,
+                      .ndim = y->shape.ndim};
+    memcpy(j.p, p, sizeof j.p);
     memcpy(j.dim, y->shape.dim, sizeof j.dim);
     for (int i = 0; i < c->n_in; i++) {
         const lk_tensor *x = c->x[i];
@@ -39,30 +45,34 @@ static lk_status run_many(lk_call *c, const lk__each *each, lk__each_fn *fn, lk_
     return LK_OK;
 }
 
-lk_status lk__each_run(lk_call *c, lk__each_fn *fn, double p)
+lk_status lk__each_run_with(lk_call *c, lk__loop loop, double p, double q)
 {
     const lk_tensor *y = c->y[0];
-    lk__each e = {.dtype = y->dtype, .p = p, .attr = c->attr, .n = y->count};
+    lk__operands o = {.n = y->count, .p = {p, q}};
     lk__each_store store = c->overwrite    ? LK_EACH_FIRST
                            : c->accumulate ? LK_EACH_ADD
                                            : LK_EACH_STORE;
-    LK_CHECK(c->n_in <= LK_EACH_MAX_IN, LK_EINVAL, "%s has %d inputs", c->op->name, c->n_in);
+    LK_CHECK(c->n_in <= LK_LOOP_MAX_IN, LK_EINVAL, "%s has %d inputs", c->op->name, c->n_in);
     if (!lk__tape_is_canonical(c->tape))
         LK_TRY(lk__fp_check());
     if (y->count == 0)
         return LK_OK;
-    e.y = lk__tensor_start(y);
+    o.y = lk__tensor_start(y);
     bool short_cut = y->count <= LK_EACH_RUN;
     for (int i = 0; i < c->n_in && short_cut; i++) {
-        e.x[i] = lk__tensor_start(c->x[i]);
+        o.x[i] = lk__tensor_start(c->x[i]);
         short_cut = is_direct(c->x[i], y);
     }
-    for (int i = c->n_in; i < LK_EACH_MAX_IN; i++)
-        e.x[i] = e.x[0];
     if (short_cut)
-        LK_TRY(store == LK_EACH_STORE ? fn(&e) : lk__each_one(&e, fn, store));
+        LK_TRY(lk__each_one(y->dtype, loop, store, &o));
     else
-        LK_TRY(run_many(c, &e, fn, store));
+        LK_TRY(run_many(c, loop, store, o.p));
+    return LK_OK;
+}
+
+lk_status lk__each_run(lk_call *c, lk__loop loop)
+{
+    LK_TRY(lk__each_run_with(c, loop, 0, 0));
     return LK_OK;
 }
 

@@ -14,11 +14,9 @@
 
 #include <lockstep/ops.h>
 
-LK_EACH(neg_mul_each, -(a *b))
-
 static lk_status neg_mul_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, neg_mul_each, 0));
+    LK_TRY(lk__each_run(c, LK__LOOP_NEG_MUL));
     return LK_OK;
 }
 
@@ -57,13 +55,10 @@ typedef struct pick_attr {
     bool otherwise;
 } pick_attr;
 
-LK_EACH(pick_greater, b > c ? a : 0)
-LK_EACH(pick_other, b > c ? 0 : a)
-
 static lk_status pick_forward(lk_call *c)
 {
     const pick_attr *attr = c->attr;
-    LK_TRY(lk__each_run(c, attr->otherwise ? pick_other : pick_greater, 0));
+    LK_TRY(lk__each_run(c, attr->otherwise ? LK__LOOP_PICK_OTHERS : LK__LOOP_PICK_ABOVE));
     return LK_OK;
 }
 

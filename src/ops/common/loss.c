@@ -1,10 +1,10 @@
 /* The reduction of losses, and how its gradient is shared among them. */
 #include "ops/common/loss.h"
 
+#include "base/fpenv.h"
+#include "kernel/each.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
-
-enum { RUN = 512 };
 
 static lk_loss_reduction reduction_of(const lk_call *c, lk_loss_reduction otherwise)
 {
@@ -77,23 +77,25 @@ lk_status lk__loss_reduce(lk_call *c, lk_loss_reduction otherwise, lk_shape shap
     return LK_OK;
 }
 
-lk_status lk__loss_each(lk_call *c, lk_loss_reduction otherwise, double p, lk__row_fn *fn)
+lk_status lk__loss_each(lk_call *c, lk_loss_reduction otherwise, lk__loop loop, double p)
 {
     const lk_tensor *x = c->x[0];
     void *losses = NULL;
+    LK_TRY(lk__fp_check());
     LK_TRY(lk__loss_room(c, x->shape, &losses));
-    int64_t done = x->count / RUN * RUN * (int64_t)lk_dtype_size(x->dtype);
-    const char *a = lk__tensor_start(x), *b = lk__tensor_start(c->x[1]);
-    lk__rows rows = {
-        .dtype = x->dtype, .rows = x->count / RUN, .n = RUN, .x = {a, b}, .y = losses, .p = {p}};
-    lk__rows rest = {.dtype = x->dtype,
-                     .rows = 1,
-                     .n = x->count % RUN,
-                     .x = {a + done, b + done},
-                     .y = (char *)losses + done,
-                     .p = {p}};
-    LK_TRY(lk__rows_run(&rows, fn));
-    LK_TRY(lk__rows_run(&rest, fn));
+    lk__each_job j = {.loop = loop,
+                      .dtype = x->dtype,
+                      .p = {p},
+                      .y = losses,
+                      .n = x->count,
+                      .n_in = 2,
+                      .ndim = 1,
+                      .dim = {x->count}};
+    for (int i = 0; i < 2; i++)
+        j.in[i] = (lk__each_in){
+            .start = lk__tensor_start(c->x[i]), .size = lk_dtype_size(x->dtype), .direct = true};
+    if (x->count > 0)
+        LK_TRY(lk__each_job_run(&j));
     LK_TRY(lk__loss_reduce(c, otherwise, x->shape, losses));
     return LK_OK;
 }

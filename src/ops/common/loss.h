@@ -22,9 +22,9 @@ lk_status lk__loss_room(lk_call *c, lk_shape shape, void **out) LK_NODISCARD;
 lk_status lk__loss_reduce(lk_call *c, lk_loss_reduction otherwise, lk_shape shape,
                           const void *losses) LK_NODISCARD;
 
-/** The output of an op on two inputs whose losses are by element: `fn` writes a run of them. */
-lk_status lk__loss_each(lk_call *c, lk_loss_reduction otherwise, double p,
-                        lk__row_fn *fn) LK_NODISCARD;
+/** The output of an op on two inputs whose losses are by element: the loop, with the number p. */
+lk_status lk__loss_each(lk_call *c, lk_loss_reduction otherwise, lk__loop loop,
+                        double p) LK_NODISCARD;
 
 /** In backward: *out = the gradients of the losses, which have `shape`, from that of the output. */
 lk_status lk__loss_grad(const lk_call *c, lk_loss_reduction otherwise, lk_var dout, lk_shape shape,

@@ -62,14 +62,21 @@ static lk_status spread_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-LK_ROW_MAP(copy, a)
-LK_ROW_MAP(share, a / p)
+static void copy_row(lk__row *r)
+{
+    lk__row_loop(r, LK__LOOP_COPY);
+}
+
+static void share_row(lk__row *r)
+{
+    lk__row_loop(r, LK__LOOP_OVER);
+}
 
 static lk_status spread_forward(lk_call *c)
 {
     lk__pieces s = pieces_of(c);
     lk__pieces_in in = {.v = {lk__tensor_start(c->x[0])}, .y = lk__tensor_start(c->y[0])};
-    LK_TRY(lk__pieces_map(c, &s, &in, ((const piece_attr *)c->attr)->mean ? share : copy));
+    LK_TRY(lk__pieces_map(c, &s, &in, ((const piece_attr *)c->attr)->mean ? share_row : copy_row));
     return LK_OK;
 }
 

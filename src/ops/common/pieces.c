@@ -63,7 +63,10 @@ lk_status lk__pieces_sum(const lk__pieces *s, const void *x, void *out)
     return LK_OK;
 }
 
-LK_ROW_MAP(divide, o / p)
+static void divide_row(lk__row *r)
+{
+    lk__row_loop(r, LK__LOOP_OVER);
+}
 
 lk_status lk__pieces_join(const lk__pieces *s, int64_t vectors, void *sums)
 {
@@ -77,7 +80,7 @@ lk_status lk__pieces_mean(const lk__pieces *s, const void *x, void *out)
 {
     LK_TRY(lk__pieces_sum(s, x, out));
     LK_TRY(lk__pieces_join(s, 1, out));
-    LK_TRY(lk__pieces_vector(s, &(lk__pieces_in){.v = {out}, .y = out}, 0, divide));
+    LK_TRY(lk__pieces_vector(s, &(lk__pieces_in){.v = {out}, .y = out}, 0, divide_row));
     return LK_OK;
 }
 

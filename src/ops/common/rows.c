@@ -40,15 +40,26 @@ static void rows_task(void *arg, int64_t first, int64_t last)
 lk_status lk__rows_run(const lk__rows *s, lk__row_fn *fn)
 {
     const lk__reduce_table *sums = NULL;
+    const lk__loops_table *loops = NULL;
     rows_job j = {.s = s, .fn = fn, .row = {.dtype = s->dtype, .n = s->n, .attr = s->attr}};
     LK_TRY(lk__fp_check());
     LK_TRY(lk__reduce_get(&sums));
     LK_TRY(lk__maps1_get(&j.row.maps));
+    LK_TRY(lk__loops_get(&loops));
     LK_TRY(lk__softmax_get(&j.row.softmax));
     memcpy(j.row.p, s->p, sizeof j.row.p);
     j.row.sums = &sums->of[s->dtype];
+    j.row.loops = loops->of[s->dtype];
     LK_TRY(lk__parallel(s->rows, GRAIN / (s->n + 1) + 1, rows_task, &j));
     return LK_OK;
+}
+
+void lk__row_loop(const lk__row *r, lk__loop loop)
+{
+    lk__operands o = {.n = r->n, .y = r->y};
+    memcpy(o.x, r->x, sizeof o.x);
+    memcpy(o.p, r->p, sizeof o.p);
+    r->loops[loop](&o);
 }
 
 double lk__row_sum(const lk__row *r, const void *x)

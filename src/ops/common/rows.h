@@ -7,6 +7,7 @@
 #ifndef LK_OPS_COMMON_ROWS_H
 #define LK_OPS_COMMON_ROWS_H
 
+#include "kernel/loops.h"
 #include "kernel/maps.h"
 #include "kernel/reduce.h"
 
@@ -24,6 +25,7 @@ typedef struct lk__row {
     const void *attr;
     const lk__reduce_type *sums;
     const lk__maps1_table *maps;
+    lk__loop_fn *const *loops; /* of the dtype */
     const lk__softmax_table *softmax;
 } lk__row;
 
@@ -43,6 +45,9 @@ typedef struct lk__rows {
 
 /** Run `fn` on every row.  Errors: LK_EFPENV, and those of lk_threads_now() and lk_isa_now(). */
 lk_status lk__rows_run(const lk__rows *s, lk__row_fn *fn) LK_NODISCARD;
+
+/** A loop of the row's first inputs to its output, with its first numbers. */
+void lk__row_loop(const lk__row *r, lk__loop loop);
 
 /** The lane sum of n elements; a value of the row's dtype. */
 double lk__row_sum(const lk__row *r, const void *x);

@@ -9,21 +9,17 @@
 #include "ops/common/loss.h"
 #include "ops/common/ops.h"
 
-LK_ROW_MAP(square, p *((a - b) * (a - b)))
-
 lk_status lk__squared_forward(lk_call *c, double w, lk_loss_reduction otherwise)
 {
-    LK_TRY(lk__loss_each(c, otherwise, w, square));
+    LK_TRY(lk__loss_each(c, otherwise, LK__LOOP_SQUARED_ERROR, w));
     return LK_OK;
 }
 
 /* ---- squared_grad: dx of x, t and dl; the attribute is 2 w ---- */
 
-LK_EACH(difference_times, p *((a - b) * c))
-
 static lk_status grad_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, difference_times, *(const double *)c->attr));
+    LK_TRY(lk__each_run_with(c, LK__LOOP_SQUARED_ERROR_GRAD, *(const double *)c->attr, 0));
     return LK_OK;
 }
 
