@@ -45,7 +45,7 @@ static const struct reference {
     {LK_MAP1_SIGMOID, reference_sigmoid, 1.5, true},
     {LK_MAP1_SOFTPLUS, reference_softplus, 1.75, true},
     {LK_MAP1_ELU, reference_elu, 1, true},
-    {LK_MAP1_GELU, reference_gelu, 0.6, false},
+    {LK_MAP1_GELU, reference_gelu, 1.7, false},
 };
 
 enum { N_REFERENCES = sizeof references / sizeof references[0] };

@@ -120,8 +120,10 @@ lk_status lk__each_one(lk_dtype dtype, lk__loop loop, lk__each_store store, cons
 static void run(const lk__each_job *j, int64_t first)
 {
     run_room room[LK_LOOP_MAX_IN];
+    int64_t at = first * (int64_t)lk_dtype_size(j->dtype);
     lk__operands o = {.n = j->n - first < RUN ? j->n - first : RUN,
-                      .y = (char *)j->y + first * (int64_t)lk_dtype_size(j->dtype)};
+                      .y = (char *)j->y + at,
+                      .z = j->z ? (char *)j->z + at : NULL};
     memcpy(o.p, j->p, sizeof o.p);
     for (int i = 0; i < j->n_in; i++) {
         o.x[i] = &room[i];

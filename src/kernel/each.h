@@ -35,8 +35,8 @@ typedef struct lk__each_job {
     lk__each_store store;
     lk_dtype dtype;          /* of the output */
     double p[LK_LOOP_MAX_P]; /* the loop's numbers */
-    void *y;
-    int64_t n; /* elements, at least 1 */
+    void *y, *z;             /* z: the second output of loops that have one; with LK_EACH_STORE */
+    int64_t n;               /* elements, at least 1 */
     int n_in, ndim;
     int64_t dim[LK_MAX_NDIM]; /* of the output; lk__each_job_run() merges them */
     lk__each_in in[LK_LOOP_MAX_IN];

@@ -38,7 +38,6 @@
     X(TANH_GRAD, 2, a *(1 - b * b))                                                        \
     X(SOFTPLUS_GRAD, 2, a *MATH(sigmoid)(b))                                               \
     X(ERF_GRAD, 2, a *((T)1.1283791670955126 * MATH(exp)(-(b * b))))                       \
-    X(GELU_GRAD, 2, a *MATH(gelu_slope)(b))                                                \
     X(POW_DX, 3, a *(c * (c == 0 ? 0 : MATH(pow)(b, c - 1))))                              \
     X(POW_DY, 3, a *MATH(pow_log)(b, c))                                                   \
     X(POW_SCALAR_GRAD_OF_2, 2, a *(p * b))                                                 \
@@ -54,6 +53,9 @@
     X(POW_SCALAR, 1, MATH(pow)(a, s)) \
     X(POW_SCALAR_GRAD, 2, a *(p * MATH(pow)(b, s)))
 
+/* Those that have a second output, z: the expression writes it to `second`. */
+#define LK__LOOP_PAIR_MAP(X) X(GELU_SLOPE, 1, MATH(gelu_slope)(a, &second))
+
 /* Those whose first input has another type: enumerator, that type, and y as an expression of m, its
  * element, and of b and c of type T.  REAL is f64 where T is f32, and the other way round. */
 #define LK__LOOP_TYPED_MAP(X)                \
@@ -68,9 +70,10 @@
 /* All of them; those of lk_map1() and lk_map2() come first, and have their parameter as p. */
 typedef enum lk__loop {
 #define X(code, ...) LK__LOOP_##code,
-    LK_MAP1_MAP(X) LK_MAP2_MAP(X) LK__LOOP_MAP(X) LK__LOOP_SPREAD_MAP(X) LK__LOOP_TYPED_MAP(X)
+    LK_MAP1_MAP(X) LK_MAP2_MAP(X) LK__LOOP_MAP(X) LK__LOOP_SPREAD_MAP(X) LK__LOOP_PAIR_MAP(X)
+        LK__LOOP_TYPED_MAP(X)
 #undef X
-        LK_N_LOOPS
+            LK_N_LOOPS
 } lk__loop;
 
 enum { LK_LOOP_MAX_IN = 4, LK_LOOP_MAX_P = 2 };
@@ -80,7 +83,7 @@ enum { LK_LOOP_MAX_IN = 4, LK_LOOP_MAX_P = 2 };
 typedef struct lk__operands {
     int64_t n;
     const void *x[LK_LOOP_MAX_IN];
-    void *y;
+    void *y, *z;             /* z: of those that have a second output; it shares nothing */
     double p[LK_LOOP_MAX_P]; /* p and q, rounded to the type */
 } lk__operands;
 

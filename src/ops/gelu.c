@@ -1,28 +1,28 @@
-/* gelu: y = x * P(x), P(x) = (1 + erf(x / sqrt 2)) / 2
+/* gelu: y = x * P(x) and its slope s = P(x) + x * f(x), from one exponential, where
  *
- *   dx = dy * (P(x) + x * f(x)), f(x) = e^-(x^2 / 2) / sqrt(2 pi)      gelu_grad(dy, x)
- *   of that: d(dy) = gelu_grad(dz, x), dx = (dz * dy) * ((2 - x^2) * f(x))
+ *   P(x) = (1 + erf(x / sqrt 2)) / 2, f(x) = e^-(x^2 / 2) / sqrt(2 pi)
  *
- * P(x) is taken as y / x, which is exact to the last places also where P is tiny and 1 + erf has
- * lost them; beyond 40 the slope is 0 or 1 and no longer depends on x.
+ *   dx = dy * s + ds * ((2 - x^2) * f(x))
+ *
+ * lk_gelu() gives y; s is kept for backward, where there will be one.
  */
 #include "ops/common/each.h"
+#include "ops/common/ops.h"
 
-#include <lockstep/ops.h>
+static lk_status gelu_infer(lk_call *c, lk_output_spec *out)
+{
+    LK_TRY(lk__each_infer(c, out));
+    out[1] = out[0];
+    return LK_OK;
+}
 
 static lk_status gelu_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, LK__LOOP_GELU));
+    LK_TRY(lk__each_run(c, LK__LOOP_GELU_SLOPE));
     return LK_OK;
 }
 
-static lk_status gelu_grad_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_GELU_GRAD));
-    return LK_OK;
-}
-
-/* *out = (2 - x^2) * f(x) */
+/* *out = (2 - x^2) * f(x); beyond 40 it is 0 and no longer depends on x. */
 static lk_status bend(lk_var x, lk_var *out)
 {
     const double log_root = 0.9189385332046727; /* log sqrt(2 pi) */
@@ -36,64 +36,62 @@ static lk_status bend(lk_var x, lk_var *out)
     return LK_OK;
 }
 
-static lk_status gelu_grad_apply(lk_var g, lk_var x, lk_var *out);
-
-static lk_status gelu_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
+/* Of s a gradient comes in second derivatives alone. */
+static lk_status gelu_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_call_needs_grad(c, 0))
-        LK_TRY(gelu_grad_apply(dout[0], c->in[1], &din[0]));
-    if (lk_call_needs_grad(c, 1)) {
-        lk_var u, b;
-        LK_TRY(lk_mul(dout[0], c->in[0], &u));
-        LK_TRY(bend(c->in[1], &b));
-        LK_TRY(lk_mul(u, b, &din[1]));
+    lk_var bent, of_y;
+    if (!lk_is_var(dout[1])) {
+        lk_var in[] = {dout[0], c->out[1]};
+        LK_TRY(lk_apply_gradient(c, 0, &lk__op_mul, in, 2, NULL, &din[0]));
+        return LK_OK;
+    }
+    LK_TRY(bend(c->in[0], &bent));
+    LK_TRY(lk_mul(dout[1], bent, &din[0]));
+    if (lk_is_var(dout[0])) {
+        LK_TRY(lk_mul(dout[0], c->out[1], &of_y));
+        LK_TRY(lk_add(of_y, din[0], &din[0]));
     }
     return LK_OK;
 }
 
-static const lk_op gelu_grad = {
-    .name = "gelu_grad",
-    .summary = "g * (P(x) + x * f(x))",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
-    .flags = LK_EACH_FLAGS,
-    .saves_in = 3,
-    .infer = lk__each_infer,
-    .forward = gelu_grad_forward,
-    .backward = gelu_grad_backward,
-};
-
-static lk_status gelu_grad_apply(lk_var g, lk_var x, lk_var *out)
+static lk_status value_forward(lk_call *c)
 {
-    LK_TRY(lk_apply(g.tape, &gelu_grad, (lk_var[]){g, x}, 2, NULL, out));
+    LK_TRY(lk__each_run(c, LK__LOOP_GELU));
     return LK_OK;
 }
 
-static lk_status gelu_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    lk_var in[] = {dout[0], c->in[0]};
-    LK_TRY(lk_apply_gradient(c, 0, &gelu_grad, in, 2, NULL, &din[0]));
-    return LK_OK;
-}
-
-extern const lk_op lk__op_gelu;
-
-lk_status lk_gelu(lk_var x, lk_var *out)
-{
-    LK_TRY(lk_apply(x.tape, &lk__op_gelu, &x, 1, NULL, out));
-    return LK_OK;
-}
-
-const lk_op lk__op_gelu = {
-    .name = "gelu",
+/* y alone, for a call that nothing will go back through. */
+static const lk_op gelu_value = {
+    .name = "gelu_value",
     .summary = "x/2 (1 + erf(x / sqrt 2))",
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
     .flags = LK_EACH_FLAGS,
-    .saves_in = 1,
     .infer = lk__each_infer,
+    .forward = value_forward,
+};
+
+extern const lk_op lk__op_gelu;
+
+lk_status lk_gelu(lk_var x, lk_var *out)
+{
+    lk_var y[2] = {LK_NO_VAR, LK_NO_VAR};
+    bool goes_back = lk_needs_grad(x) && lk_tape_is_recording(x.tape);
+    LK_TRY(lk_apply(x.tape, goes_back ? &lk__op_gelu : &gelu_value, &x, 1, NULL, y));
+    *out = y[0];
+    return LK_OK;
+}
+
+const lk_op lk__op_gelu = {
+    .name = "gelu",
+    .summary = "x/2 (1 + erf(x / sqrt 2)), and its slope",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 2,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 1,
+    .infer = gelu_infer,
     .forward = gelu_forward,
     .backward = gelu_backward,
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3)}},

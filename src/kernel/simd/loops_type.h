@@ -1,16 +1,5 @@
 /* The loops of loops.c for the element type T; included there once per type. */
 
-/* gelu'(x) = P(x) + x f(x), P the normal distribution and f its density.  P is gelu(x) / x, which is
- * exact to the last places also where P is tiny; beyond 40 the slope is 0 or 1. */
-LK_MATH T MATH(gelu_slope)(T x)
-{
-    T b = x < -40 ? -40 : x;
-    b = b > 40 ? 40 : b;
-    T bell = MATH(exp)(-(b * b) / 2), y = MATH(gelu)(b);
-    int tiny = MATH(with_sign)(b, 1) < (T)1e-30;
-    return (tiny ? (T)0.5 : y) / (tiny ? 1 : b) + b * ((T)0.3989422804014327 * bell);
-}
-
 /* x^y log x, 0 where x^y is 0 and where x = y = 0. */
 LK_MATH T MATH(pow_log)(T x, T y)
 {
@@ -69,6 +58,23 @@ LK__LOOP_MAP(X)
 
 #define X(code, n_in, expr) LOOP_SPREAD(code, LOAD_##n_in, expr)
 LK__LOOP_SPREAD_MAP(X)
+#undef X
+
+/* Both outputs, of which the expression writes the second to `second`. */
+#define X(code, n_in, expr)                       \
+    static void NAME(code)(const lk__operands *o) \
+    {                                             \
+        const T *x0 = o->x[0];                    \
+        T *y = o->y, *z = o->z;                   \
+        const int64_t n = o->n;                   \
+        LK_INDEPENDENT                            \
+        for (int64_t i = 0; i < n; i++) {         \
+            T second;                             \
+            LOAD_##n_in y[i] = (expr);            \
+            z[i] = second;                        \
+        }                                         \
+    }
+LK__LOOP_PAIR_MAP(X)
 #undef X
 
 #define X(code, type, n_in, expr) LOOP(code, type, const type m = x0[i]; LOAD_OTHERS_##n_in, expr)

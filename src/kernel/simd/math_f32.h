@@ -184,25 +184,44 @@ LK_MATH double f32_exp_wide(double x)
     return fma(r2, q, 1.0 + r) * f64_from_bits((f64_bits(shifted) + 1023U) << 52);
 }
 
-/* x Phi(x), with Phi(-a) = e^(-a^2/2) P(t) / (a + 3), t = (a - 3) / (a + 3), computed in double:
- * carrying rounding errors along in float would cost as much. */
+/* x Phi(x), with Phi(-a) = e^(-a^2/2) P(t) / (a + 1.125), t = (a - 4) / (a + 4), and its slope
+ * Phi(x) + x f(x), f the density: for -a it is e^(-a^2/2) (P(t) / (a + 1.125) - a / sqrt(2 pi)), and
+ * those of x and -x add up to 1.
+ *
+ * P varies so little that almost only the rounding of its last sum counts, which is carried along, as
+ * are those of a^2, of a P (1 + m) and of the division. */
+LK_MATH float f32_gelu_slope(float x, float *slope)
+{
+    /* (a + 1.125) e^(a^2/2) Phi(-a) in t, 0 <= a <= 14.6, to 2^-26. */
+    static const float c[] = {0x1.ef779p-2F,   -0x1.e3575p-4F,   0x1.e41abp-6F,   0x1.41bb3ep-6F,
+                              -0x1.d062fep-6F, 0x1.1472d2p-6F,   -0x1.4296f2p-8F, -0x1.98f068p-13F,
+                              0x1.56721cp-11F, -0x1.d6e6c6p-14F, -0x1.767914p-14F};
+    float a = fabsf(x);
+    a = a > 15.0F ? 15.0F : a;
+    float t = (a - 4.0F) / (a + 4.0F);
+    float t2 = t * t, t4 = t2 * t2;
+    float q = fmaf(f32_poly2(t, c + 9), t4 * t4, f32_poly8(t, t2, t4, c + 1));
+    float p = fmaf(q, t, c[0]);
+    float p_lo = fmaf(q, t, c[0] - p);
+    float square = a * a;
+    f32_exp_parts e = f32_exp_split(-0.5F * square, -0.5F * fmaf(a, a, -square));
+    float d = a + 1.125F, inverse = 1.0F / d;
+    float v = a * p;
+    float rest = fmaf(a, p_lo, fmaf(a, p, -v));
+    rest = fmaf(v, e.m, fmaf(v, e.m_lo, rest));
+    float sum = v + rest;
+    float tail = f32_divide_by(sum, (v - sum) + rest, d, a - (d - 1.125F), inverse);
+    tail = f32_scale(tail, e.biased);
+    float low = fmaf(p, inverse, a * -0x1.988454p-2F);
+    low = f32_scale(fmaf(low, e.m, low), e.biased);
+    *slope = x >= 0.0F ? 1.0F - low : low;
+    return x >= 0.0F ? x - tail : -tail;
+}
+
 LK_MATH float f32_gelu(float x)
 {
-    /* (a + 3) e^(a^2/2) Phi(-a) in t, 0 <= a <= 14.6, to 2^-30. */
-    static const double c[] = {
-        0x1.754a751c62450p-1,  -0x1.04c729abcb9e2p-1,  0x1.d7138512100c5p-3,
-        -0x1.832d0a404ee5dp-5, -0x1.56d5f7749a466p-7,  0x1.c8bd86b1f6940p-8,
-        0x1.0ca397fc98006p-10, -0x1.0eac537bdcc98p-10, -0x1.00a3267cc59c5p-12,
-        0x1.134c6bc0cc114p-13, 0x1.c8df16cd36692p-15};
-    double v = (double)x;
-    double a = fabs(v);
-    a = a > 15.0 ? 15.0 : a;
-    double w = 1.0 / (a + 3.0);
-    double t = fma(w, -6.0, 1.0);
-    double t2 = t * t, t4 = t2 * t2;
-    double p = fma(f64_poly3(t, t2, c + 8), t4 * t4, f64_poly8(t, t2, t4, c));
-    double tail = p * w * f32_exp_wide(-0.5 * (a * a));
-    return (float)(v >= 0.0 ? v * (1.0 - tail) : -a * tail);
+    float slope;
+    return f32_gelu_slope(x, &slope);
 }
 
 /* Whether a non-negative y is an integer; NaN is none. */

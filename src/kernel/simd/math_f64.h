@@ -238,8 +238,9 @@ LK_MATH double f64_gelu_tail(double t, double *lo)
     return p;
 }
 
-/* x Phi(x), with Phi(-a) = e^(-a^2/2) P(t) / (a + 1.125), t = (a - 5.5) / (a + 5.5). */
-LK_MATH double f64_gelu(double x)
+/* x Phi(x), with Phi(-a) = e^(-a^2/2) P(t) / (a + 1.125), t = (a - 5.5) / (a + 5.5), and its slope, as in
+ * f32_gelu_slope(). */
+LK_MATH double f64_gelu_slope(double x, double *slope)
 {
     double a = fabs(x);
     a = a > 39.0 ? 39.0 : a;
@@ -251,10 +252,19 @@ LK_MATH double f64_gelu(double x)
     double rest = fma(a, p_lo, fma(a, p, -v));
     rest = fma(v, e.m, fma(v, e.m_lo, rest));
     double sum = v + rest;
-    double d = a + 1.125;
-    double tail = f64_divide_by(sum, (v - sum) + rest, d, a - (d - 1.125), 1.0 / d);
+    double d = a + 1.125, inverse = 1.0 / d;
+    double tail = f64_divide_by(sum, (v - sum) + rest, d, a - (d - 1.125), inverse);
     tail = f64_scale(tail, e.biased);
+    double low = fma(p, inverse, a * -0x1.9884533d43651p-2);
+    low = f64_scale(fma(low, e.m, low), e.biased);
+    *slope = x >= 0.0 ? 1.0 - low : low;
     return x >= 0.0 ? x - tail : -tail;
+}
+
+LK_MATH double f64_gelu(double x)
+{
+    double slope;
+    return f64_gelu_slope(x, &slope);
 }
 
 #endif /* LK_SIMD_MATH_F64_H */

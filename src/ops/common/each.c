@@ -21,6 +21,11 @@ static bool is_direct(const lk_tensor *x, const lk_tensor *y)
     return x->count == y->count && lk_tensor_is_contiguous(x);
 }
 
+static void *second_start(const lk_call *c)
+{
+    return c->op->n_out > 1 ? lk__tensor_start(c->y[1]) : NULL;
+}
+
 static lk_status run_many(lk_call *c, lk__loop loop, lk__each_store store, const double *p)
 {
     const lk_tensor *y = c->y[0];
@@ -28,6 +33,7 @@ static lk_status run_many(lk_call *c, lk__loop loop, lk__each_store store, const
                       .store = store,
                       .dtype = y->dtype,
                       .y = lk__tensor_start(y),
+                      .z = second_start(c),
                       .n = y->count,
                       .n_in = c->n_in,
                       .ndim = y->shape.ndim};
@@ -58,6 +64,7 @@ lk_status lk__each_run_with(lk_call *c, lk__loop loop, double p, double q)
     if (y->count == 0)
         return LK_OK;
     o.y = lk__tensor_start(y);
+    o.z = second_start(c);
     bool short_cut = y->count <= LK_EACH_RUN;
     for (int i = 0; i < c->n_in && short_cut; i++) {
         o.x[i] = lk__tensor_start(c->x[i]);

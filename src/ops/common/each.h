@@ -12,7 +12,8 @@
 enum { LK_EACH_FLAGS = LK_OP_STRIDED | LK_OP_ACCUMULATES | LK_OP_OVERWRITES };
 
 /** y[0] = the loop of the inputs, which are broadcast to its shape; or y[0] + that, or 0 + that, as the
- * call says.  For ops with LK_EACH_FLAGS. */
+ * call says.  For ops with LK_EACH_FLAGS.  An op with two outputs, for a loop that has two, may be
+ * LK_OP_STRIDED alone. */
 lk_status lk__each_run(lk_call *c, lk__loop loop) LK_NODISCARD;
 
 /** The same for a loop that has numbers. */

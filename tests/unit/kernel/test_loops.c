@@ -29,7 +29,7 @@ static const struct {
         LK_MAP2_MAP(X)
 #undef X
 #define X(code, n_in, expr) [LK__LOOP_##code] = {#code, n_in, SAME},
-            LK__LOOP_MAP(X) LK__LOOP_SPREAD_MAP(X)
+            LK__LOOP_MAP(X) LK__LOOP_SPREAD_MAP(X) LK__LOOP_PAIR_MAP(X)
 #undef X
 #define X(code, type, n_in, expr) [LK__LOOP_##code] = {#code, n_in, FIRST_##type},
                 LK__LOOP_TYPED_MAP(X)
@@ -37,8 +37,20 @@ static const struct {
 };
 _Static_assert(sizeof loops / sizeof *loops == LK_N_LOOPS, "one row for each loop");
 
-/* Row k is an input; elements of any type. */
-static double inputs[LK_LOOP_MAX_IN][N + 8], want[N + 8], got[N + 8];
+/* Row k is an input; elements of any type.  Second outputs lie behind the first. */
+static double inputs[LK_LOOP_MAX_IN][N + 8], want[2 * N], got[2 * N];
+
+static bool has_two(int loop)
+{
+#define X(code, n_in, expr) || loop == LK__LOOP_##code
+    return false LK__LOOP_PAIR_MAP(X);
+#undef X
+}
+
+static void *second_of(lk_dtype t, void *out)
+{
+    return (char *)out + N * lk_dtype_size(t);
+}
 
 static lk_dtype type_of(lk_dtype y, int loop, int input)
 {
@@ -81,11 +93,13 @@ static void inputs_fill(lk_dtype y, int loop)
         }
 }
 
-static void loop_run(lk_dtype t, int loop, int first, int n, void *out)
+static void loop_run_to(lk_dtype t, int loop, int first, int n, void *out, void *second)
 {
     const lk__loops_table *table;
+    size_t at = (size_t)first * lk_dtype_size(t);
     lk__operands o = {.n = n,
-                      .y = (char *)out + (size_t)first * lk_dtype_size(t),
+                      .y = (char *)out + at,
+                      .z = has_two(loop) ? (char *)second + at : NULL,
                       .p = {0.1, 0.75}}; /* the first is no float */
     for (int k = 0; k < loops[loop].n_in; k++)
         o.x[k] = (const char *)inputs[k] + (size_t)first * lk_dtype_size(type_of(t, loop, k));
@@ -93,10 +107,15 @@ static void loop_run(lk_dtype t, int loop, int first, int n, void *out)
     table->of[t][loop](&o);
 }
 
+static void loop_run(lk_dtype t, int loop, int first, int n, void *out)
+{
+    loop_run_to(t, loop, first, n, out, second_of(t, out));
+}
+
 /* NaN has many patterns, and which one comes out is not promised. */
 static void nan_unify(lk_dtype t, void *p)
 {
-    for (int i = 0; i < N; i++)
+    for (int i = 0; i < 2 * N; i++)
         if (isnan(real_get(t, p, i)))
             real_set(t, p, i, (double)NAN);
 }
@@ -104,7 +123,7 @@ static void nan_unify(lk_dtype t, void *p)
 static void bits_check(lk_dtype t, int loop, const char *what, int number)
 {
     nan_unify(t, got);
-    if (memcmp(got, want, N * lk_dtype_size(t)) != 0)
+    if (memcmp(got, want, (has_two(loop) ? 2 * N : (size_t)N) * lk_dtype_size(t)) != 0)
         TEST_FAIL("%s %s: %s %d gives other bits", lk_dtype_name(t), loops[loop].name, what,
                   number);
 }
@@ -155,8 +174,8 @@ static void in_place_check(lk_dtype t, int loop)
         if (type_of(t, loop, k) != t)
             continue;
         memcpy(kept, inputs[k], sizeof kept);
-        loop_run(t, loop, 0, N, inputs[k]);
-        memcpy(got, inputs[k], sizeof kept);
+        loop_run_to(t, loop, 0, N, inputs[k], second_of(t, got));
+        memcpy(got, inputs[k], N * lk_dtype_size(t));
         memcpy(inputs[k], kept, sizeof kept);
         bits_check(t, loop, "in place of input", k);
     }
@@ -173,7 +192,8 @@ static void at_the_end_of_a_page(lk_dtype t, int loop)
     ASSERT_OK(lk__loops_get(&table));
     for (int n = 1; n <= 40; n++) {
         struct guard x[LK_LOOP_MAX_IN] = {{0}}, y = guard_new((size_t)n * lk_dtype_size(t));
-        lk__operands o = {.n = n, .y = y.data};
+        struct guard z = guard_new((size_t)n * lk_dtype_size(t));
+        lk__operands o = {.n = n, .y = y.data, .z = z.data};
         for (int k = 0; k < loops[loop].n_in; k++) {
             size_t bytes = (size_t)n * lk_dtype_size(type_of(t, loop, k));
             x[k] = guard_new(bytes);
@@ -184,6 +204,7 @@ static void at_the_end_of_a_page(lk_dtype t, int loop)
         for (int k = 0; k < loops[loop].n_in; k++)
             guard_free(&x[k]);
         guard_free(&y);
+        guard_free(&z);
     }
 }
 
@@ -295,7 +316,7 @@ static void formula_check(lk_dtype t, int loop)
 {
     lk_isa isa;
     ASSERT_OK(lk_isa_now(&isa));
-    if (isa != LK_ISA_SCALAR || loop < LK__LOOP_FILL || loop == LK__LOOP_GELU_GRAD)
+    if (isa != LK_ISA_SCALAR || loop < LK__LOOP_FILL || has_two(loop))
         return;
     for (int i = 0; i < N; i++) {
         double x[LK_LOOP_MAX_IN] = {0};
@@ -313,5 +334,43 @@ static void loops_are_the_formulas_of_their_ops(void)
     every_loop(formula_check);
 }
 
+/* Phi(x) + x f(x).  It is 0 near -0.75, so the bound is that of an absolute error; for f64, where long
+ * double may be double, with room for the reference's own. */
+static void slope_check(lk_dtype t, int loop)
+{
+    const long double bound = t == LK_F32 ? 1.5e-7L : 5e-16L;
+    if (loop != LK__LOOP_GELU_SLOPE)
+        return;
+    for (int i = 0; i < N; i++) {
+        double v = real_get(t, inputs[0], i), slope = real_get(t, second_of(t, want), i);
+        if (isnan(v)) {
+            ASSERT_TRUE(isnan(slope));
+            continue;
+        }
+        long double x = (long double)(v > 50 ? 50 : v < -50 ? -50 : v);
+        long double density = expl(-x * x / 2) * 0.398942280401432677939946059934381868L;
+        long double exact = erfcl(-x * sqrtl(0.5L)) / 2 + x * density;
+        if (!(fabsl((long double)slope - exact) <= bound))
+            TEST_FAIL("%s slope of gelu at %a: %a, not %La", lk_dtype_name(t), v, slope, exact);
+    }
+}
+
+static void the_slope_of_gelu_is_within_its_bound(void)
+{
+    every_loop(slope_check);
+}
+
+static void gelu_beside_its_slope_is_gelu(void)
+{
+    for (int t = LK_F32; t <= LK_F64; t++) {
+        inputs_fill((lk_dtype)t, LK__LOOP_GELU);
+        loop_run((lk_dtype)t, LK__LOOP_GELU, 0, N, want);
+        loop_run((lk_dtype)t, LK__LOOP_GELU_SLOPE, 0, N, got);
+        nan_unify((lk_dtype)t, want);
+        bits_check((lk_dtype)t, LK__LOOP_GELU, "with its slope", 0);
+    }
+}
+
 TEST_MAIN(TEST(every_loop_gives_the_same_bits_everywhere), TEST(a_loop_may_write_over_an_input),
-          TEST(nothing_beyond_the_operands_is_touched), TEST(loops_are_the_formulas_of_their_ops))
+          TEST(nothing_beyond_the_operands_is_touched), TEST(loops_are_the_formulas_of_their_ops),
+          TEST(the_slope_of_gelu_is_within_its_bound), TEST(gelu_beside_its_slope_is_gelu))

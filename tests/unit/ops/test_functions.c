@@ -138,6 +138,36 @@ static void sine_and_cosine_turn_into_each_other(void)
     grid_check(lk_cos, cosl, minus_sinl, 2, 2.8, 4);
 }
 
+/* The slope is kept for a gradient alone, and is a value of its own: its bend is gelu's second
+ * derivative. */
+static void gelu_is_the_same_with_and_without_its_slope(void)
+{
+    enum { N = 1201 };
+    lk_tape *tape;
+    lk_var constant, leaf, y, z, slope, bend;
+    float x[N], apart[N], with[N];
+    ASSERT_OK(lk_tape_new(&tape));
+    for (int i = 0; i < N; i++)
+        x[i] = (float)(i - N / 2) / 64;
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(N), x, &constant));
+    ASSERT_OK(lk_leaf_data(tape, LK_F32, LK_SHAPE(N), x, NULL, &leaf));
+    ASSERT_OK(lk_gelu(constant, &y));
+    ASSERT_OK(lk_gelu(leaf, &z));
+    ASSERT_OK(lk_read(y, LK_F32, N, apart));
+    ASSERT_OK(lk_read(z, LK_F32, N, with));
+    ASSERT_EQ(memcmp(apart, with, sizeof apart), 0);
+    ASSERT_OK(lk_sum(z, NULL, &z));
+    ASSERT_OK(lk_grad(tape, &z, NULL, 1, &leaf, 1, LK_RECORD, &slope));
+    ASSERT_OK(lk_sum(slope, NULL, &slope));
+    ASSERT_OK(lk_grad(tape, &slope, NULL, 1, &leaf, 1, 0, &bend));
+    ASSERT_OK(lk_read(bend, LK_F32, N, with));
+    for (int i = 0; i < N; i++) {
+        double v = (double)x[i], f = exp(-v * v / 2) / sqrt(2 * 3.14159265358979323846);
+        ASSERT_NEAR(with[i], (2 - v * v) * f, 1e-6);
+    }
+    lk_tape_free(tape);
+}
+
 static void parameters_must_be_finite(void)
 {
     lk_tape *tape;
@@ -152,4 +182,5 @@ static void parameters_must_be_finite(void)
 
 TEST_MAIN(TEST(functions_have_their_limits), TEST(a_kink_has_the_slope_of_its_left),
           TEST(a_function_of_nan_is_nan), TEST(values_and_slopes_are_close_to_the_truth),
-          TEST(sine_and_cosine_turn_into_each_other), TEST(parameters_must_be_finite))
+          TEST(sine_and_cosine_turn_into_each_other),
+          TEST(gelu_is_the_same_with_and_without_its_slope), TEST(parameters_must_be_finite))
