@@ -10,8 +10,8 @@
  * gamma and beta are of the tile's positions alone, and nothing of their gradients is joined.  A sum over
  * a sample is a lane sum of each leaf, row-major with the channels innermost, joined by the tree over
  * tiles.  All samples travel together: two vectors in forward, one of twice the length in backward.
- * Margins are not read, and are 0 in what comes out.  The maps are those of the op (ops/layer_norm.c),
- * line by line of the tile.
+ * Margins are not read, and are 0 in what comes out.  The maps are those of the op (kernel/sums.h), line
+ * by line of the tile.
  *
  * lk_dist_tile_layer_norm() applies it; it runs on the thread of the tiling's communicator.
  */
@@ -19,8 +19,10 @@
 #include "dist/common/leaf_sums.h"
 #include "dist/common/pending.h"
 #include "kernel/parallel.h"
+#include "kernel/sums.h"
 #include "ops/common/layer_norm.h"
 #include "ops/common/ops.h"
+#include "ops/common/rows.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -49,7 +51,8 @@ typedef struct array {
 
 /* A map of some arrays to one, a line of the tile's last axis at a time. */
 typedef struct lines {
-    lk__row_fn *map;
+    lk__sum_term map;
+    const lk__map_sums_type *type;
     lk_dtype dtype;
     lk_box tile;
     lk__tile_part part; /* the tile in the box */
@@ -73,23 +76,28 @@ static char *line_at(const lines *l, const array *a, int64_t sample, int64_t lin
 static void lines_task(void *arg, int64_t first, int64_t last)
 {
     const lines *l = arg;
+    const lk__row number = {.dtype = l->dtype};
+    lk__sheet t = {.rows = 1, .n = l->n, .last = 1, .type = l->type};
     for (int64_t i = first; i < last; i++) {
         int64_t sample = i / l->per_sample, line = i % l->per_sample;
-        lk__row r = {.dtype = l->dtype, .n = l->n};
         for (int k = 0; k < l->n_numbers; k++)
-            r.p[k] = lk__row_at(&r, l->numbers, k * l->samples + sample);
-        for (int k = 0; k < LK_ROW_MAX_IN; k++)
-            r.x[k] = line_at(l, &l->x[k < 3 ? k : 0], sample, line);
-        r.y = line_at(l, &l->y, sample, line);
-        l->map(&r);
+            lk__row_set(&number, &t.p[k], 0,
+                        lk__row_at(&number, l->numbers, k * l->samples + sample));
+        for (int k = 0; k < LK_SUMS_MAX_IN; k++)
+            t.x[k] = line_at(l, &l->x[k < 3 ? k : 0], sample, line);
+        t.y = line_at(l, &l->y, sample, line);
+        lk__sheet_map(&t, l->map);
     }
 }
 
-static lk_status lines_run(lines *l, lk__norm_map map, const lk_tensor *y, where of)
+static lk_status lines_run(lines *l, lk__sum_term map, const lk_tensor *y, where of)
 {
-    l->map = lk__layer_norm_map[map];
-    l->y = (array){y, of};
+    const lk__map_sums_table *table = NULL;
     LK_TRY(lk__fp_check());
+    LK_TRY(lk__map_sums_get(&table));
+    l->type = &table->of[l->dtype];
+    l->map = map;
+    l->y = (array){y, of};
     if (l->n > 0 && l->per_sample > 0)
         LK_TRY(lk__parallel(l->samples * l->per_sample, GRAIN / (l->n + 1) + 1, lines_task, l));
     return LK_OK;
@@ -222,14 +230,14 @@ static lk_status norm_forward(lk_call *c)
     LK_TRY(means_join(&s, mean));
     l.numbers = mean;
     l.n_numbers = MEAN + 1;
-    LK_TRY(lines_run(&l, LK__NORM_SQUARE, y, OF_BOX)); /* y is room for them */
+    LK_TRY(lines_run(&l, LK__TERM_SQUARE, y, OF_BOX)); /* y is room for them */
     LK_TRY(leaves_sum(&s, y));
     LK_TRY(means_join(&s, inv));
     for (int64_t i = 0; i < l.samples; i++)
         lk__row_set(&s.sample, inv, i,
                     lk__row_rsqrt(&s.sample, lk__row_at(&s.sample, inv, i), eps));
     l.n_numbers = INV + 1;
-    LK_TRY(lines_run(&l, LK__NORM_VALUES, y, OF_BOX));
+    LK_TRY(lines_run(&l, LK__TERM_NORMALISE, y, OF_BOX));
     return LK_OK;
 }
 
@@ -261,14 +269,14 @@ static lk_status grad_forward(lk_call *c)
     l.numbers = numbers;
     l.n_numbers = INV + 1;
     margin_clear(c, dx);
-    LK_TRY(lines_run(&l, LK__NORM_WEIGH, dx, OF_BOX)); /* dx is room for them */
+    LK_TRY(lines_run(&l, LK__TERM_WEIGH, dx, OF_BOX)); /* dx is room for them */
     LK_TRY(leaves_sum(&s, dx));
-    LK_TRY(lines_run(&l, LK__NORM_WEIGH_NORMAL, dx, OF_BOX));
+    LK_TRY(lines_run(&l, LK__TERM_WEIGH_NORMAL, dx, OF_BOX));
     LK_TRY(leaves_sum(&s, dx));
     LK_TRY(means_join(&s, numbers + MEAN_G * bytes));
     l.n_numbers = OF_SAMPLE;
-    LK_TRY(lines_run(&l, LK__NORM_GRADIENT, dx, OF_BOX));
-    LK_TRY(lines_run(&l, LK__NORM_PRODUCT, c->y[1], OF_TILE));
+    LK_TRY(lines_run(&l, LK__TERM_NORM_GRADIENT, dx, OF_BOX));
+    LK_TRY(lines_run(&l, LK__TERM_TIMES_NORMAL, c->y[1], OF_TILE));
     return LK_OK;
 }
 

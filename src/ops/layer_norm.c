@@ -12,9 +12,10 @@
 #include "ops/common/layer_norm.h"
 
 #include "ops/common/ops.h"
+#include "ops/common/sums.h"
 #include "tensor/tensor.h"
 
-#include <string.h>
+#include <lockstep/extra/reduce.h>
 
 static const double DEFAULT_EPS = 1e-5;
 
@@ -76,78 +77,80 @@ static lk_status layer_norm_infer(lk_call *c, lk_output_spec *out)
 
 /* ---- by rows ---- */
 
-LK_ROW_MAP(centre_square, (a - p) * (a - p))
-LK_ROW_MAP(normalise, (a - p) * q * b + c)
-LK_ROW_MAP(weigh, b *c)
-LK_ROW_MAP(weigh_normal, b *c *((a - p) * q))
-LK_ROW_MAP(gradient, q *((b * c - u) - (a - p) * q * v))
-LK_ROW_MAP(times_normal, c *((a - p) * q))
+enum { MEAN, INV, MEAN_G, MEAN_G_NORMAL }; /* numbers of a row */
 
-lk__row_fn *const lk__layer_norm_map[LK__NORM_MAPS] = {
-    [LK__NORM_SQUARE] = centre_square, [LK__NORM_VALUES] = normalise,
-    [LK__NORM_WEIGH] = weigh,          [LK__NORM_WEIGH_NORMAL] = weigh_normal,
-    [LK__NORM_GRADIENT] = gradient,    [LK__NORM_PRODUCT] = times_normal,
-};
-
-/* r->p = mean and inv of x; the output is room. */
-static void statistics(lk__row *r)
+static void statistics(lk__sheet *t)
 {
-    r->p[0] = lk__row_over_n(r, lk__row_sum(r, r->x[0]));
-    centre_square(r);
-    r->p[1] = lk__row_rsqrt(r, lk__row_over_n(r, lk__row_sum(r, r->y)), *(const double *)r->attr);
+    lk__sheet_sum(t, LK__ALONG_VALUES, MEAN);
+    lk__sheet_mean(t, MEAN);
+    lk__sheet_sum(t, LK__ALONG_SQUARES, INV);
+    lk__sheet_inverse(t, INV, *(const double *)t->arg);
 }
 
 /* x, gamma, beta */
-static void layer_norm_row(lk__row *r)
+static void values_sheet(lk__sheet *t)
 {
-    statistics(r);
-    normalise(r);
+    statistics(t);
+    lk__sheet_map(t, LK__TERM_NORMALISE);
 }
 
-/* x, gamma, dy; the second output is what dgamma is the sum of */
-static void gradient_row(lk__row *r)
+/* x, gamma, dy */
+static void dx_sheet(lk__sheet *t)
 {
-    lk__row product = *r;
-    statistics(r);
-    weigh(r);
-    r->p[2] = lk__row_over_n(r, lk__row_sum(r, r->y));
-    weigh_normal(r);
-    r->p[3] = lk__row_over_n(r, lk__row_sum(r, r->y));
-    gradient(r);
-    memcpy(product.p, r->p, sizeof product.p);
-    product.y = r->z;
-    times_normal(&product);
+    statistics(t);
+    lk__sheet_sum(t, LK__ALONG_WEIGHTS, MEAN_G);
+    lk__sheet_mean(t, MEAN_G);
+    lk__sheet_mean(t, MEAN_G_NORMAL);
+    lk__sheet_map(t, LK__TERM_NORM_GRADIENT);
 }
 
 /* Rows of n elements of input 0; bit i of `shared`: input i is one row, for all. */
-static lk_status run_rows(lk_call *c, int64_t n, const lk_layer_norm_attr *a, unsigned shared,
-                          lk__row_fn *fn)
+static lk__map_sums rows_of(const lk_call *c, int64_t n, unsigned shared, lk__sheet_fn *fn)
 {
     const lk_tensor *x = c->x[0];
-    double eps = lk__layer_norm_eps(a);
-    lk__rows rows = {.dtype = x->dtype,
-                     .rows = x->count / n,
-                     .n = n,
-                     .y = lk__tensor_start(c->y[0]),
-                     .z = c->n_out > 1 ? lk__tensor_start(c->y[1]) : NULL,
-                     .attr = &eps};
+    lk__map_sums s = {
+        .dtype = x->dtype, .rows = x->count / n, .n = n, .y = lk__tensor_start(c->y[0]), .fn = fn};
     for (int i = 0; i < c->n_in; i++) {
-        rows.x[i] = lk__tensor_start(c->x[i]);
-        rows.shared[i] = shared >> i & 1;
+        s.x[i] = lk__tensor_start(c->x[i]);
+        s.of[i] = shared >> i & 1 ? LK_SUMS_SHARED : LK_SUMS_ROWS;
     }
-    LK_TRY(lk__rows_run(&rows, fn));
-    return LK_OK;
+    return s;
 }
 
 lk_status lk__layer_norm_values(lk_call *c, int64_t n, const lk_layer_norm_attr *a)
 {
-    LK_TRY(run_rows(c, n, a, 6, layer_norm_row));
+    lk__map_sums s = rows_of(c, n, 6, values_sheet);
+    double eps = lk__layer_norm_eps(a);
+    s.arg = &eps;
+    LK_TRY(lk__call_sums(c, &s));
     return LK_OK;
+}
+
+/* What the sheets of lk__layer_norm_gradients() share. */
+typedef struct product_job {
+    double eps; /* first: statistics() looks for it */
+    char *product;
+    int64_t row_bytes;
+} product_job;
+
+static void product_sheet(lk__sheet *t)
+{
+    const product_job *j = t->arg;
+    dx_sheet(t);
+    void *dx = t->y;
+    t->y = j->product + t->row * j->row_bytes;
+    lk__sheet_map(t, LK__TERM_TIMES_NORMAL);
+    t->y = dx;
 }
 
 lk_status lk__layer_norm_gradients(lk_call *c, int64_t n, const lk_layer_norm_attr *a)
 {
-    LK_TRY(run_rows(c, n, a, 2, gradient_row));
+    lk__map_sums s = rows_of(c, n, 2, product_sheet);
+    product_job j = {.eps = lk__layer_norm_eps(a),
+                     .product = lk__tensor_start(c->y[1]),
+                     .row_bytes = n * (int64_t)lk_dtype_size(s.dtype)};
+    s.arg = &j;
+    LK_TRY(lk__call_sums(c, &s));
     return LK_OK;
 }
 
@@ -157,28 +160,43 @@ static lk_status layer_norm_forward(lk_call *c)
     return LK_OK;
 }
 
+/* ---- layer_norm_grad: all gradients at once, for a backward that is not recorded ---- */
+
 static lk_status gradient_forward(lk_call *c)
 {
-    LK_TRY(lk__layer_norm_gradients(c, row_of(c), c->attr));
+    lk__map_sums s = rows_of(c, row_of(c), 2, dx_sheet);
+    const lk_tensor *x = c->x[0];
+    double eps = lk__layer_norm_eps(c->attr);
+    int64_t samples = lk_tape_shard_size(c->tape), bytes = s.n * (int64_t)lk_dtype_size(s.dtype);
+    if (samples > 0 && samples < x->shape.dim[0])
+        s.piece = samples * (s.rows / x->shape.dim[0]);
+    s.arg = &eps;
+    s.down = LK__DOWN_NORMALS;
+    lk_reduce_axis_shape tree = {
+        .outer = 1, .n = lk__map_sums_pieces(&s), .inner = c->x[1]->count, .piece = 1};
+    LK_TRY(lk_call_scratch(c, 2 * tree.n * bytes, &s.sums));
+    LK_TRY(lk__call_sums(c, &s));
+    for (int j = 0; j < 2; j++)
+        LK_TRY(lk_reduce_axis(s.dtype, LK_REDUCE_AXIS_SUM, &tree,
+                              (char *)s.sums + j * tree.n * bytes, lk__tensor_start(c->y[1 + j])));
     return LK_OK;
 }
 
 static lk_status gradient_infer(lk_call *c, lk_output_spec *out)
 {
-    for (int j = 0; j < 2; j++) {
+    for (int j = 0; j < 3; j++) {
         out[j].dtype = c->x[0]->dtype;
-        out[j].shape = c->x[0]->shape;
+        out[j].shape = c->x[j == 0 ? 0 : 1]->shape;
     }
     return LK_OK;
 }
 
-/* dx and dy c inv of x, gamma and dy, for a backward that is not recorded. */
 static const lk_op layer_norm_grad = {
     .name = "layer_norm_grad",
-    .summary = "the gradient of x, and dy times the normalised x",
+    .summary = "the gradients of x, gamma and beta",
     .min_in = 3,
     .max_in = 3,
-    .n_out = 2,
+    .n_out = 3,
     .attr_size = sizeof(lk_layer_norm_attr),
     .infer = gradient_infer,
     .forward = gradient_forward,
@@ -236,22 +254,16 @@ static lk_status compose(lk_call *c, lk_var dy, lk_var *dx, lk_var *product)
     return LK_OK;
 }
 
-static lk_status fuse(lk_call *c, lk_var dy, lk_var *dx, lk_var *product)
-{
-    lk_var in[] = {c->in[0], c->in[1], dy}, out[2];
-    LK_TRY(lk_apply(c->tape, &layer_norm_grad, in, 3, c->attr, out));
-    *dx = out[0];
-    *product = out[1];
-    return LK_OK;
-}
-
 static lk_status layer_norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk_var product = LK_NO_VAR;
-    if (lk_tape_is_recording(c->tape))
-        LK_TRY(compose(c, dout[0], &din[0], &product));
-    else if (lk_call_needs_grad(c, 0) || lk_call_needs_grad(c, 1))
-        LK_TRY(fuse(c, dout[0], &din[0], &product));
+    lk_var in[] = {c->in[0], c->in[1], dout[0]}, product = LK_NO_VAR;
+    bool summed = lk_shape_of(c->in[0]).ndim >
+                  axes_of(c); /* over rows, of which there may be one */
+    if (!lk_tape_is_recording(c->tape) && summed) {
+        LK_TRY(lk_apply(c->tape, &layer_norm_grad, in, 3, c->attr, din));
+        return LK_OK;
+    }
+    LK_TRY(compose(c, dout[0], &din[0], &product));
     if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_sum_to(product, lk_shape_of(c->in[1]), &din[1]));
     if (lk_call_needs_grad(c, 2))

@@ -2,22 +2,8 @@
 #ifndef LK_OPS_COMMON_LAYER_NORM_H
 #define LK_OPS_COMMON_LAYER_NORM_H
 
-#include "ops/common/rows.h"
-
+#include <lockstep/op.h>
 #include <lockstep/ops.h>
-
-/* Maps of a row, of x, gamma and beta or dy.  Its numbers p are mean, inv, and in GRADIENT the means of g and
- * of g times the normalised x. */
-typedef enum lk__norm_map {
-    LK__NORM_SQUARE,       /* c c */
-    LK__NORM_VALUES,       /* y */
-    LK__NORM_WEIGH,        /* g */
-    LK__NORM_WEIGH_NORMAL, /* g times the normalised x */
-    LK__NORM_GRADIENT,     /* dx */
-    LK__NORM_PRODUCT,      /* dy times the normalised x */
-    LK__NORM_MAPS
-} lk__norm_map;
-extern lk__row_fn *const lk__layer_norm_map[LK__NORM_MAPS];
 
 /** What is added to the variance. */
 double lk__layer_norm_eps(const lk_layer_norm_attr *a);

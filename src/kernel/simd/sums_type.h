@@ -1,0 +1,231 @@
+/* The functions of sums.c for the element type of VEC; included there once per type. */
+
+/* Vectors of one row: elements of the inputs, and its numbers in all lanes. */
+typedef struct LANE(row) {
+    const V(elem) * x[LK_SUMS_MAX_IN];
+    VEC p[LK_SUMS_MAX_P];
+} LANE(row);
+
+LK_INLINE LANE(row) LANE(row_of)(const lk__sheet *t, int64_t r)
+{
+    LANE(row) row;
+    LK_UNROLL for (int k = 0; k < LK_SUMS_MAX_IN; k++)
+        row.x[k] = (const V(elem) *)t->x[k] + r * t->step[k];
+    LK_UNROLL for (int k = 0; k < LK_SUMS_MAX_P; k++)
+        row.p[k] = V(splat)((const V(elem) *)&t->p[k] + r);
+    return row;
+}
+
+/* A term of V_lanes elements from number i on, or of the first `rest` of them. */
+LK_INLINE VEC LANE(term)(const int term, const LANE(row) * row, int64_t i, const bool all, int rest)
+{
+    VEC x[LK_SUMS_MAX_IN];
+    LK_UNROLL for (int k = 0; k < LK_SUMS_MAX_IN; k++)
+        x[k] = all ? V(load)(row->x[k] + i) : V(load_mask)(row->x[k] + i, V(mask_first)(rest));
+    const VEC a = x[0], b = x[1], c = x[2], d = x[3], e = x[4], f = x[5];
+    const VEC p = row->p[0], q = row->p[1], u = row->p[2], v = row->p[3];
+    (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)p, (void)q, (void)u, (void)v;
+    switch (term) {
+#define X(code, expression) \
+    case LK__TERM_##code: return expression;
+        LK__TERMS(X)
+#undef X
+    default: return V(zero)();
+    }
+}
+
+/* ---- along rows ---- */
+
+/* to[i] = from[2 i] + from[2 i + 1] for i < n. */
+LK_INLINE void LANE(pairs)(const int n, const V(elem) *restrict from, V(elem) *restrict to)
+{
+    for (int i = 0; i < n; i++)
+        to[i] = from[2 * i] + from[2 * i + 1];
+}
+
+/* The fixed tree over the lanes of `group` rows. */
+LK_INLINE void LANE(lanes_join)(const int group, const V(elem) * lane, V(elem) * p)
+{
+    V(elem) half[4 * 8], quarter[4 * 4], pair[4 * 2];
+    LANE(pairs)(group * 8, lane, half);
+    LANE(pairs)(group * 4, half, quarter);
+    LANE(pairs)(group * 2, quarter, pair);
+    LANE(pairs)(group, pair, p);
+}
+
+/* Both terms of `group` rows from number r on. */
+LK_INLINE void LANE(along_group)(const int first, const int second, const int group,
+                                 const lk__sheet *t, int64_t r, V(elem) * p0, V(elem) * p1)
+{
+    enum { W = V(lanes), VECTORS = LK_LANES / V(lanes), MOST = 4 };
+    const int64_t n = t->n;
+    LANE(row) row[MOST];
+    VEC acc0[MOST][VECTORS], acc1[MOST][VECTORS];
+    LK_UNROLL for (int g = 0; g < group; g++)
+    {
+        row[g] = LANE(row_of)(t, r + g);
+        LK_UNROLL for (int v = 0; v < VECTORS; v++) acc0[g][v] = acc1[g][v] = V(zero)();
+    }
+    int64_t i = 0;
+    for (; i + LK_LANES <= n; i += LK_LANES)
+        LK_UNROLL for (int g = 0; g < group; g++) LK_UNROLL for (int v = 0; v < VECTORS; v++)
+        {
+            acc0[g][v] = V(add)(acc0[g][v], LANE(term)(first, &row[g], i + v * W, true, 0));
+            if (second)
+                acc1[g][v] = V(add)(acc1[g][v], LANE(term)(second, &row[g], i + v * W, true, 0));
+        }
+    V(elem) lane0[MOST * LK_LANES], lane1[MOST * LK_LANES];
+    LK_UNROLL for (int g = 0; g < group; g++) LK_UNROLL for (int v = 0; v < VECTORS; v++)
+    {
+        const int rest = (int)(n - i) - v * W;
+        if (rest > 0) {
+            const V(mask) m = V(mask_first)(rest);
+            VEC next = V(add)(acc0[g][v], LANE(term)(first, &row[g], i + v * W, false, rest));
+            acc0[g][v] = V(blend)(m, next, acc0[g][v]);
+            if (second) {
+                next = V(add)(acc1[g][v], LANE(term)(second, &row[g], i + v * W, false, rest));
+                acc1[g][v] = V(blend)(m, next, acc1[g][v]);
+            }
+        }
+        V(store)(lane0 + g * LK_LANES + v * W, acc0[g][v]);
+        if (second)
+            V(store)(lane1 + g * LK_LANES + v * W, acc1[g][v]);
+    }
+    LANE(lanes_join)(group, lane0, p0 + r);
+    if (second)
+        LANE(lanes_join)(group, lane1, p1 + r);
+}
+
+LK_INLINE void LANE(along)(const int first, const int second, const lk__sheet *t, V(elem) * p0,
+                           V(elem) * p1)
+{
+    enum { VECTORS = LK_LANES / V(lanes), GROUP = VECTORS < 4 ? 4 / VECTORS : 1 };
+    int64_t r = t->first;
+    for (; r + GROUP <= t->last; r += GROUP)
+        LANE(along_group)(first, second, GROUP, t, r, p0, p1);
+    for (; r < t->last; r++)
+        LANE(along_group)(first, second, 1, t, r, p0, p1);
+}
+
+#define ALONG_DEFINE(code, first, second)                                  \
+    static void LANE(along_##code)(const lk__sheet *t, void *p0, void *p1) \
+    {                                                                      \
+        LANE(along)(LK__TERM_##first, LK__TERM_##second, t, p0, p1);       \
+    }
+LK__SUMS_ALONG(ALONG_DEFINE)
+#undef ALONG_DEFINE
+
+/* ---- down columns ---- */
+
+/* lane[i] = (lane[i] + term of the first row) + ..., for V_lanes elements or the first `rest`. */
+LK_INLINE void LANE(down_vector)(const int term, const int group, const LANE(row) * row,
+                                 V(elem) * lane, int64_t i, const bool all, int rest)
+{
+    VEC acc = all ? V(load)(lane + i) : V(load_mask)(lane + i, V(mask_first)(rest));
+    LK_UNROLL for (int g = 0; g < group; g++)
+        acc = V(add)(acc, LANE(term)(term, &row[g], i, all, rest));
+    if (all)
+        V(store)(lane + i, acc);
+    else
+        V(store_first)(lane + i, acc, rest);
+}
+
+/* `group` rows of lane l, from row r on. */
+LK_INLINE void LANE(down_group)(const int first, const int second, const int group,
+                                const lk__sheet *t, int64_t l, int64_t r)
+{
+    enum { MOST = 4 };
+    LANE(row) row[MOST];
+    LK_UNROLL for (int g = 0; g < group; g++) row[g] = LANE(row_of)(t, r + g * t->lanes);
+    const int64_t n = t->n;
+    V(elem) *lane0 = (V(elem) *)t->lane[0] + l * n;
+    V(elem) *lane1 = second ? (V(elem) *)t->lane[1] + l * n : lane0;
+    int64_t i = 0;
+    for (; i + V(lanes) <= n; i += V(lanes)) {
+        LANE(down_vector)(first, group, row, lane0, i, true, 0);
+        if (second)
+            LANE(down_vector)(second, group, row, lane1, i, true, 0);
+    }
+    const int rest = (int)(n - i);
+    if (rest > 0) {
+        LANE(down_vector)(first, group, row, lane0, i, false, rest);
+        if (second)
+            LANE(down_vector)(second, group, row, lane1, i, false, rest);
+    }
+}
+
+LK_INLINE void LANE(down)(const int first, const int second, const lk__sheet *t)
+{
+    enum { GROUP = 4 };
+    for (int64_t l = t->lane_first; l < t->lane_last; l++) {
+        int64_t r = l;
+        for (; r + (GROUP - 1) * t->lanes < t->rows; r += GROUP * t->lanes)
+            LANE(down_group)(first, second, GROUP, t, l, r);
+        for (; r < t->rows; r += t->lanes)
+            LANE(down_group)(first, second, 1, t, l, r);
+    }
+}
+
+#define DOWN_DEFINE(code, first, second)                    \
+    static void LANE(down_##code)(const lk__sheet *t)       \
+    {                                                       \
+        LANE(down)(LK__TERM_##first, LK__TERM_##second, t); \
+    }
+LK__SUMS_DOWN(DOWN_DEFINE)
+#undef DOWN_DEFINE
+
+/* a[i] = a[i] + b[i]. */
+static void LANE(join)(int64_t n, void *a, const void *b)
+{
+    V(elem) *restrict to = a;
+    const V(elem) *restrict from = b;
+    for (int64_t i = 0; i < n; i++)
+        to[i] = to[i] + from[i];
+}
+
+/* ---- maps ---- */
+
+/* Adding -0 keeps every number, +0 all but -0. */
+LK_INLINE void LANE(map)(const int term, const lk__sheet *t)
+{
+    const V(elem) start = t->overwrite ? (V(elem))0 : -(V(elem))0;
+    const VEC zero = V(splat)(&start);
+    const int64_t n = t->n;
+    for (int64_t r = t->first; r < t->last; r++) {
+        const LANE(row) row = LANE(row_of)(t, r);
+        V(elem) *y = (V(elem) *)t->y + r * t->step_y;
+        int64_t i = 0;
+        for (; i + V(lanes) <= n; i += V(lanes))
+            V(store)(y + i, V(add)(LANE(term)(term, &row, i, true, 0), zero));
+        const int rest = (int)(n - i);
+        if (rest > 0)
+            V(store_first)(y + i, V(add)(LANE(term)(term, &row, i, false, rest), zero), rest);
+    }
+}
+
+#define MAP_DEFINE(code, expression)                 \
+    static void LANE(map_##code)(const lk__sheet *t) \
+    {                                                \
+        LANE(map)(LK__TERM_##code, t);               \
+    }
+LK__TERMS(MAP_DEFINE)
+#undef MAP_DEFINE
+
+/* ---- numbers of rows ---- */
+
+static void LANE(mean)(const lk__sheet *t, double eps, void *numbers)
+{
+    const V(elem) count = (V(elem))t->n;
+    V(elem) *p = numbers;
+    (void)eps;
+    for (int64_t r = t->first; r < t->last; r++)
+        p[r] = p[r] / count;
+}
+
+static void LANE(inverse)(const lk__sheet *t, double eps, void *numbers)
+{
+    const V(elem) count = (V(elem))t->n, more = (V(elem))eps;
+    V(elem) *p = numbers;
+    for (int64_t r = t->first; r < t->last; r++)
+        p[r] = 1 / SQRT(p[r] / count + more);
+}
