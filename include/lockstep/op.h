@@ -32,8 +32,8 @@ typedef struct lk_call {
     const lk_var *out;         /* the outputs; in backward only */
     const lk_tensor *const *x; /* the inputs as tensors; in infer and forward only */
     lk_tensor *const *y;       /* the outputs as tensors, to be written; in forward only */
-    bool accumulate;           /* in forward: y = y + result; only of ops with LK_OP_ACCUMULATES */
-    bool overwrite;            /* in forward: y = 0 + result; only of ops with LK_OP_OVERWRITES */
+    bool accumulate;           /* in forward: y[0] = y[0] + result; only with LK_OP_ACCUMULATES */
+    bool overwrite;            /* in forward: y[0] = 0 + result; only with LK_OP_OVERWRITES */
 } lk_call;
 
 /**
@@ -54,8 +54,9 @@ enum {
     LK_OP_FIRST_ORDER = 2, /* its backward cannot be recorded */
     LK_OP_COLLECTIVE = 4,  /* communicates: always recorded, and always run by backward */
     LK_OP_STRIDED = 8, /* forward takes inputs with any strides; otherwise they are contiguous */
-    LK_OP_ACCUMULATES = 16, /* has one output, no view, and forward can add to what is there */
-    LK_OP_OVERWRITES = 32   /* has one output, no view, and forward can set it to 0 + result */
+    LK_OP_ACCUMULATES =
+        16,               /* no output is a view, and forward can add the first to what is there */
+    LK_OP_OVERWRITES = 32 /* no output is a view, and forward can set the first to 0 + result */
 };
 
 /* ---- samples: inputs that an op is checked on ---- */
@@ -142,10 +143,10 @@ LK_API lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int 
                           const void *attr, lk_var *out) LK_NODISCARD;
 
 /**
- * In backward: as lk_apply(), where the output is all that this call gives to the gradient of input
+ * In backward: as lk_apply(), where out[0] is all that this call gives to the gradient of input
  * `i`.  If that is a leaf that nobody else has a gradient for, an op with LK_OP_ACCUMULATES adds to the
  * leaf's gradient in place, and one with LK_OP_OVERWRITES sets a gradient that is not set yet, with the same
- * bits; `*out` is then LK_NO_VAR.
+ * bits; out[0] is then LK_NO_VAR.
  */
 LK_API lk_status lk_apply_gradient(const lk_call *call, int i, const lk_op *op, const lk_var *in,
                                    int n_in, const void *attr, lk_var *out) LK_NODISCARD;

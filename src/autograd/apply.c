@@ -235,10 +235,10 @@ static bool to_be_recorded(const frame *f)
     return any;
 }
 
-/* Elements that a failed call has made are of no use. */
-static void drop_outputs(frame *f)
+/* Elements that a failed call has made, from output `first` on, are of no use. */
+static void drop_outputs(frame *f, int first)
 {
-    for (int j = 0; j < f->made; j++)
+    for (int j = first; j < f->made; j++)
         lk__value_drop(f->call.tape, lk__value_at(f->call.tape, f->out[j]));
 }
 
@@ -280,7 +280,7 @@ lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, c
         out[j] = lk__var(tape, f.out[j]);
 done:
     if (st != LK_OK)
-        drop_outputs(&f);
+        drop_outputs(&f, 0);
     if (st == LK_ENOMEM && op->flags & LK_OP_COLLECTIVE)
         lk__failed_alone(tape, st);
     for (int j = 0; st != LK_OK && j < op->n_out; j++)
@@ -324,24 +324,29 @@ static lk_tensor *leaf_alone(const lk_call *call, int i, const lk_op *op)
     return v->leaf_grad;
 }
 
-/* y = y + result, of the frame's op, where y is the gradient of `leaf`. */
+/* y = y + the first output of the frame's op, where y is the gradient of `leaf`; the others are made. */
 static lk_status add_result(frame *f, lk_tensor *y, lk__value *leaf)
 {
-    lk_output_spec spec = {0};
+    lk_call *c = &f->call;
+    lk_output_spec spec[LK_MAX_OUT] = {{0}};
     LK_TRY(find_inputs(f));
-    LK_TRY(f->call.op->infer(&f->call, &spec));
-    LK_CHECK(spec.dtype == y->dtype && lk_shape_is_equal(spec.shape, y->shape), LK_ESHAPE,
-             "%s gives %s%s for the gradient of a leaf, which is %s", f->call.op->name,
-             lk_dtype_name(spec.dtype), lk_shape_text(spec.shape).s, lk_tensor_text(y).s);
+    LK_TRY(c->op->infer(c, spec));
+    LK_CHECK(spec[0].dtype == y->dtype && lk_shape_is_equal(spec[0].shape, y->shape), LK_ESHAPE,
+             "%s gives %s%s for the gradient of a leaf, which is %s", c->op->name,
+             lk_dtype_name(spec[0].dtype), lk_shape_text(spec[0].shape).s, lk_tensor_text(y).s);
     f->y[0] = y;
-    f->call.y = f->y;
-    f->call.accumulate = f->call.op->flags & LK_OP_ACCUMULATES;
-    f->call.overwrite = leaf->unset && f->call.op->flags & LK_OP_OVERWRITES;
-    if (!f->call.overwrite)
+    for (int j = 1; j < c->n_out; j++)
+        LK_TRY(make_output(f, j, &spec[j]));
+    c->y = f->y;
+    c->accumulate = c->op->flags & LK_OP_ACCUMULATES;
+    c->overwrite = leaf->unset && c->op->flags & LK_OP_OVERWRITES;
+    if (!c->overwrite)
         LK_TRY(lk__grad_set(leaf));
     if (y->storage != leaf->outside->storage) /* else the write would count as one to the value */
         lk__tensor_writes(y);
-    LK_TRY(f->call.op->forward(&f->call));
+    LK_TRY(c->op->forward(c));
+    for (int j = 1; j < c->n_out; j++)
+        f->y[j]->writable = false;
     leaf->unset = false;
     leaf->added = true;
     return LK_OK;
@@ -360,11 +365,15 @@ lk_status lk_apply_gradient(const lk_call *call, int i, const lk_op *op, const l
     f.scratch = NULL;
     f.in = f.few_in;
     f.x = f.few_x;
-    f.call = (lk_call){call->tape, op, attr, n_in, 1, in, NULL, NULL, NULL, false, false};
-    *out = LK_NO_VAR;
-    LK_TRY(check_call(call->tape, op, in, n_in, attr));
-    lk_status st = add_result(&f, y, lk__value_at(call->tape, call->in[i].index));
+    f.call = (lk_call){call->tape, op, attr, n_in, op->n_out, in, NULL, NULL, NULL, false, false};
+    lk_status st = check_call(call->tape, op, in, n_in, attr);
+    if (st == LK_OK)
+        st = add_result(&f, y, lk__value_at(call->tape, call->in[i].index));
+    if (st != LK_OK)
+        drop_outputs(&f, 1);
     frame_end(&f);
+    for (int j = 0; j < op->n_out; j++)
+        out[j] = st == LK_OK && j > 0 ? lk__var(call->tape, f.out[j]) : LK_NO_VAR;
     LK_TRY(st);
     return LK_OK;
 }

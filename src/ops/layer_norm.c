@@ -170,6 +170,7 @@ static lk_status gradient_forward(lk_call *c)
     int64_t samples = lk_tape_shard_size(c->tape), bytes = s.n * (int64_t)lk_dtype_size(s.dtype);
     if (samples > 0 && samples < x->shape.dim[0])
         s.piece = samples * (s.rows / x->shape.dim[0]);
+    s.overwrite = c->overwrite;
     s.arg = &eps;
     s.down = LK__DOWN_NORMALS;
     lk_reduce_axis_shape tree = {
@@ -197,6 +198,7 @@ static const lk_op layer_norm_grad = {
     .min_in = 3,
     .max_in = 3,
     .n_out = 3,
+    .flags = LK_OP_OVERWRITES,
     .attr_size = sizeof(lk_layer_norm_attr),
     .infer = gradient_infer,
     .forward = gradient_forward,
@@ -257,10 +259,10 @@ static lk_status compose(lk_call *c, lk_var dy, lk_var *dx, lk_var *product)
 static lk_status layer_norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var in[] = {c->in[0], c->in[1], dout[0]}, product = LK_NO_VAR;
-    bool summed = lk_shape_of(c->in[0]).ndim >
-                  axes_of(c); /* over rows, of which there may be one */
+    /* Without other axes nothing is added up: gradients of gamma and beta keep a -0. */
+    bool summed = lk_shape_of(c->in[0]).ndim > axes_of(c);
     if (!lk_tape_is_recording(c->tape) && summed) {
-        LK_TRY(lk_apply(c->tape, &layer_norm_grad, in, 3, c->attr, din));
+        LK_TRY(lk_apply_gradient(c, 0, &layer_norm_grad, in, 3, c->attr, din));
         return LK_OK;
     }
     LK_TRY(compose(c, dout[0], &din[0], &product));

@@ -53,6 +53,9 @@ GRAPH(softmax_columns, lk_softmax(v[0], 0, y))
 GRAPH(softmax_far, lk_softmax(v[1], LK_LAST_AXIS, y))
 GRAPH(log_softmax_far, lk_log_softmax(v[1], LK_LAST_AXIS, y))
 GRAPH(log_softmax, lk_log_softmax(v[0], LK_LAST_AXIS, y))
+GRAPH(layer_norm, lk_layer_norm(v[0], v[2], v[2], NULL, y))
+GRAPH(layer_norm_far, lk_layer_norm(v[1], v[2], v[2], NULL, y))
+GRAPH(layer_norm_of_gamma, lk_layer_norm(v[0], v[1], v[1], &(lk_layer_norm_attr){.axes = 2}, y))
 GRAPH(sum, lk_sum(v[0], NULL, y))
 GRAPH(sum_rows, lk_sum(v[0], LK_AXES(0), y))
 GRAPH(sum_columns, lk_sum(v[0], LK_AXES(1), y))
@@ -151,6 +154,9 @@ static const struct entry {
     ENTRY(where),
     ENTRY(softmax),
     ENTRY(log_softmax),
+    ENTRY(layer_norm),
+    ENTRY(layer_norm_far),
+    ENTRY(layer_norm_of_gamma),
     ENTRY(sum),
     ENTRY(sum_rows),
     ENTRY(sum_columns),

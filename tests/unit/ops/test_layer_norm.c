@@ -34,6 +34,30 @@ static void values_of_a_small_row(void)
         }
 }
 
+/* Its elements are -0 on the tape; adding them to zeros gives +0. */
+static void a_gradient_of_nothing_sets_a_leaf_to_zero(void)
+{
+    float x[] = {1, 3, 5, 7}, one[] = {1, 1, 1, 1}, dy[] = {-0.0F, -0.0F, -0.0F, -0.0F},
+          dx[4] = {9};
+    const float zeros[4] = {0};
+    lk_tensor *t[4] = {0};
+    lk_var in[3], y;
+    lk_tape *tape = NULL;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(1, 4), x, NULL, NULL, &t[0]));
+    ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(1, 4), dx, NULL, NULL, &t[1]));
+    ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(4), one, NULL, NULL, &t[2]));
+    ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(1, 4), dy, NULL, NULL, &t[3]));
+    ASSERT_OK(lk_leaf_overwrite(tape, t[0], t[1], &in[0]));
+    ASSERT_OK(lk_constant(tape, t[2], &in[1]));
+    ASSERT_OK(lk_layer_norm(in[0], in[1], in[1], NULL, &y));
+    ASSERT_OK(lk_backward(tape, &(lk_seed){y, t[3]}, 1, 0));
+    ASSERT_EQ(memcmp(dx, zeros, sizeof dx), 0);
+    lk_tape_free(tape);
+    for (int i = 0; i < 4; i++)
+        lk_tensor_free(t[i]);
+}
+
 static void attributes_have_defaults(void)
 {
     struct program p = program_new(LK_F64, false);
@@ -134,7 +158,7 @@ static void every_thread_count_and_instruction_set_gives_the_same_bits(void)
     test_same_bits_everywhere(normalise);
 }
 
-TEST_MAIN(TEST(values_of_a_small_row), TEST(attributes_have_defaults),
-          TEST(a_recorded_backward_gives_the_same_bits), TEST(equal_elements_give_beta),
-          TEST(empty_axes_are_fine), TEST(misuse_is_refused),
+TEST_MAIN(TEST(values_of_a_small_row), TEST(a_gradient_of_nothing_sets_a_leaf_to_zero),
+          TEST(attributes_have_defaults), TEST(a_recorded_backward_gives_the_same_bits),
+          TEST(equal_elements_give_beta), TEST(empty_axes_are_fine), TEST(misuse_is_refused),
           TEST(every_thread_count_and_instruction_set_gives_the_same_bits))
