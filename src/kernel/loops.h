@@ -13,7 +13,7 @@
 
 #include <lockstep/extra/map.h>
 
-/* Enumerator, number of inputs, and y as an expression of a, b, c and d, their elements, and of the
+/* Enumerator, number of inputs, and y as an expression of a, b and c, their elements, and of the
  * numbers p and q.  T is the element type; constants that are not integers need a cast to it.
  * MATH(f) is the elementary function f of the type. */
 #define LK__LOOP_MAP(X)                                                                    \
@@ -22,7 +22,6 @@
     X(OVER, 1, a / p)                                                                      \
     X(RATIO, 2, b == 0 ? 0 : p * a / b)                                                    \
     X(NEG_MUL, 2, -(a * b))                                                                \
-    X(NORMALISE, 4, (a - b) * c + d)                                                       \
     X(PICK_ABOVE, 3, b > c ? a : 0)                                                        \
     X(PICK_OTHERS, 3, b > c ? 0 : a)                                                       \
     X(CLIP, 1, (a < p ? p : a) > q ? q : (a < p ? p : a))                                  \
@@ -76,7 +75,7 @@ typedef enum lk__loop {
             LK_N_LOOPS
 } lk__loop;
 
-enum { LK_LOOP_MAX_IN = 4, LK_LOOP_MAX_P = 2 };
+enum { LK_LOOP_MAX_IN = 3, LK_LOOP_MAX_P = 2 };
 
 /* What a loop runs over: y[i] from x[0][i], x[1][i], ... for i < n.  y may be one of the inputs, but
  * must not overlap them otherwise. */

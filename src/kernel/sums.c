@@ -24,9 +24,8 @@ enum {
     NARROW = 256           /* elements of a row that is not folded */
 };
 
-/* Terms of each sum down columns. */
-static const int n_terms[LK__N_SUMS_DOWN] = {
-#define X(code, first, second) [LK__DOWN_##code] = LK__TERM_##second == LK__TERM_NONE ? 1 : 2,
+const lk__sum_term lk__down_terms[LK__N_SUMS_DOWN][2] = {
+#define X(code, first, second) [LK__DOWN_##code] = {LK__TERM_##first, LK__TERM_##second},
     LK__SUMS_DOWN(X)
 #undef X
 };
@@ -108,6 +107,11 @@ int64_t lk__map_sums_pieces(const lk__map_sums *s)
     return s->rows == 0 ? 0 : s->piece > 0 ? (s->rows - 1) / s->piece + 1 : 1;
 }
 
+static int n_terms(const sums_job *j)
+{
+    return lk__down_terms[j->s->down][1] == LK__TERM_NONE ? 1 : 2;
+}
+
 static int64_t lanes_bytes(const sums_job *j)
 {
     return LK_LANES * lane_bytes(j);
@@ -159,7 +163,7 @@ static void lines_add(const sums_job *j, lk__sheet *t, int64_t piece, int64_t fi
 static void lanes_run(const sums_job *j, int64_t piece, char *lanes, int64_t first, int64_t last)
 {
     lk__sheet t = j->sheet;
-    for (int k = 0; k < n_terms[j->s->down]; k++, lanes += lanes_bytes(j)) {
+    for (int k = 0; k < n_terms(j); k++, lanes += lanes_bytes(j)) {
         memset(lanes + first * lane_bytes(j), 0, (size_t)((last - first) * lane_bytes(j)));
         t.lane[k] = lanes + (j->fold > 1 ? first * lane_bytes(j) : 0);
     }
@@ -170,7 +174,7 @@ static void lanes_run(const sums_job *j, int64_t piece, char *lanes, int64_t fir
 static void lanes_join(const sums_job *j, int64_t piece, char *lanes)
 {
     const int64_t bytes = lane_bytes(j);
-    for (int k = 0; k < n_terms[j->s->down]; k++, lanes += lanes_bytes(j)) {
+    for (int k = 0; k < n_terms(j); k++, lanes += lanes_bytes(j)) {
         for (int64_t d = 1; d < LK_LANES; d *= 2)
             for (int64_t l = 0; l < LK_LANES; l += 2 * d)
                 j->sheet.type->join(j->s->n, lanes + l * bytes, lanes + (l + d) * bytes);
@@ -180,7 +184,7 @@ static void lanes_join(const sums_job *j, int64_t piece, char *lanes)
 
 static char *lanes_of(const sums_job *j, int64_t chunk)
 {
-    return j->lanes + chunk * n_terms[j->s->down] * lanes_bytes(j);
+    return j->lanes + chunk * n_terms(j) * lanes_bytes(j);
 }
 
 static void pieces_task(void *arg, int64_t first, int64_t last)
@@ -271,7 +275,7 @@ static sums_job job_plan(const lk__map_sums *s)
 /* Bytes of the lanes of all chunks. */
 static int64_t lanes_room(const sums_job *j)
 {
-    return j->s->sums ? j->n_chunks * n_terms[j->s->down] * lanes_bytes(j) : 0;
+    return j->s->sums ? j->n_chunks * n_terms(j) * lanes_bytes(j) : 0;
 }
 
 lk_status lk__map_sums_room(lk__map_sums *s, int64_t *bytes)

@@ -22,15 +22,20 @@
 
 /* Enumerator, term: of a, b, c, d, e and f, elements of the inputs, and p, q, u and v, numbers of the
  * row. */
-#define LK__TERMS(X)                     \
-    X(FIRST, a)                          \
-    X(THIRD, c)                          \
-    X(SQUARE, (a - p) * (a - p))         \
-    X(NORMALISE, (a - p) * q * b + c)    \
-    X(WEIGH, b *c)                       \
-    X(WEIGH_NORMAL, b *c *((a - p) * q)) \
-    X(TIMES_NORMAL, c *((a - p) * q))    \
-    X(NORM_GRADIENT, q *((b * c - u) - (a - p) * q * v))
+#define LK__TERMS(X)                                     \
+    X(FIRST, a)                                          \
+    X(SECOND, b)                                         \
+    X(THIRD, c)                                          \
+    X(SQUARE, (a - p) * (a - p))                         \
+    X(NORMALISE, (a - p) * q * b + c)                    \
+    X(WEIGH, b *c)                                       \
+    X(WEIGH_NORMAL, b *c *((a - p) * q))                 \
+    X(TIMES_NORMAL, c *((a - p) * q))                    \
+    X(NORM_GRADIENT, q *((b * c - u) - (a - p) * q * v)) \
+    X(CENTRED_SQUARE, (a - b) * (a - b))                 \
+    X(TIMES_CENTRED, b *(a - c))                         \
+    X(CHANNELS, (a - b) * c + d)                         \
+    X(CHANNELS_GRADIENT, d *b + (a - c) * e + f)
 
 typedef enum lk__sum_term {
     LK__TERM_NONE,
@@ -45,7 +50,11 @@ typedef enum lk__sum_term {
     X(VALUES, FIRST, NONE)   \
     X(SQUARES, SQUARE, NONE) \
     X(WEIGHTS, WEIGH, WEIGH_NORMAL)
-#define LK__SUMS_DOWN(X) X(NORMALS, TIMES_NORMAL, THIRD)
+#define LK__SUMS_DOWN(X)              \
+    X(VALUES, FIRST, NONE)            \
+    X(SQUARES, CENTRED_SQUARE, NONE)  \
+    X(CENTRED, SECOND, TIMES_CENTRED) \
+    X(NORMALS, TIMES_NORMAL, THIRD)
 
 typedef enum lk__sum_along {
 #define X(code, first, second) LK__ALONG_##code,
@@ -60,6 +69,9 @@ typedef enum lk__sum_down {
 #undef X
         LK__N_SUMS_DOWN
 } lk__sum_down;
+
+/* The terms of a sum down columns; LK__TERM_NONE is the second where there is one. */
+extern const lk__sum_term lk__down_terms[LK__N_SUMS_DOWN][2];
 
 enum {
     LK_SUMS_MAX_IN = 6,

@@ -60,6 +60,7 @@ static const lk_op batch_norm_grad = {
     .min_in = LK__NORM_GRAD_IN,
     .max_in = LK__NORM_GRAD_IN,
     .n_out = 3,
+    .flags = LK_OP_OVERWRITES,
     .attr_size = sizeof(lk_batch_norm_attr),
     .infer = lk__batch_norm_grad_infer,
     .forward = grad_forward,
@@ -69,7 +70,7 @@ static lk_status fuse(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var in[LK__NORM_GRAD_IN];
     LK_TRY(lk__batch_norm_grad_in(c, dout, in));
-    LK_TRY(lk_apply(c->tape, &batch_norm_grad, in, LK__NORM_GRAD_IN, c->attr, din));
+    LK_TRY(lk_apply_gradient(c, X, &batch_norm_grad, in, LK__NORM_GRAD_IN, c->attr, din));
     return LK_OK;
 }
 

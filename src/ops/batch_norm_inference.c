@@ -22,11 +22,6 @@ static void scale_row(lk__row *r)
     lk__row_loop(r, LK__LOOP_MUL);
 }
 
-static void normalise_row(lk__row *r)
-{
-    lk__row_loop(r, LK__LOOP_NORMALISE);
-}
-
 static lk_status batch_norm_inference_forward(lk_call *c)
 {
     lk__pieces s = lk__pieces_of(c->tape, c->x[X]->dtype, c->x[X]->shape, true);
@@ -39,7 +34,7 @@ static lk_status batch_norm_inference_forward(lk_call *c)
     LK_TRY(lk__pieces_vector(&s, &one, lk__batch_norm_eps(c), scale_row));
     lk__pieces_in all = {
         .x = {v[X]}, .v = {v[MEAN], scale, v[BETA]}, .y = lk__tensor_start(c->y[0])};
-    LK_TRY(lk__pieces_map(c, &s, &all, normalise_row));
+    LK_TRY(lk__pieces_map(c, &s, &all, LK__TERM_CHANNELS));
     return LK_OK;
 }
 

@@ -13,23 +13,22 @@ LK_MATH T MATH(pow_log)(T x, T y)
 #define LOAD_1 const T a = x0[i];
 #define LOAD_2 LOAD_1 LOAD_OTHERS_2
 #define LOAD_3 LOAD_1 LOAD_OTHERS_3
-#define LOAD_4 LOAD_3 const T d = x3[i];
 #define LOAD_OTHERS_1
 #define LOAD_OTHERS_2 const T b = x1[i];
 #define LOAD_OTHERS_3 LOAD_OTHERS_2 const T c = x2[i];
 
-#define LOOP(code, first_type, load, expr)                                                   \
-    static void NAME(code)(const lk__operands *o)                                            \
-    {                                                                                        \
-        const first_type *x0 = o->x[0];                                                      \
-        const T *x1 = o->x[1], *x2 = o->x[2], *x3 = o->x[3], p = (T)o->p[0], q = (T)o->p[1]; \
-        T *y = o->y;                                                                         \
-        const int64_t n = o->n;                                                              \
-        (void)x0, (void)x1, (void)x2, (void)x3, (void)p, (void)q;                            \
-        LK_INDEPENDENT                                                                       \
-        for (int64_t i = 0; i < n; i++) {                                                    \
-            load y[i] = (expr);                                                              \
-        }                                                                                    \
+#define LOOP(code, first_type, load, expr)                                    \
+    static void NAME(code)(const lk__operands *o)                             \
+    {                                                                         \
+        const first_type *x0 = o->x[0];                                       \
+        const T *x1 = o->x[1], *x2 = o->x[2], p = (T)o->p[0], q = (T)o->p[1]; \
+        T *y = o->y;                                                          \
+        const int64_t n = o->n;                                               \
+        (void)x0, (void)x1, (void)x2, (void)p, (void)q;                       \
+        LK_INDEPENDENT                                                        \
+        for (int64_t i = 0; i < n; i++) {                                     \
+            load y[i] = (expr);                                               \
+        }                                                                     \
     }
 
 #define X(code, n_in, expr) LOOP(code, T, LOAD_##n_in, expr)
@@ -103,7 +102,6 @@ LK_MAP2_MAP(X)
 #undef LOAD_OTHERS_3
 #undef LOAD_OTHERS_2
 #undef LOAD_OTHERS_1
-#undef LOAD_4
 #undef LOAD_3
 #undef LOAD_2
 #undef LOAD_1

@@ -11,17 +11,15 @@
 #include "ops/common/batch_norm.h"
 #include "tensor/tensor.h"
 
-LK_ROW_MAP(centre_square, (a - b) * (a - b))
 LK_ROW_MAP(product, a *b)
-LK_ROW_MAP(normalise, (a - b) * c + d)
 
 /* Mean and variance; y is room of x's size. */
 static lk_status statistics(lk_call *c, const lk__pieces *s, const void *x, void *y)
 {
     void *mean = lk__tensor_start(c->y[1]), *variance = lk__tensor_start(c->y[2]);
-    LK_TRY(lk__pieces_mean(s, x, mean));
-    LK_TRY(lk__pieces_map(c, s, &(lk__pieces_in){{x}, {mean}, .y = y}, centre_square));
-    LK_TRY(lk__pieces_mean(s, y, variance));
+    lk__pieces_in in = {.x = {x}, .v = {mean}, .y = y};
+    LK_TRY(lk__pieces_mean(c, s, &(lk__pieces_in){.x = {x}, .y = y}, LK__DOWN_VALUES, mean));
+    LK_TRY(lk__pieces_mean(c, s, &in, LK__DOWN_SQUARES, variance));
     return LK_OK;
 }
 
@@ -41,7 +39,7 @@ lk_status lk__batch_norm_values(lk_call *c, const lk__pieces *s)
                          .v = {mean, scale, lk__tensor_start(c->x[LK__NORM_BETA])},
                          .shared = {false, false, true},
                          .y = y};
-    LK_TRY(lk__pieces_map(c, s, &all, normalise));
+    LK_TRY(lk__pieces_map(c, s, &all, LK__TERM_CHANNELS));
     return LK_OK;
 }
 
@@ -72,10 +70,8 @@ lk_status lk__batch_norm_grad_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-LK_ROW_MAP(times_centred, b *(a - c))
 LK_ROW_MAP(slope, 2 * d / p - a * b * b * (c / p))
 LK_ROW_MAP(offset, c / p - a * (b / p))
-LK_ROW_MAP(gradient, d *b + (a - c) * e + f)
 
 /* The vectors of the formula, [pieces][channels] each. */
 typedef struct grad_vectors {
@@ -90,18 +86,6 @@ static lk_status vectors_take(lk_call *c, const lk__pieces *s, grad_vectors *v)
     v->dy_c = (char *)v->dy + bytes;
     for (int i = 0; i < LK_COUNT(all); i++)
         LK_TRY(lk_call_scratch(c, bytes, all[i]));
-    return LK_OK;
-}
-
-/* The two sums; dx is room of x's size. */
-static lk_status vectors_sum(lk_call *c, const lk__pieces *s, const grad_vectors *v, void *dx)
-{
-    const void *x = lk__tensor_start(c->x[X]), *dy = lk__tensor_start(c->x[DY]),
-               *mean = lk__tensor_start(c->x[MEAN]);
-    LK_TRY(lk__pieces_sum(s, dy, v->dy));
-    LK_TRY(lk__pieces_map(c, s, &(lk__pieces_in){{x, dy}, {mean}, .y = dx}, times_centred));
-    LK_TRY(lk__pieces_sum(s, dx, v->dy_c));
-    LK_TRY(lk__pieces_join(s, 2, v->dy));
     return LK_OK;
 }
 
@@ -130,10 +114,11 @@ lk_status lk__batch_norm_gradients(lk_call *c, const lk__pieces *s)
     void *dx = lk__tensor_start(c->y[0]);
     grad_vectors v;
     LK_TRY(vectors_take(c, s, &v));
-    LK_TRY(vectors_sum(c, s, &v, dx));
+    lk__pieces_in sums = {.x = {x, dy}, .v = {mean}, .y = dx};
+    LK_TRY(lk__pieces_sum(c, s, &sums, LK__DOWN_CENTRED, v.dy));
     LK_TRY(vectors_make(c, s, &v));
-    LK_TRY(
-        lk__pieces_map(c, s, &(lk__pieces_in){{x, dy}, {mean, v.k, v.w, v.b}, .y = dx}, gradient));
+    lk__pieces_in all = {.x = {x, dy}, .v = {mean, v.k, v.w, v.b}, .y = dx};
+    LK_TRY(lk__pieces_map(c, s, &all, LK__TERM_CHANNELS_GRADIENT));
     lk_reduce_axis_shape tree = {.outer = 1, .n = s->n, .inner = s->channels, .piece = 1};
     LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &tree, v.dy_c, lk__tensor_start(c->y[1])));
     LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &tree, v.dy, lk__tensor_start(c->y[2])));

@@ -30,10 +30,10 @@ static lk_status sum_infer(lk_call *c, lk_output_spec *out)
 static lk_status sum_forward(lk_call *c)
 {
     lk__pieces s = pieces_of(c);
-    const void *x = lk__tensor_start(c->x[0]);
+    lk__pieces_in in = {.x = {lk__tensor_start(c->x[0])}};
     void *y = lk__tensor_start(c->y[0]);
     bool mean = ((const piece_attr *)c->attr)->mean;
-    LK_TRY(mean ? lk__pieces_mean(&s, x, y) : lk__pieces_sum(&s, x, y));
+    LK_TRY((mean ? lk__pieces_mean : lk__pieces_sum)(c, &s, &in, LK__DOWN_VALUES, y));
     return LK_OK;
 }
 
@@ -62,11 +62,6 @@ static lk_status spread_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-static void copy_row(lk__row *r)
-{
-    lk__row_loop(r, LK__LOOP_COPY);
-}
-
 static void share_row(lk__row *r)
 {
     lk__row_loop(r, LK__LOOP_OVER);
@@ -76,7 +71,13 @@ static lk_status spread_forward(lk_call *c)
 {
     lk__pieces s = pieces_of(c);
     lk__pieces_in in = {.v = {lk__tensor_start(c->x[0])}, .y = lk__tensor_start(c->y[0])};
-    LK_TRY(lk__pieces_map(c, &s, &in, ((const piece_attr *)c->attr)->mean ? share_row : copy_row));
+    if (((const piece_attr *)c->attr)->mean) {
+        lk__pieces_in shares = {.v = {in.v[0]}};
+        LK_TRY(lk_call_scratch(c, c->x[0]->count * (int64_t)lk_dtype_size(s.dtype), &shares.y));
+        LK_TRY(lk__pieces_vector(&s, &shares, 0, share_row));
+        in.v[0] = shares.y;
+    }
+    LK_TRY(lk__pieces_map(c, &s, &in, LK__TERM_FIRST));
     return LK_OK;
 }
 

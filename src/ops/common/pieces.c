@@ -3,11 +3,6 @@
 
 #include <lockstep/extra/reduce.h>
 
-#include <string.h>
-
-/* Elements of a row that is worth a call; shorter ones are taken several at a time. */
-enum { WIDTH = 256 };
-
 lk__pieces lk__pieces_of(const lk_tape *tape, lk_dtype dtype, lk_shape x, bool whole)
 {
     lk__pieces s = {.dtype = dtype, .channels = x.dim[x.ndim - 1]};
@@ -44,22 +39,94 @@ static int64_t row_bytes(const lk__pieces *s)
     return s->channels * (int64_t)lk_dtype_size(s->dtype);
 }
 
-lk_status lk__pieces_sum(const lk__pieces *s, const void *x, void *out)
+/* The rows with their inputs, of which `piece` are one piece. */
+static lk__map_sums sums_of(const lk__pieces *s, const lk__pieces_in *in, int64_t piece)
 {
-    if (s->n == 0)
-        return LK_OK;
-    if (s->joiner && s->joiner->sum) {
-        LK_TRY(s->joiner->sum(s->joiner->arg, x));
-        return LK_OK;
+    lk__map_sums m = {.dtype = s->dtype,
+                      .rows = s->rows,
+                      .n = s->channels,
+                      .piece = piece,
+                      .y = in->y,
+                      .folds = true};
+    int i = 0;
+    for (int k = 0; k < LK_PIECES_MAX_X && in->x[k]; k++)
+        m.x[i++] = in->x[k];
+    for (int k = 0; k < LK_PIECES_MAX_V && in->v[k]; k++) {
+        m.of[i] = in->shared[k] || s->n == 1 ? LK_SUMS_SHARED : LK_SUMS_PIECES;
+        m.x[i++] = in->v[k];
     }
-    int64_t last = s->n - 1;
-    lk_reduce_axis_shape equal = {.outer = last, .n = s->piece, .inner = s->channels};
-    lk_reduce_axis_shape rest = {
-        .outer = 1, .n = lk__pieces_rows(s, last), .inner = s->channels, .piece = s->sum};
-    LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &equal, x, out));
-    LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &rest,
-                          (const char *)x + last * s->piece * row_bytes(s),
-                          (char *)out + last * row_bytes(s)));
+    return m;
+}
+
+static void map_sheet(lk__sheet *t)
+{
+    lk__sheet_map(t, *(const lk__sum_term *)t->arg);
+}
+
+static lk_status terms_map(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
+                           lk__sum_term term, bool overwrite)
+{
+    lk__map_sums m = sums_of(s, in, s->piece);
+    m.fn = map_sheet;
+    m.arg = &term;
+    m.overwrite = overwrite;
+    LK_TRY(lk__call_sums(c, &m));
+    return LK_OK;
+}
+
+lk_status lk__pieces_map(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
+                         lk__sum_term term)
+{
+    LK_TRY(terms_map(c, s, in, term, c->overwrite));
+    return LK_OK;
+}
+
+/* Give the terms to a joiner that adds them up itself. */
+static lk_status terms_give(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
+                            const lk__sum_term term[2])
+{
+    for (int k = 0; k < 2 && term[k] != LK__TERM_NONE; k++) {
+        const void *x = term[k] == LK__TERM_FIRST    ? in->x[0]
+                        : term[k] == LK__TERM_SECOND ? in->x[1]
+                                                     : in->y;
+        if (x == in->y)
+            LK_TRY(terms_map(c, s, in, term[k], false));
+        LK_TRY(s->joiner->sum(s->joiner->arg, x));
+    }
+    return LK_OK;
+}
+
+/* Add up the terms by rows; one sum over all is cut into pieces, and joined by the tree. */
+static lk_status terms_sum(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
+                           lk__sum_down down, void *out)
+{
+    lk__map_sums m = sums_of(s, in, s->sum > 0 ? s->sum : s->piece);
+    lk_reduce_axis_shape tree = {.outer = lk__down_terms[down][1] == LK__TERM_NONE ? 1 : 2,
+                                 .n = lk__map_sums_pieces(&m),
+                                 .inner = s->channels,
+                                 .piece = 1};
+    m.down = down;
+    m.sums = out;
+    if (tree.n != s->n)
+        LK_TRY(lk_call_scratch(c, tree.outer * tree.n * row_bytes(s), &m.sums));
+    LK_TRY(lk__call_sums(c, &m));
+    if (tree.n != s->n) /* of no rows, too */
+        LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &tree, m.sums, out));
+    return LK_OK;
+}
+
+lk_status lk__pieces_sum(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
+                         lk__sum_down down, void *out)
+{
+    const lk__joiner *j = s->joiner;
+    const lk__sum_term *term = lk__down_terms[down];
+    int64_t terms = term[1] == LK__TERM_NONE ? 1 : 2;
+    if (s->n > 0 && j && j->sum)
+        LK_TRY(terms_give(c, s, in, term));
+    else if (s->n > 0)
+        LK_TRY(terms_sum(c, s, in, down, out));
+    if (j)
+        LK_TRY(j->join(j->arg, s->dtype, terms * s->n * s->channels, out));
     return LK_OK;
 }
 
@@ -68,18 +135,10 @@ static void divide_row(lk__row *r)
     lk__row_loop(r, LK__LOOP_OVER);
 }
 
-lk_status lk__pieces_join(const lk__pieces *s, int64_t vectors, void *sums)
+lk_status lk__pieces_mean(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
+                          lk__sum_down down, void *out)
 {
-    const lk__joiner *j = s->joiner;
-    if (j)
-        LK_TRY(j->join(j->arg, s->dtype, vectors * s->n * s->channels, sums));
-    return LK_OK;
-}
-
-lk_status lk__pieces_mean(const lk__pieces *s, const void *x, void *out)
-{
-    LK_TRY(lk__pieces_sum(s, x, out));
-    LK_TRY(lk__pieces_join(s, 1, out));
+    LK_TRY(lk__pieces_sum(c, s, in, down, out));
     LK_TRY(lk__pieces_vector(s, &(lk__pieces_in){.v = {out}, .y = out}, 0, divide_row));
     return LK_OK;
 }
@@ -95,63 +154,6 @@ lk_status lk__pieces_vector(const lk__pieces *s, const lk__pieces_in *in, double
         for (int k = 0; k < LK_PIECES_MAX_V && in->v[k]; k++)
             rows.x[k] = (const char *)in->v[k] + (in->shared[k] ? 0 : p * row_bytes(s));
         LK_TRY(lk__rows_run(&rows, fn));
-    }
-    return LK_OK;
-}
-
-/* One piece, its vectors repeated so that several of its rows can be taken as one. */
-typedef struct piece_part {
-    const lk__pieces *s;
-    const lk__pieces_in *in;
-    lk__row_fn *fn;
-    int64_t p, times;
-    char *room; /* vector k is at k * times rows */
-} piece_part;
-
-static void repeat_vectors(const piece_part *t)
-{
-    int64_t bytes = row_bytes(t->s);
-    char *to = t->room;
-    for (int k = 0; k < LK_PIECES_MAX_V && t->in->v[k]; k++)
-        for (int64_t i = 0; i < t->times; i++, to += bytes)
-            memcpy(to, (const char *)t->in->v[k] + (t->in->shared[k] ? 0 : t->p * bytes),
-                   (size_t)bytes);
-}
-
-/* `n` times `times` rows of the piece, from row `first` on. */
-static lk_status map_rows(const piece_part *t, int64_t first, int64_t n, int64_t times)
-{
-    const lk__pieces *s = t->s;
-    int64_t at = (t->p * s->piece + first) * row_bytes(s);
-    lk__rows rows = {.dtype = s->dtype,
-                     .rows = n,
-                     .n = times * s->channels,
-                     .y = (char *)t->in->y + at,
-                     .p = {rows_of_mean(s, t->p)}};
-    int i = 0;
-    for (int k = 0; k < LK_PIECES_MAX_X && t->in->x[k]; k++)
-        rows.x[i++] = (const char *)t->in->x[k] + at;
-    for (int k = 0; k < LK_PIECES_MAX_V && t->in->v[k]; k++) {
-        rows.shared[i] = true;
-        rows.x[i++] = t->room + k * t->times * row_bytes(s);
-    }
-    LK_TRY(lk__rows_run(&rows, t->fn));
-    return LK_OK;
-}
-
-lk_status lk__pieces_map(lk_call *c, const lk__pieces *s, const lk__pieces_in *in, lk__row_fn *fn)
-{
-    piece_part t = {.s = s, .in = in, .fn = fn, .times = 1};
-    if (s->n == 0 || s->channels == 0)
-        return LK_OK;
-    if (s->channels < WIDTH)
-        t.times = WIDTH / s->channels;
-    LK_TRY(lk_call_scratch(c, LK_PIECES_MAX_V * t.times * row_bytes(s), &t.room));
-    for (t.p = 0; t.p < s->n; t.p++) {
-        int64_t rows = lk__pieces_rows(s, t.p), rest = rows % t.times;
-        repeat_vectors(&t);
-        LK_TRY(map_rows(&t, 0, rows / t.times, t.times));
-        LK_TRY(map_rows(&t, rows - rest, rest > 0, rest));
     }
     return LK_OK;
 }

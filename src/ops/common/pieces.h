@@ -8,6 +8,7 @@
 #define LK_OPS_COMMON_PIECES_H
 
 #include "ops/common/rows.h"
+#include "ops/common/sums.h"
 
 /* Who adds up what others have parts of: of a batch, or of its samples. */
 typedef struct lk__joiner {
@@ -36,34 +37,31 @@ lk__pieces lk__pieces_of(const lk_tape *tape, lk_dtype dtype, lk_shape x, bool w
 /** Rows in piece `p`. */
 int64_t lk__pieces_rows(const lk__pieces *s, int64_t p);
 
-/** out [n][channels] = the sums of x over the rows of each piece: lane sums of lk_reduce_axis().  They
- * are to be joined, and with a joiner that sums itself nothing is written before. */
-lk_status lk__pieces_sum(const lk__pieces *s, const void *x, void *out) LK_NODISCARD;
-
-/** Join the last `vectors` sums, one behind the other, with those of the other parts, if there are any. */
-lk_status lk__pieces_join(const lk__pieces *s, int64_t vectors, void *sums) LK_NODISCARD;
-
-/** As lk__pieces_sum(), joined, and divided by the rows of the piece or of the whole batch. */
-lk_status lk__pieces_mean(const lk__pieces *s, const void *x, void *out) LK_NODISCARD;
-
 enum { LK_PIECES_MAX_X = 2, LK_PIECES_MAX_V = 4 };
 
-/* What lk__pieces_map() runs through: inputs of x's shape, then vectors; NULL ends each list. */
+/* What terms are of: inputs of x's shape, then vectors; NULL ends each list. */
 typedef struct lk__pieces_in {
     const void *x[LK_PIECES_MAX_X];
     const void *v[LK_PIECES_MAX_V];
     bool shared[LK_PIECES_MAX_V]; /* one number for each channel, for all pieces */
-    void *y;
+    void *y; /* the output; of sums, room of x's size for a joiner that sums itself */
 } lk__pieces_in;
 
-/**
- * Run `fn`, an LK_ROW_MAP, on all elements of x's shape.  Its inputs are those of x, then the
- * vectors; its number p is the rows that a mean is over.
- */
-lk_status lk__pieces_map(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
-                         lk__row_fn *fn) LK_NODISCARD;
+/** out [terms][n][channels] = the sums of terms over the rows of each piece, by lanes, joined with those of
+ * the other parts, if there are any. */
+lk_status lk__pieces_sum(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
+                         lk__sum_down down, void *out) LK_NODISCARD;
 
-/** Run `fn` on vectors alone: in->v gives a vector in->y.  p as above, q is `q`. */
+/** As lk__pieces_sum() of one term, divided by the rows of the piece or of the whole batch. */
+lk_status lk__pieces_mean(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
+                          lk__sum_down down, void *out) LK_NODISCARD;
+
+/** in->y = the term of each element of x's shape, or 0 + that if the call overwrites. */
+lk_status lk__pieces_map(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
+                         lk__sum_term term) LK_NODISCARD;
+
+/** Run `fn` on vectors alone: in->v gives a vector in->y.  Its number p is the rows that a mean is over, q
+ * is `q`. */
 lk_status lk__pieces_vector(const lk__pieces *s, const lk__pieces_in *in, double q,
                             lk__row_fn *fn) LK_NODISCARD;
 

@@ -253,7 +253,6 @@ static double formula(lk_dtype t, int loop, const double *x, double p, double q)
             return 0;
         return R(R(p * a) / b);
     case LK__LOOP_NEG_MUL: return -R(a * b);
-    case LK__LOOP_NORMALISE: return R(R(R(a - b) * c) + x[3]);
     case LK__LOOP_PICK_ABOVE: return b > c ? a : 0;
     case LK__LOOP_PICK_OTHERS: return b > c ? 0 : a;
     case LK__LOOP_CLIP:
@@ -324,8 +323,8 @@ static void formula_check(lk_dtype t, int loop)
             x[k] = element_get(type_of(t, loop, k), inputs[k], i);
         double w = formula(t, loop, x, rounded(t, 0.1), rounded(t, 0.75));
         if (!real_same(real_get(t, want, i), w))
-            TEST_FAIL("%s %s of %g, %g, %g, %g is %g, not %g", lk_dtype_name(t), loops[loop].name,
-                      x[0], x[1], x[2], real_get(t, want, i), w);
+            TEST_FAIL("%s %s of %g, %g, %g is %g, not %g", lk_dtype_name(t), loops[loop].name, x[0],
+                      x[1], x[2], real_get(t, want, i), w);
     }
 }
 
