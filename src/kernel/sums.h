@@ -32,6 +32,8 @@
     X(WEIGH_NORMAL, b *c *((a - p) * q))                 \
     X(TIMES_NORMAL, c *((a - p) * q))                    \
     X(NORM_GRADIENT, q *((b * c - u) - (a - p) * q * v)) \
+    X(PRODUCT, a *b)                                     \
+    X(TIMES_DIFFERENCE, a *(b - p))                      \
     X(CENTRED_SQUARE, (a - b) * (a - b))                 \
     X(TIMES_CENTRED, b *(a - c))                         \
     X(CHANNELS, (a - b) * c + d)                         \
@@ -46,9 +48,10 @@ typedef enum lk__sum_term {
 } lk__sum_term;
 
 /* Enumerator, one or two terms: what is added up along rows, and down columns. */
-#define LK__SUMS_ALONG(X)    \
-    X(VALUES, FIRST, NONE)   \
-    X(SQUARES, SQUARE, NONE) \
+#define LK__SUMS_ALONG(X)      \
+    X(VALUES, FIRST, NONE)     \
+    X(SQUARES, SQUARE, NONE)   \
+    X(PRODUCTS, PRODUCT, NONE) \
     X(WEIGHTS, WEIGH, WEIGH_NORMAL)
 #define LK__SUMS_DOWN(X)              \
     X(VALUES, FIRST, NONE)            \

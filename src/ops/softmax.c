@@ -9,8 +9,10 @@
 
 #include "ops/common/along.h"
 #include "ops/common/ops.h"
-#include "ops/common/rows.h"
+#include "ops/common/sums.h"
 #include "tensor/tensor.h"
+
+#include <lockstep/extra/map.h>
 
 static lk_status softmax_forward(lk_call *c)
 {
@@ -24,27 +26,24 @@ static lk_status softmax_forward(lk_call *c)
 
 /* ---- softmax_grad: dx of y and dy ---- */
 
-LK_ROW_MAP(product, a *b)
-LK_ROW_MAP(times_difference, a *(b - p))
-
-static void softmax_grad_row(lk__row *r)
+static void softmax_grad_sheet(lk__sheet *t)
 {
-    product(r);
-    r->p[0] = lk__row_sum(r, r->y);
-    times_difference(r);
+    lk__sheet_sum(t, LK__ALONG_PRODUCTS, 0);
+    lk__sheet_map(t, LK__TERM_TIMES_DIFFERENCE);
 }
 
 static lk_status softmax_grad_forward(lk_call *c)
 {
     lk__along a;
     LK_TRY(lk__along_begin(c, lk__softmax_axis(c, c->x[0]->shape.ndim), &a));
-    lk__rows rows = {.dtype = c->x[0]->dtype,
-                     .rows = a.rows,
-                     .n = a.n,
-                     .x = {a.x[0], a.x[1]},
-                     .y = a.y,
-                     .overwrite = c->overwrite};
-    LK_TRY(lk__rows_run(&rows, softmax_grad_row));
+    lk__map_sums s = {.dtype = c->x[0]->dtype,
+                      .rows = a.rows,
+                      .n = a.n,
+                      .x = {a.x[0], a.x[1]},
+                      .y = a.y,
+                      .overwrite = c->overwrite,
+                      .fn = softmax_grad_sheet};
+    LK_TRY(lk__call_sums(c, &s));
     LK_TRY(lk__along_end(c, &a));
     return LK_OK;
 }

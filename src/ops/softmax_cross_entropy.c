@@ -120,7 +120,8 @@ static lk_status entropy_grad_forward(lk_call *c)
                      .n = classes,
                      .x = {lk__tensor_start(x), j.label ? NULL : lk__tensor_start(t)},
                      .y = lk__tensor_start(c->y[0]),
-                     .attr = &j};
+                     .attr = &j,
+                     .overwrite = c->overwrite};
     LK_TRY(lk__rows_run(&rows, entropy_grad_row));
     return LK_OK;
 }
@@ -175,6 +176,7 @@ static const lk_op softmax_cross_entropy_grad = {
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,
+    .flags = LK_OP_OVERWRITES,
     .saves_in = 7,
     .infer = lk__same_infer,
     .forward = entropy_grad_forward,
@@ -193,7 +195,7 @@ static lk_status softmax_cross_entropy_backward(lk_call *c, const lk_var *dout, 
     LK_TRY(lk__loss_grad(c, LK_LOSS_MEAN, dl, rows, &dl));
     if (lk_call_needs_grad(c, 0)) {
         lk_var in[] = {c->in[0], c->in[1], dl};
-        LK_TRY(lk_apply(c->tape, &softmax_cross_entropy_grad, in, 3, NULL, &din[0]));
+        LK_TRY(lk_apply_gradient(c, 0, &softmax_cross_entropy_grad, in, 3, NULL, &din[0]));
     }
     if (lk_call_needs_grad(c, 1)) {
         LK_TRY(lk_log_softmax(c->in[0], LK_LAST_AXIS, &din[1]));
