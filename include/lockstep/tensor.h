@@ -214,7 +214,8 @@ LK_API lk_status lk_tensor_broadcast(const lk_tensor *t, lk_shape shape,
  * the same elements in the same order and dtype, when nothing is to be done.
  *
  * Errors: LK_ESHAPE naming both; LK_EINVAL when dst is read-only, or for a value that dst's dtype
- * cannot hold, naming its index; LK_EOVERLAP.
+ * cannot hold, naming its index; LK_EOVERLAP; for large ones, which threads share, those of
+ * lk_threads_now() and lk_isa_now().
  */
 LK_API lk_status lk_tensor_copy(const lk_tensor *src, lk_tensor *dst) LK_NODISCARD;
 

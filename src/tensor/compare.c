@@ -1,4 +1,5 @@
 /* Equality and hash of all elements, by their bits, wherever they lie. */
+#include "kernel/copy.h"
 #include "tensor/walk.h"
 
 #include <string.h>

@@ -1,17 +1,25 @@
 /* Copies between tensors, with conversion.
  *
- * Rows of one dtype are moved as bytes.  Others go through a small buffer of double or int64_t,
- * except that whole rows of f32 and 16-bit values have loops of their own.  Where a value may not
- * fit, a first pass over the source looks for one, so that an error leaves dst untouched.
+ * Elements of one dtype are moved as bytes by kernel/copy.h.  Others go through a small buffer of
+ * double or int64_t, except that whole rows of f32 and 16-bit values have loops of their own.  Where a
+ * value may not fit, a first pass over the source looks for one, so that an error leaves dst untouched.
  */
+#include "kernel/copy.h"
+
 #include "base/fpenv.h"
 #include "base/rehearsal.h"
+#include "kernel/parallel.h"
 #include "tensor/convert.h"
 #include "tensor/walk.h"
 
 #include <lockstep/extra/half.h>
 
-enum { CHUNK = 256, STRIP = 16, REHEARSED = 1 << 14 /* elements that a rehearsal does not copy */ };
+enum {
+    CHUNK = 256,
+    STRIP = 16,         /* elements of a row where src jumps along it */
+    GRAIN = 1 << 14,    /* elements that a thread converts at a time */
+    REHEARSED = 1 << 14 /* elements that a rehearsal does not copy */
+};
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -114,25 +122,75 @@ static void row_convert(lk_dtype from, lk_dtype to, const struct lk__walk *w)
     }
 }
 
-/* src and dst have one shape, and dst's dtype can hold all values.
- *
- * Where src jumps along a row, as in a transpose, a strip of STRIP elements of each row is copied
+/* Where src jumps along a row, as in a transpose, a strip of STRIP elements of each row is converted
  * before the next strip: the cache lines that one row opens then serve the rows after it. */
-static void elements_copy(const lk_tensor *src, const lk_tensor *dst)
+static void rows_convert(const lk_tensor *src, const lk_tensor *dst)
 {
     struct lk__walk w;
     lk__walk_start(&w, src, dst);
-    int64_t n = w.n, strip = w.step[0] > 1 && w.ndim > 1 ? STRIP : n;
+    const int64_t n = w.n, strip = w.step[0] > 1 && w.ndim > 1 ? STRIP : n;
     for (int64_t first = 0; first < n; first += strip) {
         lk__walk_start(&w, src, dst);
         lk__walk_strip(&w, first, smaller(strip, n - first));
-        for (; w.rows_left > 0; lk__walk_next(&w)) {
-            if (src->dtype == dst->dtype)
-                lk__row_copy(w.bytes[0], w.n, w.row[0], w.step[0], w.row[1], w.step[1]);
-            else if (!row_convert_array(src->dtype, dst->dtype, &w))
+        for (; w.rows_left > 0; lk__walk_next(&w))
+            if (!row_convert_array(src->dtype, dst->dtype, &w))
                 row_convert(src->dtype, dst->dtype, &w);
-        }
     }
+}
+
+typedef struct convert_job {
+    const lk_tensor *src, *dst;
+    int axis;
+} convert_job;
+
+/* The indices [first, last) of an axis of t, whose memory it is. */
+static lk_tensor axis_range(const lk_tensor *t, int axis, int64_t first, int64_t last)
+{
+    lk_tensor part = lk__tensor_fields(t);
+    part.count = t->count / t->shape.dim[axis] * (last - first);
+    part.offset += first * t->stride[axis];
+    part.shape.dim[axis] = last - first;
+    return part;
+}
+
+static void ranges_convert(void *arg, int64_t first, int64_t last)
+{
+    const convert_job *j = arg;
+    const lk_tensor src = axis_range(j->src, j->axis, first, last);
+    const lk_tensor dst = axis_range(j->dst, j->axis, first, last);
+    rows_convert(&src, &dst);
+}
+
+/* Threads share the longest axis of many elements. */
+static lk_status elements_convert(const lk_tensor *src, const lk_tensor *dst)
+{
+    const int64_t *dim = src->shape.dim;
+    convert_job job = {.src = src, .dst = dst};
+    if (src->count <= GRAIN || lk__rehearses()) {
+        rows_convert(src, dst);
+        return LK_OK;
+    }
+    for (int d = 1; d < src->shape.ndim; d++)
+        if (dim[d] > dim[job.axis])
+            job.axis = d;
+    const int64_t n = dim[job.axis];
+    LK_TRY(lk__parallel(n, GRAIN / (src->count / n), ranges_convert, &job));
+    return LK_OK;
+}
+
+/* src and dst have one shape, and dst's dtype can hold all values. */
+static lk_status elements_copy(const lk_tensor *src, const lk_tensor *dst)
+{
+    if (src->dtype != dst->dtype) {
+        LK_TRY(elements_convert(src, dst));
+        return LK_OK;
+    }
+    lk__copy_box box = {.size = (int64_t)lk_dtype_size(src->dtype), .ndim = src->shape.ndim};
+    memcpy(box.dim, src->shape.dim, sizeof box.dim);
+    memcpy(box.from, src->stride, sizeof box.from);
+    memcpy(box.to, dst->stride, sizeof box.to);
+    LK_TRY(lk__copy_run(&box, lk__tensor_start(src), lk__tensor_start(dst)));
+    return LK_OK;
 }
 
 /* Whether element i of a is element i of b, for all i; their shapes are equal. */
@@ -159,7 +217,7 @@ lk_status lk_tensor_copy(const lk_tensor *src, lk_tensor *dst)
         return LK_OK;
     LK_TRY(values_check(src, dst->dtype));
     lk__tensor_writes(dst);
-    elements_copy(src, dst);
+    LK_TRY(elements_copy(src, dst));
     return LK_OK;
 }
 
@@ -174,7 +232,7 @@ lk_status lk_tensor_clone(const lk_tensor *t, lk_dtype dtype, lk_tensor **out)
              (int)dtype, lk_tensor_text(t).s);
     LK_TRY(lk_tensor_new(dtype, t->shape, &copy));
     LK_TRY_TO(failed, values_check(t, dtype));
-    elements_copy(t, copy);
+    LK_TRY_TO(failed, elements_copy(t, copy));
     *out = copy;
     return LK_OK;
 failed:

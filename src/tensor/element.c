@@ -1,7 +1,8 @@
 /* Single elements, and one value for all of them. */
 #include "base/fpenv.h"
+#include "kernel/copy.h"
 #include "tensor/convert.h"
-#include "tensor/walk.h"
+#include "tensor/tensor.h"
 
 enum { MAX_BYTES = 8 /* of an element */ };
 
@@ -30,11 +31,13 @@ static lk_status write_begin(const lk_tensor *t)
     return LK_OK;
 }
 
-static void fill(const lk_tensor *t, const char *element)
+static lk_status fill(const lk_tensor *t, const char *element)
 {
-    struct lk__walk w;
-    for (lk__walk_start(&w, t, NULL); w.rows_left > 0; lk__walk_next(&w))
-        lk__row_copy(w.bytes[0], w.n, element, 0, w.row[0], w.step[0]);
+    lk__copy_box box = {.size = (int64_t)lk_dtype_size(t->dtype), .ndim = t->shape.ndim};
+    memcpy(box.dim, t->shape.dim, sizeof box.dim);
+    memcpy(box.to, t->stride, sizeof box.to);
+    LK_TRY(lk__copy_run(&box, element, lk__tensor_start(t)));
+    return LK_OK;
 }
 
 lk_status lk_tensor_fill_f64(lk_tensor *t, double value)
@@ -43,7 +46,7 @@ lk_status lk_tensor_fill_f64(lk_tensor *t, double value)
     char element[MAX_BYTES];
     LK_TRY(write_begin(t));
     LK_TRY(element_from_f64(t->dtype, value, element));
-    fill(t, element);
+    LK_TRY(fill(t, element));
     return LK_OK;
 }
 
@@ -53,7 +56,7 @@ lk_status lk_tensor_fill_i64(lk_tensor *t, int64_t value)
     char element[MAX_BYTES];
     LK_TRY(write_begin(t));
     LK_TRY(element_from_i64(t->dtype, value, element));
-    fill(t, element);
+    LK_TRY(fill(t, element));
     return LK_OK;
 }
 

@@ -1,9 +1,7 @@
-/* Rows of tensors, and how to copy one. */
+/* Rows of tensors. */
 #include "tensor/walk.h"
 
 #include <string.h>
-
-enum { LONG = 16, BLOCK = 4096 }; /* elements of a row that is filled by blocks, and their bytes */
 
 /* Append an axis, or join it to the last one. */
 static void axis_add(struct lk__walk *w, int64_t dim, int64_t stride_a, int64_t stride_b)
@@ -60,43 +58,5 @@ void lk__walk_next(struct lk__walk *w)
         if (!carry)
             return;
         w->index[i] = 0;
-    }
-}
-
-/* n > 0 times the same element, by copies of what is there: twice as long each, and then by blocks that
- * stay in cache. */
-static void row_fill(int64_t bytes, int64_t n, const char *src, char *dst)
-{
-    memcpy(dst, src, (size_t)bytes);
-    for (int64_t have = bytes, more; have < n * bytes; have += more) {
-        more = have < BLOCK ? have : BLOCK;
-        more = more < n * bytes - have ? more : n * bytes - have;
-        memcpy(dst + have, dst, (size_t)more);
-    }
-}
-
-void lk__row_copy(int64_t bytes, int64_t n, const char *src, int64_t src_step, char *dst,
-                  int64_t dst_step)
-{
-    if (src_step == 1 && dst_step == 1) {
-        memcpy(dst, src, (size_t)(n * bytes));
-        return;
-    }
-    if (src_step == 0 && dst_step == 1 && n >= LONG) {
-        row_fill(bytes, n, src, dst);
-        return;
-    }
-    switch (bytes) { /* a constant size makes each memcpy one move */
-#define CASE(b)                                                            \
-    case b:                                                                \
-        for (int64_t i = 0; i < n; i++)                                    \
-            memcpy(dst + i * dst_step * (b), src + i * src_step * (b), b); \
-        break;
-        CASE(1)
-        CASE(2)
-        CASE(4)
-        CASE(8)
-#undef CASE
-    default: break;
     }
 }

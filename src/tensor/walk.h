@@ -30,8 +30,4 @@ void lk__walk_next(struct lk__walk *w);
  * no longer kept. */
 void lk__walk_strip(struct lk__walk *w, int64_t start, int64_t n);
 
-/** Copy n elements of `bytes` bytes (1, 2, 4 or 8) between rows; steps count elements. */
-void lk__row_copy(int64_t bytes, int64_t n, const char *src, int64_t src_step, char *dst,
-                  int64_t dst_step);
-
 #endif /* LK_TENSOR_WALK_H */

@@ -1,4 +1,4 @@
-/* Parts of tensors, and copies that all threads share. */
+/* Parts of tensors, copies and fills. */
 #ifndef LK_OPS_COMMON_PARTS_H
 #define LK_OPS_COMMON_PARTS_H
 
@@ -8,11 +8,11 @@
  * lives, not to be freed. */
 lk_tensor lk__part(const lk_tensor *t, int axis, int64_t start, int64_t n, int64_t step);
 
-/** dst = src, of one shape; conversions that can fail run on one thread.  Errors: as
- * lk_tensor_copy(). */
+/** dst = src, of one shape.  Errors: as lk_tensor_copy(). */
 lk_status lk__copy(const lk_tensor *src, const lk_tensor *dst) LK_NODISCARD;
 
-/** All elements of dst = value.  Errors: as lk_tensor_fill_f64(). */
+/** All elements of dst = value; a thread that rehearses leaves real ones.  Errors: as
+ * lk_tensor_fill_f64(). */
 lk_status lk__fill(const lk_tensor *dst, double value) LK_NODISCARD;
 
 #endif /* LK_OPS_COMMON_PARTS_H */
