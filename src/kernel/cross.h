@@ -23,6 +23,12 @@
  * so many partial sums. */
 enum { LK_CROSS_STEPS = 256, LK_CROSS_LEVELS = 7, LK_CROSS_WIDTHS = 2 };
 
+/* Functions for all of k at once, and for a part of it. */
+enum { LK_CROSS_WHOLE, LK_CROSS_PART, LK_CROSS_KINDS };
+
+/* Bytes of a line of the cache, as far as memory is asked for. */
+enum { LK_CROSS_LINE = 64 };
+
 /* Tiles in a group: so many of them read the same lines of X. */
 #define LK_CROSS_GROUP(elem_bytes) (16 / (int)(elem_bytes))
 
@@ -54,6 +60,15 @@ typedef struct lk__cross_args {
     int64_t ahead; /* a tile asks for C from here on to be in the cache: 0 is its own place */
     int n_valid;   /* columns to write, 1..NR */
     void *level;   /* tree: room for LK_CROSS_LEVELS tiles */
+    /* What follows is for LK_CROSS_PART.  A slot has all columns of its tiles; slot l is at
+     * slots + l * slot_size, and its rows are ld_slot apart. */
+    const void *slots;
+    int64_t slot_size, ld_slot;
+    const void *partial; /* tile: the slot with the piece so far, or NULL */
+    int64_t joins;       /* then acc = slot l + acc for each bit l, from the lowest up */
+    const char *next;    /* memory that will be needed later: the first n_next tiles ask for */
+    int64_t next_step,
+        n_next; /* it, each for a line with every step, the next for the one beside */
 } lk__cross_args;
 
 typedef void lk__cross_fn(const lk__cross_args *t);
@@ -64,13 +79,13 @@ typedef void lk__strip_fn(const lk__strip_args *t);
 typedef void lk__cross_pack_fn(void *dst, const void *src, int64_t ld, int64_t n_k, int n,
                                int width);
 
-/* Tiles for one element type: NR widths, widest first, functions by width and MR <= mr, or tree_mr
- * for the tree.  Strips have the first width. */
+/* Tiles for one element type: NR widths, widest first, functions by kind, width and MR <= mr, or
+ * tree_mr for the tree.  Strips have the first width. */
 typedef struct lk__cross_type {
     int width[LK_CROSS_WIDTHS], mr, tree_mr;
     lk__strip_fn *strip[LK_MICRO_MR + 1];
-    lk__cross_fn *tile[LK_CROSS_WIDTHS][LK_MICRO_MR + 1];
-    lk__cross_fn *tree[LK_CROSS_WIDTHS][LK_MICRO_MR / 2 + 1];
+    lk__cross_fn *tile[LK_CROSS_KINDS][LK_CROSS_WIDTHS][LK_MICRO_MR + 1];
+    lk__cross_fn *tree[LK_CROSS_KINDS][LK_CROSS_WIDTHS][LK_MICRO_MR / 2 + 1];
     lk__cross_pack_fn *pack;
 } lk__cross_type;
 

@@ -8,20 +8,21 @@
  * The tree joins the pieces of up to LK_CROSS_STEPS steps by itself.  A longer k is cut
  * into leaves: the largest power of two of pieces that is not longer, or one longer piece.  The
  * leaves of a few panels at a time go to slots, which are joined like a binary counter, as in
- * gemm_pieces.c.
+ * gemm_pieces.c: a tile joins its leaf with those that wait before it stores the sum, and the last
+ * leaf goes to C.
  */
 #include "kernel/gemm.h"
 
 #include <lockstep/extra/alloc.h>
 
-#include <string.h>
-
 enum {
-    X_ROOM = 160 * 1024,   /* bytes, for X alone or */
-    SLOT_ROOM = 64 * 1024, /* first for slots */
-    Y_ROOM = LK_CROSS_STEPS * 128,
+    GROUP = 512, /* bytes of a row of the panels that are in slots together */
+    X_ROOM = 160 * 1024,
+    Y_ROOM = LK_CROSS_STEPS * GROUP,
+    Y_NEAR = LK_CROSS_STEPS *
+             128, /* bytes of Y that are packed together, or a group if it has more */
+    SLOT_ROOM = 192 * 1024,
     LEVEL_ROOM = LK_CROSS_LEVELS * LK_MICRO_MR / 2 * 128,
-    GROUP = 256,     /* bytes of a row of the panels that are in slots together */
     FEW_STEPS = 24,  /* for which X is read in place */
     CLOSE = 128,     /* bytes from one row of X to the next for which it is, too */
     FEW_TILES = 4,   /* below which Y is read in place */
@@ -30,7 +31,7 @@ enum {
     MANY_TILES = 64  /* enough for one packed panel of Y */
 };
 
-_Static_assert(LK_CROSS_STEPS *LK_CROSS_GROUP(1) * LK_MICRO_MR <= X_ROOM - SLOT_ROOM,
+_Static_assert(LK_CROSS_STEPS *LK_CROSS_GROUP(1) * LK_MICRO_MR <= X_ROOM,
                "there is room for a group");
 
 struct block {
@@ -41,14 +42,25 @@ struct block {
     int mr;          /* of the tiles for them */
     bool x_packed;
     char *x_room, *y_room, *slots, *level;
+    int64_t slot_size; /* elements */
 };
 
-/* Where panels go, and how. */
+/* Where panels go, and how: see lk__cross_args. */
 struct target {
     char *c;
     int64_t ldc, panel; /* elements from one row, one panel to the next */
-    int64_t piece;
     lk__start start;
+    bool to_slot; /* which has all columns of a panel */
+    const char *partial;
+    int64_t joins;
+    int64_t in_slot; /* bytes to the panel in a slot */
+};
+
+/* What will be packed next, of Y and of X: tiles ask for it, line by line of all its rows. */
+struct next {
+    const char *from[2];
+    int64_t step[2], lines[2]; /* bytes from one row to the next, lines of a row */
+    int64_t done;              /* lines */
 };
 
 static int64_t group_panels(const lk__gemm_job *job)
@@ -75,18 +87,23 @@ static bool in_leaves(const lk_gemm *g)
     return g->piece > 0 && g->k > LK_CROSS_STEPS;
 }
 
+/* Slots for the leaves that wait, and one for the last leaf, which may take several calls. */
+static int64_t n_slots(const lk_gemm *g)
+{
+    const int64_t leaves = lk__parts(g->k, leaf_steps(g));
+    int64_t slots = 1;
+    while ((leaves - 1) >> (slots - 1))
+        slots++;
+    return slots;
+}
+
 int64_t lk__gemm_columns_rows(const lk__gemm_job *job)
 {
     const int64_t steps = lk__min(job->g.k, LK_CROSS_STEPS) + 1,
                   group = group_rows(job, job->cross->mr);
-    const int64_t room = in_leaves(&job->g) ? X_ROOM - SLOT_ROOM : X_ROOM;
-    int64_t rows = lk__min(room / (steps * job->elem), (int64_t)MANY_TILES * job->cross->mr);
-    if (in_leaves(&job->g)) {
-        int64_t levels = 1;
-        while (job->g.k / leaf_steps(&job->g) >> levels)
-            levels++;
-        rows = lk__min(rows, SLOT_ROOM / ((levels + 1) * GROUP));
-    }
+    int64_t rows = lk__min(X_ROOM / (steps * job->elem), (int64_t)MANY_TILES * job->cross->mr);
+    if (in_leaves(&job->g))
+        rows = lk__min(rows, SLOT_ROOM / (n_slots(&job->g) * GROUP));
     return rows > group ? rows / group * group : rows;
 }
 
@@ -124,18 +141,55 @@ static void pack_y(const struct block *b, int64_t j, int64_t k, int64_t n_k, cha
         cross->pack(to, b->run->b + (row * g->ldb + j) * elem, g->ldb, n_k, n, nr);
 }
 
+/* Panels [p, end) of Y, steps from k on, and X if those are other steps than the ones at hand. */
+static struct next next_steps(const struct block *b, int64_t p, int64_t end, int64_t k)
+{
+    const lk__gemm_job *job = b->job;
+    const lk_gemm *g = &job->g;
+    const int64_t elem = job->elem, j = p * job->panel;
+    const int64_t columns = lk__min(g->n, end * job->panel) - j;
+    struct next n = {.step = {g->ldb * elem, g->lda * elem}};
+    if (k >= g->k)
+        return n;
+    if (!g->trans_b) {
+        n.from[0] = b->run->b + (k * g->ldb + j) * elem;
+        n.lines[0] = lk__parts(columns * elem, LK_CROSS_LINE);
+    }
+    if (k > b->k0 && b->x_packed) {
+        n.from[1] = b->run->a + (k * g->lda + b->run->row) * elem;
+        n.lines[1] = lk__parts(b->run->n_rows * elem, LK_CROSS_LINE);
+    }
+    return n;
+}
+
+/* Gives the tiles of a call as many lines as they can ask for. */
+static void take_next(struct next *n, lk__cross_args *t)
+{
+    const int of = n->done >= n->lines[0];
+    const int64_t at = of ? n->done - n->lines[0] : n->done;
+    t->n_next = lk__min(t->n_tiles, n->lines[of] - at);
+    if (t->n_next <= 0)
+        return;
+    t->next = n->from[of] + at * LK_CROSS_LINE;
+    t->next_step = n->step[of];
+    n->done += t->n_next;
+}
+
 /* Rows [row, row + n_rows) of one panel, from the beginning of a group on, Y from column j on, packed
  * at `y` if so; `ahead`: see lk__cross_args. */
 static void run_tiles(const struct block *b, int64_t row, int64_t n_rows, int64_t j, const char *y,
-                      const struct target *to, int64_t ahead)
+                      const struct target *to, int64_t ahead, struct next *next)
 {
     const lk__gemm_job *job = b->job;
     const lk_gemm *g = &job->g;
     const int64_t elem = job->elem, left = g->n - j, mr = b->mr;
+    const int64_t in_slot = to->in_slot + row * job->panel * elem;
     const int width = left <= job->cross->width[1], nr = job->cross->width[width];
     const bool in_place = y_in_place(b, left);
+    const int kind = b->n_k < g->k ? LK_CROSS_PART : LK_CROSS_WHOLE;
     const int64_t tiles = n_rows / mr, rest = n_rows % mr, group = LK_CROSS_GROUP(elem);
-    lk__cross_fn *const *tile = b->tree ? job->cross->tree[width] : job->cross->tile[width];
+    lk__cross_fn *const *tile = b->tree ? job->cross->tree[kind][width]
+                                        : job->cross->tile[kind][width];
     lk__cross_args t = {.x = b->x_packed ? b->x_room + row * b->n_k * elem
                                          : b->run->a + (b->k0 * g->lda + b->run->row + row) * elem,
                         .x_group = b->x_packed ? group * mr * b->n_k : group * mr,
@@ -145,19 +199,30 @@ static void run_tiles(const struct block *b, int64_t row, int64_t n_rows, int64_
                         .y_step = in_place ? g->ldb : nr,
                         .n_tiles = tiles,
                         .k = b->n_k,
-                        .piece = to->piece,
+                        .piece = g->piece,
+                        .partial = to->partial ? to->partial + in_slot : NULL,
+                        .joins = to->joins,
+                        .slots = b->slots + in_slot,
+                        .slot_size = b->slot_size,
+                        .ld_slot = job->panel,
                         .start = to->start,
                         .bias = job->bias ? job->bias + j * elem : NULL,
                         .c = to->c + row * to->ldc * elem,
                         .ldc = to->ldc,
                         .ahead = ahead,
-                        .n_valid = (int)lk__min(nr, left),
+                        .n_valid = to->to_slot ? nr : (int)lk__min(nr, left),
                         .level = b->level};
+    take_next(next, &t);
     tile[mr](&t);
     if (rest > 0) {
+        const int64_t done = tiles * mr;
         t.x = (const char *)t.x + (tiles / group * t.x_group + tiles % group * mr) * elem;
-        t.c = (char *)t.c + tiles * mr * to->ldc * elem;
+        t.c = (char *)t.c + done * to->ldc * elem;
+        t.slots = (const char *)t.slots + done * t.ld_slot * elem;
+        if (t.partial)
+            t.partial = (const char *)t.partial + done * t.ld_slot * elem;
         t.n_tiles = 1;
+        t.n_next = 0;
         tile[rest](&t);
     }
 }
@@ -170,8 +235,10 @@ static void run_panels(const struct block *b, int64_t p, int64_t end, struct tar
     const lk__gemm_job *job = b->job;
     const int64_t bytes = b->n_k * job->panel * job->elem,
                   band = (int64_t)BAND_TILES * job->cross->mr;
-    const int64_t together = bytes > 0 ? Y_ROOM / bytes : end - p;
-    const int64_t steps = y_in_place(b, job->panel) ? b->n_k : PACK_STEPS;
+    const int64_t near = bytes > 0 ? Y_NEAR / bytes : end - p, group = group_panels(job);
+    const int64_t together = near > group ? near : group;
+    const int64_t slot_panel = b->run->n_rows * job->panel * job->elem;
+    const int64_t steps = y_in_place(b, job->panel) ? b->n_k : PACK_STEPS, first = p;
     for (int64_t last; p < end; p = last) {
         last = lk__min(end, p + together);
         for (int64_t k = 0; k < b->n_k; k += steps)
@@ -179,6 +246,9 @@ static void run_panels(const struct block *b, int64_t p, int64_t end, struct tar
                 pack_y(b, i * job->panel, k, lk__min(steps, b->n_k - k),
                        b->y_room + (i - p) * bytes);
         const int64_t back = (last - 1 - p) * to.panel; /* to the first of these panels */
+        struct next next = last < end ? next_steps(b, last, lk__min(end, last + together), b->k0)
+                                      : next_steps(b, first, lk__min(end, first + together),
+                                                   b->k0 + b->n_k);
         for (int64_t row = 0; row < b->run->n_rows; row += band)
             for (int64_t i = p; i < last; i++) {
                 const bool more = row + band < b->run->n_rows;
@@ -188,10 +258,12 @@ static void run_panels(const struct block *b, int64_t p, int64_t end, struct tar
                                                    : 0;
                 struct target here = to;
                 here.c += (i - p) * to.panel * job->elem;
+                here.in_slot += (i - p) * slot_panel;
                 run_tiles(b, row, lk__min(band, b->run->n_rows - row), i * job->panel,
-                          b->y_room + (i - p) * bytes, &here, ahead);
+                          b->y_room + (i - p) * bytes, &here, ahead, &next);
             }
         to.c += (last - p) * to.panel * job->elem;
+        to.in_slot += (last - p) * slot_panel;
     }
 }
 
@@ -218,75 +290,56 @@ static void run_direct(struct block *b)
         const struct target to = {.c = b->run->c + b->run->first * job->panel * job->elem,
                                   .ldc = g->ldc,
                                   .panel = job->panel,
-                                  .piece = g->piece,
                                   .start = k0 > 0 ? LK_START_C : job->start};
         run_panels(b, b->run->first, b->run->last, to);
         k0 += b->n_k;
     } while (k0 < g->k);
 }
 
-/* The leaf of steps [first, last) for panels [p, end) to their slot. */
-static void run_leaf(struct block *b, int64_t first, int64_t last, int64_t p, int64_t end,
-                     char *slot)
+/* Leaf i for panels [p, end), joined with those that wait for it: to a slot, the last one to C. */
+static void run_leaf(struct block *b, int64_t i, int64_t p, int64_t end)
 {
     const lk__gemm_job *job = b->job;
+    const lk_gemm *g = &job->g;
+    const int64_t leaf = leaf_steps(g), first = i * leaf, last = lk__min(g->k, first + leaf);
+    /* A leaf joins the slots of the trailing ones of i; the last one, of all ones. */
+    const int64_t joins = last < g->k ? i & ~(i + 1) : i;
+    const int64_t level = last < g->k ? __builtin_ctzll(~(unsigned long long)i) : n_slots(g) - 1;
+    char *slot = b->slots + level * b->slot_size * job->elem;
     for (int64_t k0 = first; k0 < last; k0 += b->n_k) {
         take_steps(b, k0, lk__min(LK_CROSS_STEPS, last - k0), end - p);
-        const struct target to = {.c = slot,
-                                  .ldc = job->panel,
-                                  .panel = b->run->n_rows * job->panel,
-                                  .piece = job->g.piece > LK_CROSS_STEPS ? 0 : job->g.piece,
-                                  .start = k0 > first ? LK_START_C : LK_START_ZERO};
+        struct target to = {.c = slot,
+                            .ldc = job->panel,
+                            .panel = b->run->n_rows * job->panel,
+                            .to_slot = true,
+                            .partial = k0 > first ? slot : NULL,
+                            .joins = k0 + b->n_k == last ? joins : 0};
+        if (k0 + b->n_k == g->k) {
+            to.c = b->run->c + p * job->panel * job->elem;
+            to.ldc = g->ldc;
+            to.panel = job->panel;
+            to.to_slot = false;
+            to.start = job->start;
+        }
         run_panels(b, p, end, to);
-    }
-}
-
-/* C = start + sum for one panel, whose sum has rows of job->panel elements. */
-static void write_panel(const struct block *b, int64_t j, char *sum)
-{
-    const lk__gemm_job *job = b->job;
-    const int64_t n = lk__min(job->panel, job->g.n - j);
-    for (int64_t i = 0; i < b->run->n_rows; i++) {
-        char *from = sum + i * job->panel * job->elem;
-        char *c = b->run->c + (i * job->g.ldc + j) * job->elem;
-        const char *start = job->start == LK_START_BIAS ? job->bias + j * job->elem : c;
-        if (job->start != LK_START_ZERO)
-            lk__gemm_add(job->g.dtype, from, start, n);
-        memcpy(c, from, (size_t)(n * job->elem));
     }
 }
 
 /* Panels [p, end), which are a group, by way of slots. */
 static void run_group(struct block *b, int64_t p, int64_t end)
 {
-    const lk__gemm_job *job = b->job;
-    const lk_gemm *g = &job->g;
-    const int64_t leaf = leaf_steps(g), n = lk__parts(g->k, leaf);
-    const int64_t count = (end - p) * b->run->n_rows * job->panel, bytes = count * job->elem;
-    char *slot = b->slots;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t level = 0;
-        while (i >> level & 1)
-            level++;
-        slot = b->slots + level * bytes;
-        run_leaf(b, i * leaf, lk__min(g->k, (i + 1) * leaf), p, end, slot);
-        for (int64_t l = 0; i >> l && (l < level || i == n - 1); l++)
-            if (i >> l & 1)
-                lk__gemm_add(g->dtype, slot, b->slots + l * bytes, count);
-    }
-    for (int64_t i = 0; i < end - p; i++)
-        write_panel(b, (p + i) * job->panel, slot + i * (bytes / (end - p)));
+    const lk_gemm *g = &b->job->g;
+    b->slot_size = (end - p) * b->run->n_rows * b->job->panel;
+    for (int64_t i = 0; i < lk__parts(g->k, leaf_steps(g)); i++)
+        run_leaf(b, i, p, end);
 }
 
 void lk__gemm_by_columns(void *arg, int64_t first, int64_t last)
 {
     const lk__gemm_job *job = arg;
-    _Alignas(LK_ALIGN) char room[X_ROOM], y_room[Y_ROOM], level[LEVEL_ROOM];
-    struct block b = {.job = job, .x_room = room, .y_room = y_room, .slots = room, .level = level};
-    if (in_leaves(&job->g)) {
-        b.x_room = room + SLOT_ROOM;
-        memset(room, 0, SLOT_ROOM); /* the tree also adds columns that no tile writes */
-    }
+    _Alignas(LK_ALIGN) char x_room[X_ROOM], y_room[Y_ROOM], slots[SLOT_ROOM], level[LEVEL_ROOM];
+    struct block b = {
+        .job = job, .x_room = x_room, .y_room = y_room, .slots = slots, .level = level};
     while (first < last) {
         const lk__gemm_run run = lk__gemm_next(job, &first, last);
         b.run = &run;

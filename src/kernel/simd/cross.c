@@ -29,15 +29,23 @@ enum { USUAL_PIECE = 16 };
     {                                                       \
         VEC##_strip(t, MR, NV);                             \
     }
-#define TILE(VEC, NV, MR)                                          \
-    static void cross_##VEC##_##NV##_##MR(const lk__cross_args *t) \
-    {                                                              \
-        VEC##_cross(t, MR, NV, false);                             \
+#define TILE(VEC, NV, MR)                                               \
+    static void cross_##VEC##_##NV##_##MR(const lk__cross_args *t)      \
+    {                                                                   \
+        VEC##_cross(t, MR, NV, false, false);                           \
+    }                                                                   \
+    static void cross_part_##VEC##_##NV##_##MR(const lk__cross_args *t) \
+    {                                                                   \
+        VEC##_cross(t, MR, NV, false, true);                            \
     }
-#define TREE(VEC, NV, MR)                                         \
-    static void tree_##VEC##_##NV##_##MR(const lk__cross_args *t) \
-    {                                                             \
-        VEC##_cross(t, MR, NV, true);                             \
+#define TREE(VEC, NV, MR)                                              \
+    static void tree_##VEC##_##NV##_##MR(const lk__cross_args *t)      \
+    {                                                                  \
+        VEC##_cross(t, MR, NV, true, false);                           \
+    }                                                                  \
+    static void tree_part_##VEC##_##NV##_##MR(const lk__cross_args *t) \
+    {                                                                  \
+        VEC##_cross(t, MR, NV, true, true);                            \
     }
 #define UP_TO_1(X, VEC, NV) X(VEC, NV, 1)
 #define UP_TO_3(X, VEC, NV) \
@@ -63,14 +71,24 @@ enum { USUAL_PIECE = 16 };
 #define LIST_6(P) LIST_3(P), P##_4, P##_5, P##_6
 #define LIST_12(P) LIST_6(P), P##_7, P##_8, P##_9, P##_10, P##_11, P##_12
 
-#define TABLE(VEC)                                                                             \
-    {                                                                                          \
-        .width = {2 * VEC##_lanes, VEC##_lanes}, .mr = CROSS_MR, .strip = {LIST(strip_##VEC)}, \
-        .pack = VEC##_cross_pack, .tile = {{LIST(cross_##VEC##_2)}, {LIST(cross_##VEC##_1)}},  \
-        .tree_mr = CROSS_MR / 2, .tree = {                                                     \
-            {LIST_HALF(tree_##VEC##_2)},                                                       \
-            {LIST_HALF(tree_##VEC##_1)}                                                        \
-        }                                                                                      \
+#define WIDTHS(LIST, P) \
+    {                   \
+        {LIST(P##_2)},  \
+        {               \
+            LIST(P##_1) \
+        }               \
+    }
+
+#define TABLE(VEC)                                                                        \
+    {                                                                                     \
+        .width = {2 * VEC##_lanes, VEC##_lanes}, .mr = CROSS_MR, .tree_mr = CROSS_MR / 2, \
+        .strip = {LIST(strip_##VEC)}, .pack = VEC##_cross_pack,                           \
+        .tile = {[LK_CROSS_WHOLE] = WIDTHS(LIST, cross_##VEC),                            \
+                 [LK_CROSS_PART] = WIDTHS(LIST, cross_part_##VEC)},                       \
+        .tree = {                                                                         \
+            [LK_CROSS_WHOLE] = WIDTHS(LIST_HALF, tree_##VEC),                             \
+            [LK_CROSS_PART] = WIDTHS(LIST_HALF, tree_part_##VEC)                          \
+        }                                                                                 \
     }
 
 #if CROSS_MR == 12

@@ -5,12 +5,23 @@ typedef struct V(cross_sums) {
     VEC of[LK_MICRO_MR][2];
 } V(cross_sums);
 
-/* One step of k. */
+/* Where a tile is: its operands, and the memory that it asks for, a line with every step. */
+typedef struct V(cross_place) {
+    const V(elem) * x, *y;
+    const char *next;
+    int64_t next_step;
+} V(cross_place);
+
+/* One step of k; `fetch`: it asks for a line. */
 LK_INLINE void V(cross_step)(V(cross_sums) * acc, const V(elem) * x, const V(elem) * y,
-                             const int mr, const int nv)
+                             V(cross_place) * at, const int mr, const int nv, const bool fetch)
 {
     VEC y_row[2];
     LK_IN_ORDER(); /* loads for later steps would take the registers of the sums */
+    if (fetch) {
+        __builtin_prefetch(at->next, 0, 2);
+        at->next += at->next_step;
+    }
     LK_UNROLL
     for (int j = 0; j < nv; j++)
         y_row[j] = V(load)(y + j * V(lanes));
@@ -91,21 +102,22 @@ LK_INLINE void V(cross_ahead)(const V(elem) * c, int64_t ldc, const int mr, cons
 }
 
 /* A tile that is one chain. */
-LK_INLINE void V(cross_chain)(V(cross_sums) * acc, const lk__cross_args *t, const V(elem) * x,
-                              const int mr, const int nv)
+LK_INLINE void V(cross_chain)(V(cross_sums) * acc, const lk__cross_args *t, V(cross_place) * at,
+                              const int mr, const int nv, const bool fetch)
 {
     const int64_t x_step = t->x_step, y_step = t->y_step;
-    const V(elem) *y = t->y;
+    const V(elem) *x = at->x, *y = at->y;
     for (int64_t left = t->k; left > 0; left--, x += x_step, y += y_step)
-        V(cross_step)(acc, x, y, mr, nv);
+        V(cross_step)(acc, x, y, at, mr, nv, fetch);
 }
 
 /* acc = the sum of two pieces, of n0 > 0 and n1 <= n0 steps: their chains run side by side, so that
  * only their sum needs a place in the tree. */
-LK_INLINE void V(cross_two)(V(cross_sums) * acc, const lk__cross_args *t, const V(elem) * x,
-                            const V(elem) * y, int64_t n0, int64_t n1, const int mr, const int nv)
+LK_INLINE void V(cross_two)(V(cross_sums) * acc, const lk__cross_args *t, V(cross_place) * at,
+                            int64_t n0, int64_t n1, const int mr, const int nv, const bool fetch)
 {
     const int64_t x_step = t->x_step, y_step = t->y_step;
+    const V(elem) *x = at->x, *y = at->y;
     const V(elem) *x1 = x + n0 * x_step, *y1 = y + n0 * y_step;
     V(cross_sums) second;
     V(cross_zero)(acc, mr, nv);
@@ -113,15 +125,15 @@ LK_INLINE void V(cross_two)(V(cross_sums) * acc, const lk__cross_args *t, const 
     for (int64_t k = 0; k < n1; k++) {
         LK_OPAQUE(x1); /* or the compiler would keep its distance from x, for each address */
         LK_OPAQUE(y1);
-        V(cross_step)(acc, x, y, mr, nv);
-        V(cross_step)(&second, x1, y1, mr, nv);
+        V(cross_step)(acc, x, y, at, mr, nv, fetch);
+        V(cross_step)(&second, x1, y1, at, mr, nv, fetch);
         x += x_step;
         y += y_step;
         x1 += x_step;
         y1 += y_step;
     }
     for (int64_t k = n1; k < n0; k++, x += x_step, y += y_step)
-        V(cross_step)(acc, x, y, mr, nv);
+        V(cross_step)(acc, x, y, at, mr, nv, fetch);
     if (n1 > 0)
         V(cross_join)(acc, &second, mr, nv);
 }
@@ -129,19 +141,20 @@ LK_INLINE void V(cross_two)(V(cross_sums) * acc, const lk__cross_args *t, const 
 /* The same for two pieces of the usual length, of packed operands: nearly all of the work.  With
  * fewer steps at once, its speed depends on where in a line of code the loop begins, by a twentieth.
  */
-LK_INLINE void V(cross_usual)(V(cross_sums) * acc, const V(elem) * x, const V(elem) * y,
-                              const int mr, const int nv)
+LK_INLINE void V(cross_usual)(V(cross_sums) * acc, V(cross_place) * at, const int mr, const int nv,
+                              const bool fetch)
 {
     enum { AT_ONCE = USUAL_PIECE, X = LK_CROSS_GROUP(sizeof(V(elem))) * CROSS_MR / 2 };
     const int Y = nv * V(lanes);
+    const V(elem) *x = at->x, *y = at->y;
     V(cross_sums) second;
     V(cross_zero)(acc, mr, nv);
     V(cross_zero)(&second, mr, nv);
     for (int k = 0; k < USUAL_PIECE; k += AT_ONCE) {
         LK_UNROLL
         for (int q = 0; q < AT_ONCE; q++, x += X, y += Y) {
-            V(cross_step)(acc, x, y, mr, nv);
-            V(cross_step)(&second, x + USUAL_PIECE * X, y + USUAL_PIECE * Y, mr, nv);
+            V(cross_step)(acc, x, y, at, mr, nv, fetch);
+            V(cross_step)(&second, x + USUAL_PIECE * X, y + USUAL_PIECE * Y, at, mr, nv, fetch);
         }
     }
     V(cross_join)(acc, &second, mr, nv);
@@ -160,11 +173,11 @@ LK_INLINE void V(cross_carry)(V(cross_sums) * acc, V(elem) * slot, int64_t p, bo
         V(cross_store)(acc, slot, ld, mr, nv);
 }
 
-/* acc = the nodes in the slots of the one bits of p, joined with acc from the lowest level up. */
-LK_INLINE void V(cross_fold)(V(cross_sums) * acc, const V(elem) * slot, int64_t p, const int mr,
-                             const int nv)
+/* acc = the nodes in the slots of the one bits of p, which are `size` apart, joined with acc from the
+ * lowest level up. */
+LK_INLINE void V(cross_fold)(V(cross_sums) * acc, const V(elem) * slot, int64_t size, int64_t ld,
+                             int64_t p, const int mr, const int nv)
 {
-    const int ld = nv * V(lanes), size = mr * ld;
     for (; p > 0; p >>= 1, slot += size)
         if (p & 1)
             V(cross_add)(acc, slot, ld, mr, nv);
@@ -172,77 +185,115 @@ LK_INLINE void V(cross_fold)(V(cross_sums) * acc, const V(elem) * slot, int64_t 
 
 /* The pieces of one tile, two at a time, joined by the tree.  The last pair, or a piece after it,
  * finds the node that it joins still in registers.  `usual`: see cross_usual. */
-LK_INLINE void V(cross_tree)(V(cross_sums) * acc, const lk__cross_args *t, const V(elem) * x,
-                             const int mr, const int nv, const bool usual)
+LK_INLINE void V(cross_tree)(V(cross_sums) * acc, const lk__cross_args *t, V(cross_place) * at,
+                             const int mr, const int nv, const bool usual, const bool fetch)
 {
     const int64_t piece = usual ? USUAL_PIECE : t->piece, two = 2 * piece;
     const int64_t x_two = two * t->x_step;
     const int64_t y_two = two * (usual ? nv * V(lanes) : t->y_step);
-    const V(elem) *y = t->y;
+    const int ld = nv * V(lanes), size = mr * ld;
     int64_t left = t->k, p = 0;
     bool alone = false;
-    for (; left >= two && !alone; x += x_two, y += y_two) {
+    for (; left >= two && !alone; at->x += x_two, at->y += y_two) {
         if (usual)
-            V(cross_usual)(acc, x, y, mr, nv);
+            V(cross_usual)(acc, at, mr, nv, fetch);
         else
-            V(cross_two)(acc, t, x, y, piece, piece, mr, nv);
+            V(cross_two)(acc, t, at, piece, piece, mr, nv, fetch);
         left -= two;
         alone = left <= piece;
         V(cross_carry)(acc, t->level, p++, !alone, mr, nv);
     }
     if (!alone) {
         const int64_t n0 = left < piece ? left : piece;
-        V(cross_two)(acc, t, x, y, n0, left - n0, mr, nv);
-        V(cross_fold)(acc, t->level, p, mr, nv);
+        V(cross_two)(acc, t, at, n0, left - n0, mr, nv, fetch);
+        V(cross_fold)(acc, t->level, size, ld, p, mr, nv);
         return;
     }
     if (left > 0) {
         V(cross_sums) last;
-        V(cross_two)(&last, t, x, y, left, 0, mr, nv);
+        V(cross_two)(&last, t, at, left, 0, mr, nv, fetch);
         V(cross_join)(acc, &last, mr, nv);
     }
-    V(cross_fold)(acc, t->level, p & (p - 1), mr, nv);
+    V(cross_fold)(acc, t->level, size, ld, p & (p - 1), mr, nv);
 }
 
-/* See lk__cross_args; `pieces`: joined by the tree, else k is one chain. */
-LK_INLINE void V(cross)(const lk__cross_args *t, const int mr, const int nv, const bool pieces)
+/* The chain of a tile begins with acc, `slot` elements from the first tile's slot. */
+LK_INLINE void V(cross_begin)(V(cross_sums) * acc, const lk__cross_args *t, const V(elem) * c,
+                              int64_t slot, const int mr, const int nv, const bool part)
+{
+    const V(elem) *start = t->start == LK_START_BIAS ? t->bias : c, *partial = t->partial;
+    const int64_t ld = t->start == LK_START_BIAS ? 0 : t->ldc;
+    V(cross_zero)(acc, mr, nv);
+    if (part && partial)
+        V(cross_load)(acc, partial + slot, t->ld_slot, nv * V(lanes), mr, nv);
+    else if (t->start != LK_START_ZERO && t->piece == 0)
+        V(cross_load)(acc, start, ld, t->n_valid, mr, nv);
+}
+
+/* The sum of a tile, of one chain that goes on from acc or of pieces. */
+LK_INLINE void V(cross_sum)(V(cross_sums) * acc, const lk__cross_args *t, V(cross_place) * at,
+                            const int mr, const int nv, const bool pieces, const bool fetch)
 {
     enum { group = LK_CROSS_GROUP(sizeof(V(elem))) };
+    if (!pieces)
+        V(cross_chain)(acc, t, at, mr, nv, fetch);
+    else if (t->piece == USUAL_PIECE && t->x_step == group * CROSS_MR / 2 &&
+             t->y_step == nv * V(lanes))
+        V(cross_tree)(acc, t, at, mr, nv, true, fetch);
+    else
+        V(cross_tree)(acc, t, at, mr, nv, false, fetch);
+}
+
+/* C = the start, if it is added last, and acc. */
+LK_INLINE void V(cross_write)(V(cross_sums) * acc, const lk__cross_args *t, V(elem) * c,
+                              const int mr, const int nv)
+{
     const int lanes = V(lanes);
-    for (int64_t i = 0; i < t->n_tiles; i++) {
-        const V(elem) *x = (const V(elem) *)t->x + i / group * t->x_group + i % group * t->x_tile;
-        V(elem) *c = (V(elem) *)t->c + i * mr * t->ldc;
-        const V(elem) *start = t->start == LK_START_BIAS ? t->bias : c;
-        const int64_t ld_start = t->start == LK_START_BIAS ? 0 : t->ldc;
-        V(cross_sums) acc, first;
-        V(cross_ahead)(c + t->ahead, t->ldc, mr, nv);
-        if (pieces) {
-            if (t->piece == USUAL_PIECE && t->x_step == group * CROSS_MR / 2 &&
-                t->y_step == nv * lanes)
-                V(cross_tree)(&acc, t, x, mr, nv, true);
-            else
-                V(cross_tree)(&acc, t, x, mr, nv, false);
-        } else {
-            V(cross_zero)(&acc, mr, nv);
-            if (t->start != LK_START_ZERO && t->piece == 0)
-                V(cross_load)(&acc, start, ld_start, t->n_valid, mr, nv);
-            V(cross_chain)(&acc, t, x, mr, nv);
-        }
-        if (t->start != LK_START_ZERO && t->piece > 0) {
-            V(cross_load)(&first, start, ld_start, t->n_valid, mr, nv);
-            V(cross_join)(&first, &acc, mr, nv);
-            acc = first;
-        }
-        if (t->n_valid == nv * lanes) {
-            V(cross_store)(&acc, c, t->ldc, mr, nv);
-            continue;
-        }
+    const V(elem) *start = t->start == LK_START_BIAS ? t->bias : c;
+    const int64_t ld = t->start == LK_START_BIAS ? 0 : t->ldc;
+    if (t->start != LK_START_ZERO && t->piece > 0) {
+        V(cross_sums) first;
+        V(cross_load)(&first, start, ld, t->n_valid, mr, nv);
+        V(cross_join)(&first, acc, mr, nv);
+        *acc = first;
+    }
+    if (t->n_valid == nv * lanes) {
+        V(cross_store)(acc, c, t->ldc, mr, nv);
+        return;
+    }
+    LK_UNROLL
+    for (int m = 0; m < mr; m++) {
         LK_UNROLL
-        for (int m = 0; m < mr; m++) {
-            LK_UNROLL
-            for (int j = 0; j < nv; j++)
-                V(store_first)(c + m * t->ldc + j * lanes, acc.of[m][j], t->n_valid - j * lanes);
+        for (int j = 0; j < nv; j++)
+            V(store_first)(c + m * t->ldc + j * lanes, acc->of[m][j], t->n_valid - j * lanes);
+    }
+}
+
+/* See lk__cross_args; `pieces`: joined by the tree, else k is one chain; `part`: LK_CROSS_PART. */
+LK_INLINE void V(cross)(const lk__cross_args *t, const int mr, const int nv, const bool pieces,
+                        const bool part)
+{
+    enum { group = LK_CROSS_GROUP(sizeof(V(elem))) };
+    const V(elem) *slots = t->slots;
+    for (int64_t i = 0; i < t->n_tiles; i++) {
+        V(cross_place)
+        at = {.x = (const V(elem) *)t->x + i / group * t->x_group + i % group * t->x_tile,
+              .y = t->y};
+        V(elem) *c = (V(elem) *)t->c + i * mr * t->ldc;
+        const int64_t slot = part ? i * mr * t->ld_slot : 0;
+        V(cross_sums) acc;
+        V(cross_ahead)(c + t->ahead, t->ldc, mr, nv);
+        if (!pieces)
+            V(cross_begin)(&acc, t, c, slot, mr, nv, part);
+        if (part) {
+            const bool fetch = i < t->n_next; /* or ask for what is there */
+            at.next = fetch ? t->next + i * LK_CROSS_LINE : t->y;
+            at.next_step = fetch ? t->next_step : 0;
         }
+        V(cross_sum)(&acc, t, &at, mr, nv, pieces, part);
+        if (part && t->joins > 0)
+            V(cross_fold)(&acc, slots + slot, t->slot_size, t->ld_slot, t->joins, mr, nv);
+        V(cross_write)(&acc, t, c, mr, nv);
     }
 }
 

@@ -7,6 +7,7 @@
 
 #include <lockstep/extra/gemm.h>
 #include <lockstep/extra/isa.h>
+#include <lockstep/thread.h>
 
 enum { MAX_LEVELS = 64 };
 
@@ -130,6 +131,42 @@ static inline void case_check(const struct gemm_case *x, const struct guard *exp
                       (int)(i / g->ldc), (int)(i % g->ldc), got, want);
     }
     guard_free(&c);
+}
+
+/* The product in every instruction set on 1 to `threads` threads. */
+static inline void case_check_everywhere(struct gemm_case *x, int threads)
+{
+    struct guard expect = case_result(x);
+    for (int isa = 0; isa < LK_N_ISAS; isa++) {
+        if (!lk_isa_is_available((lk_isa)isa))
+            continue;
+        ASSERT_OK(lk_isa_set((lk_isa)isa));
+        for (int n = 1; n <= threads; n++) {
+            ASSERT_OK(lk_threads_set(n));
+            case_check(x, &expect);
+        }
+    }
+    guard_free(&expect);
+}
+
+/* All element types, transposes and starts of one shape. */
+static inline void case_check_shape(int64_t m, int64_t n, int64_t k, int64_t piece, int64_t gap,
+                                    bool odd)
+{
+    for (int kind = 0; kind < 24; kind++) {
+        const int start = kind % 3;
+        const lk_gemm g = {.dtype = kind / 12 ? LK_F64 : LK_F32,
+                           .trans_a = kind / 3 & 1,
+                           .trans_b = kind / 6 & 1,
+                           .accumulate = start == 1,
+                           .m = m,
+                           .n = n,
+                           .k = k,
+                           .piece = piece};
+        struct gemm_case x = case_new(g, gap, start == 2, odd);
+        case_check_everywhere(&x, 1);
+        case_free(&x);
+    }
 }
 
 #endif /* LK_TEST_GEMM_CASE_H */

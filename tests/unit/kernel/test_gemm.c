@@ -6,41 +6,6 @@
 #include <lockstep/extra/alloc.h>
 #include <lockstep/thread.h>
 
-/* The product in every instruction set on 1 to `threads` threads. */
-static void check_everywhere(struct gemm_case *x, int threads)
-{
-    struct guard expect = case_result(x);
-    for (int isa = 0; isa < LK_N_ISAS; isa++) {
-        if (!lk_isa_is_available((lk_isa)isa))
-            continue;
-        ASSERT_OK(lk_isa_set((lk_isa)isa));
-        for (int n = 1; n <= threads; n++) {
-            ASSERT_OK(lk_threads_set(n));
-            case_check(x, &expect);
-        }
-    }
-    guard_free(&expect);
-}
-
-/* All element types, transposes and starts of one shape. */
-static void check_shape(int64_t m, int64_t n, int64_t k, int64_t piece, int64_t gap, bool odd)
-{
-    for (int kind = 0; kind < 24; kind++) {
-        const int start = kind % 3;
-        const lk_gemm g = {.dtype = kind / 12 ? LK_F64 : LK_F32,
-                           .trans_a = kind / 3 & 1,
-                           .trans_b = kind / 6 & 1,
-                           .accumulate = start == 1,
-                           .m = m,
-                           .n = n,
-                           .k = k,
-                           .piece = piece};
-        struct gemm_case x = case_new(g, gap, start == 2, odd);
-        check_everywhere(&x, 1);
-        case_free(&x);
-    }
-}
-
 static const int64_t shapes[][3] = {{1, 1, 1},   {2, 3, 5},    {7, 11, 13},  {6, 16, 8},
                                     {12, 32, 4}, {13, 33, 17}, {5, 24, 1},   {1, 67, 19},
                                     {31, 1, 23}, {3, 100, 2},  {29, 41, 37}, {17, 20, 6}};
@@ -49,13 +14,13 @@ enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 static void every_product_is_the_chain(void)
 {
     for (int i = 0; i < N_SHAPES; i++)
-        check_shape(shapes[i][0], shapes[i][1], shapes[i][2], 0, i % 3, false);
+        case_check_shape(shapes[i][0], shapes[i][1], shapes[i][2], 0, i % 3, false);
 }
 
 static void zeros_denormals_and_infinities_take_part(void)
 {
     for (int i = 0; i < N_SHAPES; i += 2)
-        check_shape(shapes[i][0], shapes[i][1], shapes[i][2], i % 4 ? 4 : 0, 1, true);
+        case_check_shape(shapes[i][0], shapes[i][1], shapes[i][2], i % 4 ? 4 : 0, 1, true);
 }
 
 static void pieces_follow_the_tree(void)
@@ -63,27 +28,27 @@ static void pieces_follow_the_tree(void)
     const int step = TEST_SLOWNESS > 1 ? 3 : 1;
     for (int i = 0; i < N_SHAPES; i += step)
         for (int64_t piece = 1; piece <= 16; piece *= piece == 1 ? 3 : 5)
-            check_shape(shapes[i][0], shapes[i][1], shapes[i][2], piece, 0, false);
+            case_check_shape(shapes[i][0], shapes[i][1], shapes[i][2], piece, 0, false);
 }
 
 /* Beyond what is packed at once: 1024 rows of a panel, 256 steps with pieces. */
 static void long_sums_are_the_same_chain(void)
 {
-    check_shape(7, 17, 1100, 0, 0, false);
-    check_shape(15, 18, 300, 16, 1, false);
-    check_shape(4, 3, 1300, 300, 0, false);
-    check_shape(9, 10, 2500, 16, 0, false);
+    case_check_shape(7, 17, 1100, 0, 0, false);
+    case_check_shape(15, 18, 300, 16, 1, false);
+    case_check_shape(4, 3, 1300, 300, 0, false);
+    case_check_shape(9, 10, 2500, 16, 0, false);
 }
 
 /* More rows than a band, more panels than are packed together, and what is left of each. */
 static void large_products_are_the_same_chain(void)
 {
-    check_shape(203, 83, 10, 0, 0, false);
-    check_shape(203, 290, 16, 16, 1, false);
-    check_shape(109, 83, 100, 16, 0, false);
-    check_shape(103, 71, 300, 16, 0, false);
-    check_shape(40, 300, 75, 24, 0, false);
-    check_shape(1, 203, 131, 0, 1, false);
+    case_check_shape(203, 83, 10, 0, 0, false);
+    case_check_shape(203, 290, 16, 16, 1, false);
+    case_check_shape(109, 83, 100, 16, 0, false);
+    case_check_shape(103, 71, 300, 16, 0, false);
+    case_check_shape(40, 300, 75, 24, 0, false);
+    case_check_shape(1, 203, 131, 0, 1, false);
 }
 
 /* Fewer columns than a vector holds: blocks of 256 rows, which are computed as their transpose. */
@@ -91,12 +56,12 @@ static void narrow_products_follow_the_tree(void)
 {
     static const int64_t narrow[] = {2, 3, 6, 10, 12, 24};
     for (int i = 0; i < 6; i++)
-        check_shape(4 * narrow[i] + 5, narrow[i], 37, 16, i % 3, false);
-    check_shape(523, 10, 33, 16, 1, true);
-    check_shape(270, 5, 300, 16, 0, false);
+        case_check_shape(4 * narrow[i] + 5, narrow[i], 37, 16, i % 3, false);
+    case_check_shape(523, 10, 33, 16, 1, true);
+    case_check_shape(270, 5, 300, 16, 0, false);
     const lk_gemm g = {.dtype = LK_F32, .trans_a = true, .m = 1003, .n = 10, .k = 100, .piece = 16};
     struct gemm_case x = case_new(g, 0, true, false);
-    check_everywhere(&x, 4);
+    case_check_everywhere(&x, 4);
     case_free(&x);
     ASSERT_OK(lk_threads_set(0));
 }
@@ -104,10 +69,10 @@ static void narrow_products_follow_the_tree(void)
 static void empty_axes_leave_the_start(void)
 {
     for (int64_t piece = 0; piece <= 2; piece += 2) {
-        check_shape(5, 7, 0, piece, 1, false);
-        check_shape(0, 7, 3, piece, 1, false);
-        check_shape(5, 0, 3, piece, 1, false);
-        check_shape(0, 0, 0, piece, 0, false);
+        case_check_shape(5, 7, 0, piece, 1, false);
+        case_check_shape(0, 7, 3, piece, 1, false);
+        case_check_shape(5, 0, 3, piece, 1, false);
+        case_check_shape(0, 0, 0, piece, 0, false);
     }
 }
 
@@ -122,12 +87,12 @@ static void threads_never_change_a_bit(void)
                            .k = 53,
                            .piece = kind & 4 ? 16 : 0};
         struct gemm_case x = case_new(g, 0, true, false);
-        check_everywhere(&x, 4);
+        case_check_everywhere(&x, 4);
         case_free(&x);
     }
     const lk_gemm row = {.dtype = LK_F32, .m = 1, .n = 4099, .k = 701};
     struct gemm_case x = case_new(row, 0, true, false);
-    check_everywhere(&x, 4);
+    case_check_everywhere(&x, 4);
     case_free(&x);
     ASSERT_OK(lk_threads_set(0));
 }

@@ -1,0 +1,66 @@
+/* Matrix multiplication whose sums are cut into pieces: what is left of rows, columns, pieces, and of
+ * whatever a kernel takes together, in every instruction set, against the definition, bit for bit. */
+#include "gemm_case.h"
+
+/* One to nine pieces or leaves, whole and with a rest, and pieces longer than what is packed at once.
+ */
+static void any_number_of_pieces_follows_the_tree(void)
+{
+    static const int64_t pieces[] = {1, 16, 24, 100, 128, 196, 256, 300, 700, 1100};
+    for (int i = 0; i < 10; i++)
+        for (int64_t n = 1; n <= 9; n += TEST_SLOWNESS > 1 ? 4 : 1) {
+            const int64_t piece = pieces[i], k = (piece < 100 ? 200 : piece) * n;
+            if (k > 2500)
+                continue;
+            case_check_shape(3, 5,
+                             k + (n % 3 == 0   ? 0
+                                  : n % 3 == 1 ? 1
+                                               : piece / 2),
+                             piece, n % 2, false);
+        }
+}
+
+static void every_number_of_rows_is_the_same_tree(void)
+{
+    const int64_t step = TEST_SLOWNESS > 1 ? 7 : 1;
+    for (int64_t m = 1; m <= 51; m += step)
+        case_check_shape(m, m % 2 ? 5 : 35, 270, m % 3 ? 90 : 40, m % 3, false);
+    case_check_shape(163, 20, 300, 100, 0, false);
+}
+
+static void every_number_of_columns_is_the_same_tree(void)
+{
+    const int64_t step = TEST_SLOWNESS > 1 ? 7 : 1;
+    for (int64_t n = 1; n <= 67; n += step)
+        case_check_shape(n % 2 ? 4 : 13, n, 270, n % 3 ? 100 : 32, n % 3, false);
+    case_check_shape(14, 139, 520, 130, 0, false);
+    case_check_shape(50, 261, 300, 16, 1, false);
+}
+
+/* Zeros of both signs, denormals and infinities: nothing is added that the tree does not have. */
+static void odd_numbers_take_part_in_the_tree(void)
+{
+    for (int64_t piece = 7; piece < 600; piece *= 3)
+        case_check_shape(15, 39, 555, piece, 1, true);
+}
+
+static void threads_never_change_the_tree(void)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        const lk_gemm g = {.dtype = LK_F32,
+                           .trans_a = kind & 1,
+                           .trans_b = kind & 2,
+                           .m = 205,
+                           .n = 303,
+                           .k = 410,
+                           .piece = 100};
+        struct gemm_case x = case_new(g, 0, true, false);
+        case_check_everywhere(&x, 4);
+        case_free(&x);
+    }
+    ASSERT_OK(lk_threads_set(0));
+}
+
+TEST_MAIN(TEST(any_number_of_pieces_follows_the_tree), TEST(every_number_of_rows_is_the_same_tree),
+          TEST(every_number_of_columns_is_the_same_tree), TEST(odd_numbers_take_part_in_the_tree),
+          TEST(threads_never_change_the_tree))
