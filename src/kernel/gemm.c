@@ -33,16 +33,6 @@ void lk__gemm_act(const lk__gemm_job *job, const lk__gemm_run *run, int64_t firs
             job->act(run->c + (i * job->g.ldc + first) * job->elem, last - first);
 }
 
-void lk__gemm_add(lk_dtype dtype, void *to, const void *from, int64_t n)
-{
-    if (dtype == LK_F32)
-        for (int64_t i = 0; i < n; i++)
-            ((float *)to)[i] = ((const float *)from)[i] + ((float *)to)[i];
-    else
-        for (int64_t i = 0; i < n; i++)
-            ((double *)to)[i] = ((const double *)from)[i] + ((double *)to)[i];
-}
-
 /* One column is one row, transposed, if its elements are as close as those of a row. */
 static void turn_column(lk__gemm_job *job)
 {
@@ -70,7 +60,8 @@ static void cut_columns(lk__gemm_job *job, int64_t usual, int64_t widest)
     job->n_panels = job->g.n <= widest ? 1 : lk__parts(job->g.n - widest, usual) + 1;
 }
 
-/* Blocks of at most `rows` rows, a multiple of mr; smaller ones if threads would be idle. */
+/* Blocks of at most `rows` rows, rounded up to a multiple of mr; smaller ones if threads would be
+ * idle. */
 static void cut_rows(lk__gemm_job *job, int64_t rows, int64_t mr, int threads)
 {
     const int64_t m = job->g.m;
@@ -104,9 +95,11 @@ static lk_status run_job(lk__gemm_job *job)
         cut_rows(job, rows, lk__min(rows, job->cross->mr), threads);
         together = 8;
     } else {
+        const int64_t steps = g->piece > 0 ? g->piece : g->k, mr = r->mr[r->usual];
+        const int64_t rows = g->piece > 0 ? lk__gemm_pieces_rows(job) / mr * mr : BLOCK_ROWS;
         cut_columns(job, r->width[r->usual], r->width[0]);
-        cut_rows(job, BLOCK_ROWS, r->mr[r->usual], threads);
-        job->n_chunks = lk__parts(g->k, LK_GEMM_ROOM / (r->width[0] * job->elem));
+        cut_rows(job, lk__min(BLOCK_ROWS, rows), mr, threads);
+        job->n_chunks = lk__parts(steps, LK_GEMM_ROOM / (r->width[0] * job->elem));
     }
     const double work = (double)lk__min(job->block_rows, g->m) * (double)job->panel *
                         (double)(g->k + 1);
@@ -121,6 +114,7 @@ lk_status lk_gemm_run_batched(const lk_gemm *g, const lk_gemm_batch *batch, cons
 {
     const lk__rows_table *rows = NULL;
     const lk__cross_table *cross = NULL;
+    const lk__maps2_table *maps = NULL;
     LK_CHECK(g && batch, LK_EINVAL, "%s is NULL", g ? "batch" : "g");
     LK_FP_GUARD();
     LK_TRY(LK_FP_CHECK());
@@ -143,9 +137,15 @@ lk_status lk_gemm_run_batched(const lk_gemm *g, const lk_gemm_batch *batch, cons
                         .cross = &cross->of[g->dtype],
                         .gemv = cross->gemv[g->dtype]};
     job.g.piece = lk__min(g->piece, g->k); /* k = 0: no pieces, C is its start */
+    if (job.g.piece == g->k && job.start == LK_START_ZERO)
+        job.g.piece = 0; /* a piece to which nothing is added is a chain */
     if (g->k == 0) { /* A and B, which may be NULL then, are nowhere: what points there lies in C */
         job.a = job.b = c;
         job.g.lda = job.g.ldb = job.batch.stride_a = job.batch.stride_b = 0;
+    }
+    if (job.g.piece > 0) {
+        LK_TRY(lk__maps2_get(&maps));
+        job.add = maps->map[g->dtype][LK_MAP2_ADD];
     }
     LK_TRY(lk__act_get(g->dtype, g->act, &job.act));
     turn_column(&job);

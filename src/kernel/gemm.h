@@ -12,9 +12,14 @@
 
 #include <lockstep/extra/gemm.h>
 
-/* Bytes of the packed operands that a task keeps on its stack; columns of a panel of one row; rows
- * of a block of a narrow C. */
-enum { LK_GEMM_ROOM = 96 * 1024, LK_GEMM_ROW_PANEL = 64, LK_GEMM_NARROW_ROWS = 256 };
+/* Bytes of the packed operands, and of the slots of pieces, that a task keeps on its stack; columns
+ * of a panel of one row; rows of a block of a narrow C. */
+enum {
+    LK_GEMM_ROOM = 96 * 1024,
+    LK_GEMM_SLOTS = 192 * 1024,
+    LK_GEMM_ROW_PANEL = 64,
+    LK_GEMM_NARROW_ROWS = 256
+};
 
 typedef struct lk__gemm_job {
     lk_gemm g;
@@ -23,13 +28,14 @@ typedef struct lk__gemm_job {
     const char *a, *b, *bias;
     char *c;
     lk__start start;
-    lk__act_fn *act; /* NULL: none */
+    lk__act_fn *act;  /* NULL: none */
+    lk__map2_fn *add; /* with pieces, otherwise NULL */
     const lk__rows_type *rows;
     const lk__cross_type *cross;
     lk__gemv_fn *gemv;
     int64_t block_rows, n_blocks; /* blocks of rows in one product */
     int64_t panel, n_panels;      /* columns of every panel but the last */
-    int64_t n_chunks;             /* of k, by rows: such that a packed panel fits the room */
+    int64_t n_chunks; /* of k or of a piece, by rows: such that a packed panel fits the room */
 } lk__gemm_job;
 
 /* A run of tasks in the same rows. */
@@ -60,14 +66,30 @@ void lk__gemm_by_columns(void *job, int64_t first, int64_t last);
 void lk__gemm_narrow(void *job, int64_t first, int64_t last);
 void lk__gemm_one_row(void *job, int64_t first, int64_t last);
 
-/** to[i] = from[i] + to[i] for i < n: a join whose first operand is `from`. */
-void lk__gemm_add(lk_dtype dtype, void *to, const void *from, int64_t n);
-
 /** The most rows of op(A) that a block of lk__gemm_by_columns() may have. */
 int64_t lk__gemm_columns_rows(const lk__gemm_job *job);
 
-/** A panel from column j on, k in pieces; op(A) is A. */
-void lk__gemm_pieces(const lk__gemm_job *job, const lk__gemm_run *run, int64_t j);
+/* A block by rows under way: gemm_rows.c. */
+struct lk__gemm_rows;
+
+/* Where the outputs of a panel go. */
+typedef struct lk__gemm_target {
+    char *c; /* the first row and column */
+    int64_t ldc;
+    const int64_t *off; /* elements from there to each row of a tile */
+    lk__start start;
+} lk__gemm_target;
+
+/** Steps [k0, k1) of the panel from column j on, for all rows of the block. */
+void lk__gemm_steps(const struct lk__gemm_rows *b, int64_t j, int64_t k0, int64_t k1,
+                    lk__gemm_target to);
+
+/** The panel from column j on, k in pieces. */
+void lk__gemm_pieces(const struct lk__gemm_rows *b, const lk__gemm_job *job,
+                     const lk__gemm_run *run, int64_t j);
+
+/** The most rows of a block whose panels lk__gemm_pieces() can compute. */
+int64_t lk__gemm_pieces_rows(const lk__gemm_job *job);
 
 static inline int64_t lk__min(int64_t a, int64_t b)
 {
@@ -78,6 +100,32 @@ static inline int64_t lk__min(int64_t a, int64_t b)
 static inline int64_t lk__parts(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
+}
+
+/* The tree of reduce.h as a binary counter: the sum of piece i, and of those that it joins, goes to the
+ * slot of the lowest zero bit of i, where it waits for the next of its size.  The last of n pieces has a
+ * slot of its own while it is computed. */
+
+/* Slots for n pieces. */
+static inline int64_t lk__gemm_slots(int64_t n)
+{
+    int64_t slots = 1;
+    while ((n - 1) >> (slots - 1))
+        slots++;
+    return slots;
+}
+
+/* The slot of piece i of n. */
+static inline int64_t lk__gemm_level(int64_t i, int64_t n)
+{
+    return i == n - 1 ? lk__gemm_slots(n) - 1 : __builtin_ctzll(~(unsigned long long)i);
+}
+
+/* Bit l is set if piece i of n joins slot l, from the lowest up: the ones below the lowest zero, and for
+ * the last piece all that wait. */
+static inline int64_t lk__gemm_joins(int64_t i, int64_t n)
+{
+    return i == n - 1 ? i : i & ~(i + 1);
 }
 
 #endif /* LK_KERNEL_GEMM_H */

@@ -7,9 +7,8 @@
  *
  * The tree joins the pieces of up to LK_CROSS_STEPS steps by itself.  A longer k is cut
  * into leaves: the largest power of two of pieces that is not longer, or one longer piece.  The
- * leaves of a few panels at a time go to slots, which are joined like a binary counter, as in
- * gemm_pieces.c: a tile joins its leaf with those that wait before it stores the sum, and the last
- * leaf goes to C.
+ * leaves of a few panels at a time go to slots, which are joined as gemm.h says: a tile joins its leaf
+ * with those that wait before it stores the sum, and the last leaf goes to C.
  */
 #include "kernel/gemm.h"
 
@@ -21,7 +20,6 @@ enum {
     Y_ROOM = LK_CROSS_STEPS * GROUP,
     Y_NEAR = LK_CROSS_STEPS *
              128, /* bytes of Y that are packed together, or a group if it has more */
-    SLOT_ROOM = 192 * 1024,
     LEVEL_ROOM = LK_CROSS_LEVELS * LK_MICRO_MR / 2 * 128,
     FEW_STEPS = 24,  /* for which X is read in place */
     CLOSE = 128,     /* bytes from one row of X to the next for which it is, too */
@@ -82,19 +80,14 @@ static int64_t leaf_steps(const lk_gemm *g)
     return leaf;
 }
 
+static int64_t n_leaves(const lk_gemm *g)
+{
+    return lk__parts(g->k, leaf_steps(g));
+}
+
 static bool in_leaves(const lk_gemm *g)
 {
     return g->piece > 0 && g->k > LK_CROSS_STEPS;
-}
-
-/* Slots for the leaves that wait, and one for the last leaf, which may take several calls. */
-static int64_t n_slots(const lk_gemm *g)
-{
-    const int64_t leaves = lk__parts(g->k, leaf_steps(g));
-    int64_t slots = 1;
-    while ((leaves - 1) >> (slots - 1))
-        slots++;
-    return slots;
 }
 
 int64_t lk__gemm_columns_rows(const lk__gemm_job *job)
@@ -103,8 +96,9 @@ int64_t lk__gemm_columns_rows(const lk__gemm_job *job)
                   group = group_rows(job, job->cross->mr);
     int64_t rows = lk__min(X_ROOM / (steps * job->elem), (int64_t)MANY_TILES * job->cross->mr);
     if (in_leaves(&job->g))
-        rows = lk__min(rows, SLOT_ROOM / (n_slots(&job->g) * GROUP));
-    return rows > group ? rows / group * group : rows;
+        rows = lk__min(rows, LK_GEMM_SLOTS / (lk__gemm_slots(n_leaves(&job->g)) * GROUP));
+    const int64_t unit = rows > group ? group : lk__min(rows, job->cross->mr);
+    return rows / unit * unit;
 }
 
 /* Packs X: group by group, the elements of each sample next to each other. */
@@ -302,10 +296,8 @@ static void run_leaf(struct block *b, int64_t i, int64_t p, int64_t end)
     const lk__gemm_job *job = b->job;
     const lk_gemm *g = &job->g;
     const int64_t leaf = leaf_steps(g), first = i * leaf, last = lk__min(g->k, first + leaf);
-    /* A leaf joins the slots of the trailing ones of i; the last one, of all ones. */
-    const int64_t joins = last < g->k ? i & ~(i + 1) : i;
-    const int64_t level = last < g->k ? __builtin_ctzll(~(unsigned long long)i) : n_slots(g) - 1;
-    char *slot = b->slots + level * b->slot_size * job->elem;
+    const int64_t joins = lk__gemm_joins(i, n_leaves(g));
+    char *slot = b->slots + lk__gemm_level(i, n_leaves(g)) * b->slot_size * job->elem;
     for (int64_t k0 = first; k0 < last; k0 += b->n_k) {
         take_steps(b, k0, lk__min(LK_CROSS_STEPS, last - k0), end - p);
         struct target to = {.c = slot,
@@ -330,14 +322,14 @@ static void run_group(struct block *b, int64_t p, int64_t end)
 {
     const lk_gemm *g = &b->job->g;
     b->slot_size = (end - p) * b->run->n_rows * b->job->panel;
-    for (int64_t i = 0; i < lk__parts(g->k, leaf_steps(g)); i++)
+    for (int64_t i = 0; i < n_leaves(g); i++)
         run_leaf(b, i, p, end);
 }
 
 void lk__gemm_by_columns(void *arg, int64_t first, int64_t last)
 {
     const lk__gemm_job *job = arg;
-    _Alignas(LK_ALIGN) char x_room[X_ROOM], y_room[Y_ROOM], slots[SLOT_ROOM], level[LEVEL_ROOM];
+    _Alignas(LK_ALIGN) char x_room[X_ROOM], y_room[Y_ROOM], slots[LK_GEMM_SLOTS], level[LEVEL_ROOM];
     struct block b = {
         .job = job, .x_room = x_room, .y_room = y_room, .slots = slots, .level = level};
     while (first < last) {

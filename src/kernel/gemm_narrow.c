@@ -72,7 +72,7 @@ static void write_rows(const lk__gemm_job *job, const lk__gemm_run *run, char *s
     for (int64_t i = 0; i < run->n_rows; i++) {
         char *from = sum + i * width * elem, *c = run->c + i * g->ldc * elem;
         if (job->start != LK_START_ZERO)
-            lk__gemm_add(g->dtype, from, job->start == LK_START_C ? c : job->bias, g->n);
+            job->add(g->n, 0, job->start == LK_START_C ? c : job->bias, from, from);
         copy_row(c, from, g->n * elem);
     }
 }

@@ -27,7 +27,7 @@ enum { GROUP_ROOM = 16 * 1024 };
  * holds few lines of one set. */
 enum { SET_BYTES = 4096, SET_ROWS = 8 };
 
-struct block {
+struct lk__gemm_rows {
     const lk__gemm_job *job;
     const lk__gemm_run *run;
     const char *a;      /* the first row of the run */
@@ -40,8 +40,8 @@ struct block {
 
 /* All rows of n_panels packed panels, but those of the first full tile if they are done.  `next`:
  * what the next panel will read first of B, or NULL. */
-static void run_strips(const struct block *b, const lk__rows_args *t, int64_t n_panels,
-                       bool first_done, const char *next)
+static void run_strips(const struct lk__gemm_rows *b, const lk__rows_args *t, int64_t ldc,
+                       int64_t n_panels, bool first_done, const char *next)
 {
     const lk_gemm *g = &b->job->g;
     const lk__cross_type *cross = b->job->cross;
@@ -57,8 +57,8 @@ static void run_strips(const struct block *b, const lk__rows_args *t, int64_t n_
                             .w = t->w,
                             .start = t->start,
                             .bias = t->bias,
-                            .c = (char *)t->c + skip * g->ldc * elem,
-                            .ldc = g->ldc,
+                            .c = (char *)t->c + skip * ldc * elem,
+                            .ldc = ldc,
                             .n_tiles = tiles,
                             .n_panels = n_panels,
                             .next = tiles >= FAR_TILES ? next : NULL,
@@ -68,14 +68,15 @@ static void run_strips(const struct block *b, const lk__rows_args *t, int64_t n_
     for (int64_t parts = lk__parts(rest, mr); parts > 0; parts--) {
         const int64_t row = b->run->n_rows - rest, rows = lk__parts(rest, parts);
         strip.a = (const char *)t->a + row * g->lda * elem;
-        strip.c = (char *)t->c + row * g->ldc * elem;
+        strip.c = (char *)t->c + row * ldc * elem;
         cross->strip[rows](&strip);
         rest -= rows;
     }
 }
 
 /* Rows from `first` on, in tiles as even as they can be. */
-static void run_tiles(const struct block *b, lk__rows_args *t, int width, int64_t first)
+static void run_tiles(const struct lk__gemm_rows *b, lk__rows_args *t, int64_t ldc, int width,
+                      int64_t first)
 {
     const lk_gemm *g = &b->job->g;
     const lk__rows_type *r = b->job->rows;
@@ -88,7 +89,7 @@ static void run_tiles(const struct block *b, lk__rows_args *t, int width, int64_
     for (int64_t tiles = lk__parts(left, mr); tiles > 0; tiles--) {
         const int64_t rows = lk__parts(left, tiles);
         t->a = a + first * g->lda * elem;
-        t->c = c + first * g->ldc * elem;
+        t->c = c + first * ldc * elem;
         r->tile[width][rows](t);
         first += rows;
         left -= rows;
@@ -96,7 +97,8 @@ static void run_tiles(const struct block *b, lk__rows_args *t, int width, int64_
 }
 
 /* Steps [k0, k0 + n_k) of the panel from column j on. */
-static void run_panel(const struct block *b, int64_t j, int64_t k0, int64_t n_k)
+static void run_panel(const struct lk__gemm_rows *b, int64_t j, int64_t k0, int64_t n_k,
+                      const lk__gemm_target *to)
 {
     const lk__gemm_job *job = b->job;
     const lk_gemm *g = &job->g;
@@ -110,10 +112,10 @@ static void run_panel(const struct block *b, int64_t j, int64_t k0, int64_t n_k)
                        .a_off = b->a_off,
                        .w = b->run->b + (k0 * g->ldb + j) * elem,
                        .ldw = g->ldb,
-                       .c = b->run->c + j * elem,
-                       .c_off = b->c_off,
+                       .c = to->c,
+                       .c_off = to->off,
                        .bias = job->bias ? job->bias + j * elem : NULL,
-                       .start = k0 > 0 ? LK_START_C : job->start,
+                       .start = to->start,
                        .n_valid = (int)lk__min(nr, g->n - j)};
     const bool usual = width == r->usual && t.n_valid == nr;
     const int64_t in_place = b->spread ? IN_PLACE_TILES : 1;
@@ -130,33 +132,40 @@ static void run_panel(const struct block *b, int64_t j, int64_t k0, int64_t n_k)
         t.w_packed = true;
         if (usual && b->strips) {
             const bool more = copy && job->n_chunks == 1 && j + nr < g->n;
-            run_strips(b, &t, 1, copy, more ? b->run->b + (j + nr + nr - 1) * elem : NULL);
+            run_strips(b, &t, to->ldc, 1, copy, more ? b->run->b + (j + nr + nr - 1) * elem : NULL);
             return;
         }
     }
-    run_tiles(b, &t, width, copy ? r->mr[width] : 0);
+    run_tiles(b, &t, to->ldc, width, copy ? r->mr[width] : 0);
 }
 
-/* Panel p for all k, in chunks that fit the room. */
-static void run_chunks(const struct block *b, int64_t p)
+void lk__gemm_steps(const struct lk__gemm_rows *b, int64_t j, int64_t k0, int64_t k1,
+                    lk__gemm_target to)
+{
+    int64_t left = lk__min(b->job->n_chunks, k1 - k0);
+    do {
+        const int64_t n_k = left > 1 ? lk__parts(k1 - k0, left) : k1 - k0;
+        run_panel(b, j, k0, n_k, &to);
+        to.start = LK_START_C;
+        k0 += n_k;
+    } while (--left > 0);
+}
+
+/* Panel p for all k. */
+static void run_steps(const struct lk__gemm_rows *b, int64_t p)
 {
     const lk__gemm_job *job = b->job;
-    if (job->g.piece > 0) {
-        lk__gemm_pieces(job, b->run, p * job->panel);
-        return;
-    }
-    int64_t k0 = 0;
-    for (int64_t left = job->n_chunks; left > 1; left--) {
-        const int64_t n_k = lk__parts(job->g.k - k0, left);
-        run_panel(b, p * job->panel, k0, n_k);
-        k0 += n_k;
-    }
-    run_panel(b, p * job->panel, k0, job->g.k - k0);
+    const int64_t j = p * job->panel;
+    char *c = b->run->c + j * job->elem;
+    if (job->g.piece > 0)
+        lk__gemm_pieces(b, job, b->run, j);
+    else
+        lk__gemm_steps(b, j, 0, job->g.k, (lk__gemm_target){c, job->g.ldc, b->c_off, job->start});
 }
 
 /* How many panels from p on are worth packing together: those of a transposed B with a short k, as
  * long as they are of the usual width and stay in the first-level cache. */
-static int64_t group_panels(const struct block *b, int64_t p, int64_t last)
+static int64_t group_panels(const struct lk__gemm_rows *b, int64_t p, int64_t last)
 {
     const lk__gemm_job *job = b->job;
     const int64_t bytes = job->g.k * job->panel * job->elem;
@@ -167,7 +176,7 @@ static int64_t group_panels(const struct block *b, int64_t p, int64_t last)
 }
 
 /* Panels [p, p + n), packed together. */
-static void run_group(const struct block *b, int64_t p, int64_t n)
+static void run_group(const struct lk__gemm_rows *b, int64_t p, int64_t n)
 {
     const lk__gemm_job *job = b->job;
     const lk_gemm *g = &job->g;
@@ -183,10 +192,10 @@ static void run_group(const struct block *b, int64_t p, int64_t n)
         job->rows->transpose(b->room + i * g->k * job->panel * elem,
                              b->run->b + (j + i * job->panel) * g->ldb * elem, g->ldb, g->k,
                              (int)job->panel, (int)job->panel);
-    run_strips(b, &t, n, false, NULL);
+    run_strips(b, &t, g->ldc, n, false, NULL);
 }
 
-static void take_run(struct block *b, const lk__gemm_run *run)
+static void take_run(struct lk__gemm_rows *b, const lk__gemm_run *run)
 {
     const lk__gemm_job *job = b->job;
     b->run = run;
@@ -200,7 +209,7 @@ void lk__gemm_by_rows(void *arg, int64_t first, int64_t last)
     const lk__gemm_job *job = arg;
     const lk_gemm *g = &job->g;
     _Alignas(LK_ALIGN) char room[LK_GEMM_ROOM];
-    struct block b = {.job = job, .room = room};
+    struct lk__gemm_rows b = {.job = job, .room = room};
     b.strips = job->rows->width[job->rows->usual] == job->cross->width[0] &&
                (g->lda * job->elem % SET_BYTES != 0 || job->cross->mr <= SET_ROWS);
     b.spread = job->n_chunks == 1 && g->ldb * job->elem % (SET_BYTES / 4) != 0;
@@ -217,7 +226,7 @@ void lk__gemm_by_rows(void *arg, int64_t first, int64_t last)
             if (n > 1)
                 run_group(&b, p, n);
             else
-                run_chunks(&b, p);
+                run_steps(&b, p);
             p += n;
             if (p == run.last || p - done >= ACT_PANELS) {
                 const int64_t end = p == job->n_panels ? g->n : p * job->panel;

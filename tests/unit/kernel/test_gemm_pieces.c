@@ -44,6 +44,20 @@ static void odd_numbers_take_part_in_the_tree(void)
         case_check_shape(15, 39, 555, piece, 1, true);
 }
 
+/* So many pieces that blocks of C must be smaller, for their sums have no more room. */
+static void many_pieces_follow_the_tree(void)
+{
+    static const lk_gemm many[] = {{.m = 155, .n = 100, .k = 1100, .piece = 1},
+                                   {.m = 155, .n = 100, .k = 1100, .piece = 1, .trans_b = true},
+                                   {.m = 80, .n = 9, .k = 33100, .piece = 16, .trans_a = true},
+                                   {.m = 80, .n = 9, .k = 33100, .piece = 150, .trans_a = true}};
+    for (int i = 0; i < (TEST_SLOWNESS > 1 ? 1 : 4); i++) {
+        struct gemm_case x = case_new(many[i], 0, i % 2, false);
+        case_check_everywhere(&x, 1);
+        case_free(&x);
+    }
+}
+
 static void threads_never_change_the_tree(void)
 {
     for (int kind = 0; kind < 4; kind++) {
@@ -63,4 +77,4 @@ static void threads_never_change_the_tree(void)
 
 TEST_MAIN(TEST(any_number_of_pieces_follows_the_tree), TEST(every_number_of_rows_is_the_same_tree),
           TEST(every_number_of_columns_is_the_same_tree), TEST(odd_numbers_take_part_in_the_tree),
-          TEST(threads_never_change_the_tree))
+          TEST(many_pieces_follow_the_tree), TEST(threads_never_change_the_tree))
