@@ -39,7 +39,9 @@ typedef struct floor_plan {
 struct lk__conv_weights {
     lk__weights_plan plan;
     floor_plan floor;
-    char *own; /* memory of calls that bring none; NULL until the first */
+    char *own;       /* memory of calls that bring none; NULL until the first */
+    bool is_product; /* then that is what calls compute, and they need no memory */
+    lk_gemm product;
 };
 
 /* `*end` moves behind `count` elements; false if it does not fit in 64 bits. */
@@ -80,6 +82,9 @@ static room room_at(const floor_plan *f, char *memory, int64_t i)
 lk_status lk__conv_weights_new(const lk__conv_shape *s, struct lk__conv_weights **out)
 {
     LK_TRY(lk__conv_weights_new_cut(s, &lk__weights_default, out));
+    (*out)->is_product = lk__conv_weights_product(s, &(*out)->product);
+    if ((*out)->is_product)
+        (*out)->floor.all = 0;
     return LK_OK;
 }
 
@@ -348,6 +353,12 @@ lk_status lk__conv_weights_in(lk_conv_plan *plan, void *memory, int64_t bytes, c
     }
     int64_t needed;
     LK_TRY(lk__conv_weights_room(plan, &needed));
+    if (plan->weights->is_product) {
+        lk_gemm g = plan->weights->product;
+        g.accumulate = accumulate;
+        LK_TRY(lk_gemm_run(&g, x, dy, NULL, dw));
+        return LK_OK;
+    }
     if (!memory || needed > bytes) {
         if (!plan->weights->own)
             LK_TRY(lk_alloc(&plan->weights->own, needed, 1));

@@ -5,6 +5,7 @@
 #include "kernel/conv_shape.h"
 
 #include <lockstep/extra/conv.h>
+#include <lockstep/extra/gemm.h>
 
 struct lk__conv_weights;
 struct lk__weights_aims;
@@ -15,6 +16,9 @@ lk_status lk__conv_weights_new(const lk__conv_shape *s, struct lk__conv_weights 
 /** As lk__conv_weights_new(), cut otherwise: see conv_weights_plan.h. */
 lk_status lk__conv_weights_new_cut(const lk__conv_shape *s, const struct lk__weights_aims *aims,
                                    struct lk__conv_weights **out) LK_NODISCARD;
+
+/** Whether the gradient is computed as a product of matrices, and which: lk_gemm_run() of x and dy. */
+bool lk__conv_weights_product(const lk__conv_shape *s, lk_gemm *g);
 
 /** NULL is allowed. */
 void lk__conv_weights_free(struct lk__conv_weights *part);

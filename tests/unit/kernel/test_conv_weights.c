@@ -92,6 +92,43 @@ static const lk_conv_shape shapes[] = {
     {0, {2, {2, 2}, {1, 1}, {1, 1}, {0}, .grid = 1}, 6, 8, 7, 1, {3, 4}, {0}, .piece = 100},
     {0, {2, {2, 2}, {1, 1}, {1, 1}, {0}, .grid = 1}, 6, 6, 6, 6, {3, 4}, {0}, .piece = 4},
     {0, {2, {5, 5}, {1, 1}, {1, 1}, {0}, .grid = 1}, 13, 10, 18, 1, {12, 12}, {0}, .piece = 6},
+    /* One tap: products of matrices, or nearly, with pixels further apart, or rows, or samples. */
+    {0, {2, {1, 1}, {1, 1}, {1, 1}, {0}, .grid = 1}, 7, 21, 37, 1, {7, 6}, {0}, .piece = 3},
+    {0,
+     {2, {1, 1}, {1, 1}, {1, 1}, {0}, .grid = 1},
+     5,
+     9,
+     20,
+     1,
+     {4, 3},
+     {0},
+     .x_step = {33, 11},
+     .x_sample = 132,
+     .y_step = {0, 24},
+     .piece = 1},
+    {0,
+     {2, {1, 1}, {1, 1}, {1, 1}, {0}, .grid = 1},
+     5,
+     9,
+     20,
+     1,
+     {4, 3},
+     {0},
+     .x_step = {34, 11},
+     .y_step = {0, 24},
+     .piece = 1},
+    {0,
+     {2, {1, 1}, {1, 1}, {1, 1}, {0}, .grid = 1},
+     5,
+     9,
+     20,
+     1,
+     {4, 3},
+     {0},
+     .y_sample = 241,
+     .piece = 1},
+    {0, {2, {1, 1}, {1, 1}, {1, 1}, {1, 0}, .grid = 1}, 5, 9, 20, 1, {4, 3}, {4, 3}, .piece = 1},
+    {0, {2, {1, 1}, {1, 1}, {1, 1}, {0}, .grid = 1}, 5, 9, 20, 1, {4, 3}, {3, 4}, .piece = 1},
     /* Numbers as large as they may be: one position or one tap is within the image. */
     {0, {2, {2, 2}, {FAR, FAR}, {1, 1}, {0}, .grid = 1}, 2, 9, 5, 1, {4, 5}, {2, 3}, .piece = 1},
     {0, {2, {2, 2}, {FAR, FAR}, {1, 1}, {0}, .grid = 1}, 2, 3, 5, 1, {4, 5}, {2, 3}, .piece = 1},
@@ -148,14 +185,15 @@ static void check_same(const struct gradient_case *c, const void *want, const ch
     }
 }
 
-/* With a part cut by `aims`, without and with accumulation. */
+/* With a part cut by `aims`, or as the plan chooses if they are NULL, without and with accumulation. */
 static void check_cut(struct gradient_case *c, const void *grad, const lk__weights_aims *aims,
                       const char *what)
 {
     void *old = copy_of(c->dw.data, c->dw_bytes), *sum = copy_of(c->dw.data, c->dw_bytes);
     lk_conv_plan *plan;
     ASSERT_OK(lk_conv_plan_new(&c->shape, &plan));
-    ASSERT_OK(lk__conv_weights_new_cut(&c->s, aims, &plan->weights));
+    if (aims)
+        ASSERT_OK(lk__conv_weights_new_cut(&c->s, aims, &plan->weights));
     gradient_reference_add(&c->s, grad, sum);
     ASSERT_OK(lk_conv_backward_weights(plan, c->x.data, c->dy.data, true, c->dw.data));
     check_same(c, sum, what);
@@ -174,6 +212,7 @@ static const lk__weights_aims one_row = {
 static void check_cuts(struct gradient_case *c, const void *grad)
 {
     lk__weights_aims aims = lk__weights_default;
+    check_cut(c, grad, NULL, "the plan's choice");
     check_cut(c, grad, &aims, "default");
     check_cut(c, grad, &one_row, "one row at a time");
     aims.strip_bytes = 1;
