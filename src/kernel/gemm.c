@@ -80,7 +80,8 @@ static lk_status run_job(lk__gemm_job *job)
     LK_TRY(lk_threads_now(&threads));
     lk__task_fn *fn = lk__gemm_by_rows;
     int64_t together = 1; /* panels that share what a task prepares */
-    if (g->m == 1 && g->piece == 0 && g->n > (int64_t)2 * r->width[r->usual]) {
+    if (g->m == 1 && g->n > (int64_t)2 * r->width[r->usual] &&
+        !(g->trans_b && g->ldb * job->elem % LK_GEMM_SET == 0)) {
         fn = lk__gemm_one_row;
         cut_columns(job, LK_GEMM_ROW_PANEL, LK_GEMM_ROW_PANEL);
         cut_rows(job, 1, 1, 1);

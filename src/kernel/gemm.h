@@ -21,6 +21,10 @@ enum {
     LK_GEMM_NARROW_ROWS = 256
 };
 
+/* Rows that are a multiple of this many bytes apart share a set of the first-level cache, which
+ * holds few lines of one set. */
+enum { LK_GEMM_SET = 4096 };
+
 typedef struct lk__gemm_job {
     lk_gemm g;
     lk_gemm_batch batch;

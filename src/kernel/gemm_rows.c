@@ -23,9 +23,8 @@ enum { IN_PLACE_TILES = 5 };
 /* Bytes of the panels that are packed together. */
 enum { GROUP_ROOM = 16 * 1024 };
 
-/* Rows that are a multiple of this many bytes apart share a set of the first-level cache, which
- * holds few lines of one set. */
-enum { SET_BYTES = 4096, SET_ROWS = 8 };
+/* Rows whose lines the first-level cache holds if they share a set. */
+enum { SET_ROWS = 8 };
 
 struct lk__gemm_rows {
     const lk__gemm_job *job;
@@ -81,8 +80,8 @@ static void run_tiles(const struct lk__gemm_rows *b, lk__rows_args *t, int64_t l
     const lk_gemm *g = &b->job->g;
     const lk__rows_type *r = b->job->rows;
     const int64_t elem = b->job->elem;
-    const int64_t mr = g->lda * elem % SET_BYTES == 0 ? lk__min(r->mr[width], SET_ROWS)
-                                                      : r->mr[width];
+    const int64_t mr = g->lda * elem % LK_GEMM_SET == 0 ? lk__min(r->mr[width], SET_ROWS)
+                                                        : r->mr[width];
     const char *a = t->a;
     char *c = t->c;
     int64_t left = b->run->n_rows - first;
@@ -211,8 +210,8 @@ void lk__gemm_by_rows(void *arg, int64_t first, int64_t last)
     _Alignas(LK_ALIGN) char room[LK_GEMM_ROOM];
     struct lk__gemm_rows b = {.job = job, .room = room};
     b.strips = job->rows->width[job->rows->usual] == job->cross->width[0] &&
-               (g->lda * job->elem % SET_BYTES != 0 || job->cross->mr <= SET_ROWS);
-    b.spread = job->n_chunks == 1 && g->ldb * job->elem % (SET_BYTES / 4) != 0;
+               (g->lda * job->elem % LK_GEMM_SET != 0 || job->cross->mr <= SET_ROWS);
+    b.spread = job->n_chunks == 1 && g->ldb * job->elem % (LK_GEMM_SET / 4) != 0;
     for (int m = 0; m < LK_MICRO_MR; m++) {
         b.a_off[m] = m * g->lda;
         b.c_off[m] = m * g->ldc;

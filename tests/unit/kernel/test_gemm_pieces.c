@@ -37,6 +37,22 @@ static void every_number_of_columns_is_the_same_tree(void)
     case_check_shape(50, 261, 300, 16, 1, false);
 }
 
+/* One row or one column, which is a row of the transpose. */
+static void one_row_is_the_same_tree(void)
+{
+    static const int64_t pieces[] = {1, 3, 64, 70, 131, 200};
+    for (int i = 0; i < 6; i++) {
+        case_check_shape(1, 70 + 41 * i, 263 + i, pieces[i], 0, false);
+        case_check_shape(203 + i, 1, 263 + i, pieces[i], 0, false);
+        case_check_shape(1, 97, 300, pieces[i], 1, true);
+    }
+    const lk_gemm g = {.m = 1, .n = 5003, .k = 1030, .piece = 1};
+    struct gemm_case x = case_new(g, 0, true, false);
+    case_check_everywhere(&x, 3);
+    case_free(&x);
+    ASSERT_OK(lk_threads_set(0));
+}
+
 /* Zeros of both signs, denormals and infinities: nothing is added that the tree does not have. */
 static void odd_numbers_take_part_in_the_tree(void)
 {
@@ -76,5 +92,6 @@ static void threads_never_change_the_tree(void)
 }
 
 TEST_MAIN(TEST(any_number_of_pieces_follows_the_tree), TEST(every_number_of_rows_is_the_same_tree),
-          TEST(every_number_of_columns_is_the_same_tree), TEST(odd_numbers_take_part_in_the_tree),
-          TEST(many_pieces_follow_the_tree), TEST(threads_never_change_the_tree))
+          TEST(every_number_of_columns_is_the_same_tree), TEST(one_row_is_the_same_tree),
+          TEST(odd_numbers_take_part_in_the_tree), TEST(many_pieces_follow_the_tree),
+          TEST(threads_never_change_the_tree))
