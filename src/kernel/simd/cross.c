@@ -19,9 +19,11 @@ enum { USUAL_PIECE = 16 };
 
 #define VEC LK_VEC_F32
 #include "kernel/simd/cross_tile.h"
+#include "kernel/simd/strip_tile.h"
 #undef VEC
 #define VEC LK_VEC_F64
 #include "kernel/simd/cross_tile.h"
+#include "kernel/simd/strip_tile.h"
 #undef VEC
 
 #define STRIP(VEC, NV, MR)                                  \
