@@ -45,6 +45,19 @@ typedef struct lk__strip_args {
     int64_t next_step;         /* for it, this many bytes further on with each step */
 } lk__strip_args;
 
+/* What a part of k begins with, is joined with, and asks for.  A slot has all columns of its tiles; slot
+ * l is at slots + l * slot_size, and its rows are ld_slot apart. */
+typedef struct lk__cross_part {
+    const void *slots;
+    int64_t slot_size, ld_slot;
+    const void *partial; /* tile: the slot with the piece so far, or NULL */
+    int64_t joins;       /* then acc = slot l + acc for each bit l, from the lowest up */
+    const char
+        *next; /* memory that will be needed later: each of the first n_next tiles asks for */
+    int64_t next_step; /* a line of it with every step, the next tile for the line beside */
+    int64_t n_next;
+} lk__cross_part;
+
 typedef struct lk__cross_args {
     const void *x;                   /* X[k][m] of tile i, which is number q of group g, at */
     int64_t x_group, x_tile, x_step; /* x + g * x_group + q * x_tile + k * x_step + m */
@@ -60,15 +73,7 @@ typedef struct lk__cross_args {
     int64_t ahead; /* a tile asks for C from here on to be in the cache: 0 is its own place */
     int n_valid;   /* columns to write, 1..NR */
     void *level;   /* tree: room for LK_CROSS_LEVELS tiles */
-    /* What follows is for LK_CROSS_PART.  A slot has all columns of its tiles; slot l is at
-     * slots + l * slot_size, and its rows are ld_slot apart. */
-    const void *slots;
-    int64_t slot_size, ld_slot;
-    const void *partial; /* tile: the slot with the piece so far, or NULL */
-    int64_t joins;       /* then acc = slot l + acc for each bit l, from the lowest up */
-    const char *next;    /* memory that will be needed later: the first n_next tiles ask for */
-    int64_t next_step,
-        n_next; /* it, each for a line with every step, the next for the one beside */
+    const lk__cross_part *part; /* for LK_CROSS_PART */
 } lk__cross_args;
 
 typedef void lk__cross_fn(const lk__cross_args *t);

@@ -18,8 +18,7 @@ enum {
     GROUP = 512, /* bytes of a row of the panels that are in slots together */
     X_ROOM = 160 * 1024,
     Y_ROOM = LK_CROSS_STEPS * GROUP,
-    Y_NEAR = LK_CROSS_STEPS *
-             128, /* bytes of Y that are packed together, or a group if it has more */
+    Y_NEAR = LK_CROSS_STEPS * 128, /* bytes that are packed together, or a group of panels */
     LEVEL_ROOM = LK_CROSS_LEVELS * LK_MICRO_MR / 2 * 128,
     FEW_STEPS = 24,  /* for which X is read in place */
     CLOSE = 128,     /* bytes from one row of X to the next for which it is, too */
@@ -157,16 +156,27 @@ static struct next next_steps(const struct block *b, int64_t p, int64_t end, int
 }
 
 /* Gives the tiles of a call as many lines as they can ask for. */
-static void take_next(struct next *n, lk__cross_args *t)
+static void take_next(struct next *n, int64_t n_tiles, lk__cross_part *part)
 {
     const int of = n->done >= n->lines[0];
     const int64_t at = of ? n->done - n->lines[0] : n->done;
-    t->n_next = lk__min(t->n_tiles, n->lines[of] - at);
-    if (t->n_next <= 0)
+    part->n_next = lk__min(n_tiles, n->lines[of] - at);
+    if (part->n_next <= 0)
         return;
-    t->next = n->from[of] + at * LK_CROSS_LINE;
-    t->next_step = n->step[of];
-    n->done += t->n_next;
+    part->next = n->from[of] + at * LK_CROSS_LINE;
+    part->next_step = n->step[of];
+    n->done += part->n_next;
+}
+
+/* The slots from a row of a panel on. */
+static lk__cross_part part_at(const struct block *b, const struct target *to, int64_t row)
+{
+    const int64_t panel = b->job->panel, in_slot = to->in_slot + row * panel * b->job->elem;
+    return (lk__cross_part){.slots = b->slots + in_slot,
+                            .slot_size = b->slot_size,
+                            .ld_slot = panel,
+                            .partial = to->partial ? to->partial + in_slot : NULL,
+                            .joins = to->joins};
 }
 
 /* Rows [row, row + n_rows) of one panel, from the beginning of a group on, Y from column j on, packed
@@ -177,7 +187,6 @@ static void run_tiles(const struct block *b, int64_t row, int64_t n_rows, int64_
     const lk__gemm_job *job = b->job;
     const lk_gemm *g = &job->g;
     const int64_t elem = job->elem, left = g->n - j, mr = b->mr;
-    const int64_t in_slot = to->in_slot + row * job->panel * elem;
     const int width = left <= job->cross->width[1], nr = job->cross->width[width];
     const bool in_place = y_in_place(b, left);
     const int kind = b->n_k < g->k ? LK_CROSS_PART : LK_CROSS_WHOLE;
@@ -194,11 +203,6 @@ static void run_tiles(const struct block *b, int64_t row, int64_t n_rows, int64_
                         .n_tiles = tiles,
                         .k = b->n_k,
                         .piece = g->piece,
-                        .partial = to->partial ? to->partial + in_slot : NULL,
-                        .joins = to->joins,
-                        .slots = b->slots + in_slot,
-                        .slot_size = b->slot_size,
-                        .ld_slot = job->panel,
                         .start = to->start,
                         .bias = job->bias ? job->bias + j * elem : NULL,
                         .c = to->c + row * to->ldc * elem,
@@ -206,17 +210,19 @@ static void run_tiles(const struct block *b, int64_t row, int64_t n_rows, int64_
                         .ahead = ahead,
                         .n_valid = to->to_slot ? nr : (int)lk__min(nr, left),
                         .level = b->level};
-    take_next(next, &t);
+    lk__cross_part part;
+    if (kind == LK_CROSS_PART) {
+        part = part_at(b, to, row);
+        take_next(next, tiles, &part);
+        t.part = &part;
+    }
     tile[mr](&t);
     if (rest > 0) {
-        const int64_t done = tiles * mr;
         t.x = (const char *)t.x + (tiles / group * t.x_group + tiles % group * mr) * elem;
-        t.c = (char *)t.c + done * to->ldc * elem;
-        t.slots = (const char *)t.slots + done * t.ld_slot * elem;
-        if (t.partial)
-            t.partial = (const char *)t.partial + done * t.ld_slot * elem;
+        t.c = (char *)t.c + tiles * mr * to->ldc * elem;
         t.n_tiles = 1;
-        t.n_next = 0;
+        if (kind == LK_CROSS_PART)
+            part = part_at(b, to, row + tiles * mr);
         tile[rest](&t);
     }
 }
@@ -240,9 +246,11 @@ static void run_panels(const struct block *b, int64_t p, int64_t end, struct tar
                 pack_y(b, i * job->panel, k, lk__min(steps, b->n_k - k),
                        b->y_room + (i - p) * bytes);
         const int64_t back = (last - 1 - p) * to.panel; /* to the first of these panels */
-        struct next next = last < end ? next_steps(b, last, lk__min(end, last + together), b->k0)
-                                      : next_steps(b, first, lk__min(end, first + together),
-                                                   b->k0 + b->n_k);
+        struct next next = {0};
+        if (b->n_k < job->g.k)
+            next = last < end
+                       ? next_steps(b, last, lk__min(end, last + together), b->k0)
+                       : next_steps(b, first, lk__min(end, first + together), b->k0 + b->n_k);
         for (int64_t row = 0; row < b->run->n_rows; row += band)
             for (int64_t i = p; i < last; i++) {
                 const bool more = row + band < b->run->n_rows;

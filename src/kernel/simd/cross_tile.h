@@ -221,11 +221,12 @@ LK_INLINE void V(cross_tree)(V(cross_sums) * acc, const lk__cross_args *t, V(cro
 LK_INLINE void V(cross_begin)(V(cross_sums) * acc, const lk__cross_args *t, const V(elem) * c,
                               int64_t slot, const int mr, const int nv, const bool part)
 {
-    const V(elem) *start = t->start == LK_START_BIAS ? t->bias : c, *partial = t->partial;
+    const V(elem) *start = t->start == LK_START_BIAS ? t->bias : c;
+    const V(elem) *partial = part ? t->part->partial : NULL;
     const int64_t ld = t->start == LK_START_BIAS ? 0 : t->ldc;
     V(cross_zero)(acc, mr, nv);
-    if (part && partial)
-        V(cross_load)(acc, partial + slot, t->ld_slot, nv * V(lanes), mr, nv);
+    if (partial)
+        V(cross_load)(acc, partial + slot, t->part->ld_slot, nv * V(lanes), mr, nv);
     else if (t->start != LK_START_ZERO && t->piece == 0)
         V(cross_load)(acc, start, ld, t->n_valid, mr, nv);
 }
@@ -261,11 +262,15 @@ LK_INLINE void V(cross_write)(V(cross_sums) * acc, const lk__cross_args *t, V(el
         V(cross_store)(acc, c, t->ldc, mr, nv);
         return;
     }
+    int64_t ldc = t->ldc; /* else both would be read again after each store */
+    int n_valid = t->n_valid;
+    LK_OPAQUE(ldc); /* or full tiles would pay for what is computed of them */
+    LK_OPAQUE(n_valid);
     LK_UNROLL
     for (int m = 0; m < mr; m++) {
         LK_UNROLL
         for (int j = 0; j < nv; j++)
-            V(store_first)(c + m * t->ldc + j * lanes, acc->of[m][j], t->n_valid - j * lanes);
+            V(store_first)(c + m * ldc + j * lanes, acc->of[m][j], n_valid - j * lanes);
     }
 }
 
@@ -274,25 +279,25 @@ LK_INLINE void V(cross)(const lk__cross_args *t, const int mr, const int nv, con
                         const bool part)
 {
     enum { group = LK_CROSS_GROUP(sizeof(V(elem))) };
-    const V(elem) *slots = t->slots;
+    const lk__cross_part *p = t->part;
+    const V(elem) *slots = part ? p->slots : NULL;
     for (int64_t i = 0; i < t->n_tiles; i++) {
-        V(cross_place)
-        at = {.x = (const V(elem) *)t->x + i / group * t->x_group + i % group * t->x_tile,
-              .y = t->y};
+        const V(elem) *x = (const V(elem) *)t->x + i / group * t->x_group + i % group * t->x_tile;
+        V(cross_place) at = {.x = x, .y = t->y};
         V(elem) *c = (V(elem) *)t->c + i * mr * t->ldc;
-        const int64_t slot = part ? i * mr * t->ld_slot : 0;
+        const int64_t slot = part ? i * mr * p->ld_slot : 0;
         V(cross_sums) acc;
         V(cross_ahead)(c + t->ahead, t->ldc, mr, nv);
         if (!pieces)
             V(cross_begin)(&acc, t, c, slot, mr, nv, part);
         if (part) {
-            const bool fetch = i < t->n_next; /* or ask for what is there */
-            at.next = fetch ? t->next + i * LK_CROSS_LINE : t->y;
-            at.next_step = fetch ? t->next_step : 0;
+            const bool fetch = i < p->n_next; /* or ask for what is there */
+            at.next = fetch ? p->next + i * LK_CROSS_LINE : t->y;
+            at.next_step = fetch ? p->next_step : 0;
         }
         V(cross_sum)(&acc, t, &at, mr, nv, pieces, part);
-        if (part && t->joins > 0)
-            V(cross_fold)(&acc, slots + slot, t->slot_size, t->ld_slot, t->joins, mr, nv);
+        if (part && p->joins > 0)
+            V(cross_fold)(&acc, slots + slot, p->slot_size, p->ld_slot, p->joins, mr, nv);
         V(cross_write)(&acc, t, c, mr, nv);
     }
 }
