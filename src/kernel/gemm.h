@@ -12,8 +12,8 @@
 
 #include <lockstep/extra/gemm.h>
 
-/* Bytes of the packed operands, and of the slots of pieces, that a task keeps on its stack; columns
- * of a panel of one row; rows of a block of a narrow C. */
+/* Bytes of the packed operands, and of the slots of pieces, that a task keeps on its stack (for which
+ * lockstep/thread.h names a limit); columns of a panel of one row; rows of a block of a narrow C. */
 enum {
     LK_GEMM_ROOM = 96 * 1024,
     LK_GEMM_SLOTS = 192 * 1024,

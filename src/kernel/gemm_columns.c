@@ -15,7 +15,8 @@
 #include <lockstep/extra/alloc.h>
 
 enum {
-    GROUP = 512, /* bytes of a row of the panels that are in slots together */
+    GROUP = 512,       /* bytes of a row of the panels that are in slots together */
+    ROOM = 290 * 1024, /* for X, and for the slots behind it */
     X_ROOM = 160 * 1024,
     Y_ROOM = LK_CROSS_STEPS * GROUP,
     Y_NEAR = LK_CROSS_STEPS * 128, /* bytes that are packed together, or a group of panels */
@@ -28,7 +29,7 @@ enum {
     MANY_TILES = 64  /* enough for one packed panel of Y */
 };
 
-_Static_assert(LK_CROSS_STEPS *LK_CROSS_GROUP(1) * LK_MICRO_MR <= X_ROOM,
+_Static_assert(LK_CROSS_STEPS *LK_CROSS_GROUP(1) * LK_MICRO_MR <= X_ROOM && X_ROOM <= ROOM,
                "there is room for a group");
 
 struct block {
@@ -89,13 +90,23 @@ static bool in_leaves(const lk_gemm *g)
     return g->piece > 0 && g->k > LK_CROSS_STEPS;
 }
 
+/* Bytes of a row of the panels in all slots. */
+static int64_t slots_row(const lk_gemm *g)
+{
+    return lk__gemm_slots(n_leaves(g)) * GROUP;
+}
+
 int64_t lk__gemm_columns_rows(const lk__gemm_job *job)
 {
     const int64_t steps = lk__min(job->g.k, LK_CROSS_STEPS) + 1,
                   group = group_rows(job, job->cross->mr);
     int64_t rows = lk__min(X_ROOM / (steps * job->elem), (int64_t)MANY_TILES * job->cross->mr);
-    if (in_leaves(&job->g))
-        rows = lk__min(rows, LK_GEMM_SLOTS / (lk__gemm_slots(n_leaves(&job->g)) * GROUP));
+    if (in_leaves(&job->g)) {
+        const int64_t x = steps * job->elem, slots = slots_row(&job->g);
+        rows = lk__min(rows, ROOM / (x + slots));
+        if (rows < group) /* X is packed by whole groups */
+            rows = lk__min(rows, (ROOM - group * x) / slots);
+    }
     const int64_t unit = rows > group ? group : lk__min(rows, job->cross->mr);
     return rows / unit * unit;
 }
@@ -337,9 +348,10 @@ static void run_group(struct block *b, int64_t p, int64_t end)
 void lk__gemm_by_columns(void *arg, int64_t first, int64_t last)
 {
     const lk__gemm_job *job = arg;
-    _Alignas(LK_ALIGN) char x_room[X_ROOM], y_room[Y_ROOM], slots[LK_GEMM_SLOTS], level[LEVEL_ROOM];
-    struct block b = {
-        .job = job, .x_room = x_room, .y_room = y_room, .slots = slots, .level = level};
+    _Alignas(LK_ALIGN) char room[ROOM], y_room[Y_ROOM], level[LEVEL_ROOM];
+    struct block b = {.job = job, .x_room = room, .y_room = y_room, .slots = room, .level = level};
+    if (in_leaves(&job->g))
+        b.slots += ROOM - job->block_rows * slots_row(&job->g);
     while (first < last) {
         const lk__gemm_run run = lk__gemm_next(job, &first, last);
         b.run = &run;

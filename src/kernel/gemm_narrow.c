@@ -11,8 +11,9 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES = LK_GEMM_NARROW_ROWS * 128, /* a panel is at most 128 bytes wide */
-    CHUNK = 32                               /* bytes that are copied at once */
+    PANEL = 128, /* bytes of a row of a panel, at most */
+    BACK = 32,   /* rows that are turned back at once */
+    CHUNK = 32   /* bytes that are copied at once */
 };
 
 /* A quarter of the panel would be empty, and the sum of several pieces is worth turning. */
@@ -64,13 +65,13 @@ static void copy_row(char *to, const char *from, int64_t bytes)
     memcpy(to + bytes - CHUNK, from + bytes - CHUNK, CHUNK);
 }
 
-/* C = start + sum, whose rows are a panel's width apart. */
-static void write_rows(const lk__gemm_job *job, const lk__gemm_run *run, char *sum)
+/* n rows of C from c on = start + sum, whose rows are a panel's width apart. */
+static void write_rows(const lk__gemm_job *job, int64_t n, char *c, char *sum)
 {
     const lk_gemm *g = &job->g;
     const int64_t elem = job->elem, width = job->cross->width[0];
-    for (int64_t i = 0; i < run->n_rows; i++) {
-        char *from = sum + i * width * elem, *c = run->c + i * g->ldc * elem;
+    for (int64_t i = 0; i < n; i++, c += g->ldc * elem) {
+        char *from = sum + i * width * elem;
         if (job->start != LK_START_ZERO)
             job->add(g->n, 0, job->start == LK_START_C ? c : job->bias, from, from);
         copy_row(c, from, g->n * elem);
@@ -81,14 +82,17 @@ void lk__gemm_narrow(void *arg, int64_t first, int64_t last)
 {
     const lk__gemm_job *job = arg;
     const int width = job->cross->width[0];
-    _Alignas(LK_ALIGN) char turned[BLOCK_BYTES], back[BLOCK_BYTES];
+    _Alignas(LK_ALIGN) char turned[LK_GEMM_NARROW_ROWS * PANEL], back[BACK * PANEL];
     while (first < last) {
         const lk__gemm_run run = lk__gemm_next(job, &first, last);
         const int64_t row = run.n_rows * job->elem;
         run_turned(job, &run, turned);
         memset(turned + job->g.n * row, 0, (size_t)((width - job->g.n) * row));
-        job->rows->transpose(back, turned, run.n_rows, run.n_rows, width, width);
-        write_rows(job, &run, back);
+        for (int64_t i = 0; i < run.n_rows; i += BACK) {
+            const int64_t n = lk__min(BACK, run.n_rows - i);
+            job->rows->transpose(back, turned + i * job->elem, run.n_rows, n, width, width);
+            write_rows(job, n, run.c + i * job->g.ldc * job->elem, back);
+        }
         lk__gemm_act(job, &run, 0, job->g.n);
     }
 }

@@ -2,6 +2,8 @@
  * whatever a kernel takes together, in every instruction set, against the definition, bit for bit. */
 #include "gemm_case.h"
 
+#include <pthread.h>
+
 /* One to nine pieces or leaves, whole and with a rest, and pieces longer than what is packed at once.
  */
 static void any_number_of_pieces_follows_the_tree(void)
@@ -91,7 +93,34 @@ static void threads_never_change_the_tree(void)
     ASSERT_OK(lk_threads_set(0));
 }
 
+/* Each way to compute that has pieces. */
+static void *products_run(void *arg)
+{
+    static const lk_gemm by[] = {{.m = 80, .n = 9, .k = 2100, .piece = 16, .trans_a = true},
+                                 {.m = 80, .n = 90, .k = 2100, .piece = 16, .trans_a = true},
+                                 {.m = 80, .n = 90, .k = 300, .piece = 16},
+                                 {.m = 1, .n = 90, .k = 300, .piece = 70, .trans_b = true}};
+    for (int i = 0; i < 4; i++) {
+        struct gemm_case x = case_new(by[i], 0, false, false);
+        case_check_everywhere(&x, 1);
+        case_free(&x);
+    }
+    return arg;
+}
+
+/* lockstep/thread.h promises 512 KiB, some of which are whoever's who calls.  Sanitizers need more. */
+static void products_need_no_more_stack_than_promised(void)
+{
+    pthread_attr_t attr;
+    pthread_t host;
+    ASSERT_EQ(pthread_attr_init(&attr), 0);
+    ASSERT_EQ(pthread_attr_setstacksize(&attr, TEST_SLOWNESS > 1 ? 2 << 20 : 480 << 10), 0);
+    ASSERT_EQ(pthread_create(&host, &attr, products_run, NULL), 0);
+    ASSERT_EQ(pthread_join(host, NULL), 0);
+    pthread_attr_destroy(&attr);
+}
+
 TEST_MAIN(TEST(any_number_of_pieces_follows_the_tree), TEST(every_number_of_rows_is_the_same_tree),
           TEST(every_number_of_columns_is_the_same_tree), TEST(one_row_is_the_same_tree),
           TEST(odd_numbers_take_part_in_the_tree), TEST(many_pieces_follow_the_tree),
-          TEST(threads_never_change_the_tree))
+          TEST(threads_never_change_the_tree), TEST(products_need_no_more_stack_than_promised))
