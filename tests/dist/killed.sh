@@ -28,9 +28,11 @@ ranks() {
     find /proc/[0-9]*/exe -lname "$work/victim" 2>/dev/null | tr -dc '0-9\n' || true
 }
 
+# The library makes no folders: these are of `lockstep run` in a test beside this one.
 files() {
-    find /dev/shm -mindepth 1 2>/dev/null | grep -vi 'vader\|ompi\|pmix\|mpich\|ucx\|hydra' || true
-    find /tmp /var/tmp -maxdepth 1 \( -name '*lockstep*' -o -name 'lk[._-]*' \) 2>/dev/null || true
+    find /dev/shm -mindepth 1 -type d -name 'lockstep-*' -prune -o -print 2>/dev/null |
+        grep -vi 'vader\|ompi\|pmix\|mpich\|ucx\|hydra' || true
+    find /tmp /var/tmp -maxdepth 1 ! -type d \( -name '*lockstep*' -o -name 'lk[._-]*' \) 2>/dev/null || true
 }
 
 files | sort -u >"$work/before"
