@@ -32,7 +32,7 @@ static lk_status block_join(const struct blocks *b, lk__schedule *s, int64_t fir
     for (int i = 0; i < members; i++) {
         const unsigned char *x = i == me ? h->vector[0] + (b->from - h->from + first) * elem
                                          : b->got + ((i - (i > me)) * b->n + first) * elem;
-        b->leaf[i] = (lk__leaf){{i, 1}, b->wide + i * BLOCK * run->k->elem};
+        b->leaf[i] = (lk__leaf){{i, 1}, b->wide + i * (BLOCK * run->k->elem)};
         LK_TRY(lk__schedule_widen(s, b->leaf[i].data, x, n));
     }
     LK_TRY(lk__schedule_merge(s, run->k, n, b->leaf, &members));

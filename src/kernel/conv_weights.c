@@ -81,10 +81,13 @@ static room room_at(const floor_plan *f, char *memory, int64_t i)
 
 lk_status lk__conv_weights_new(const lk__conv_shape *s, struct lk__conv_weights **out)
 {
-    LK_TRY(lk__conv_weights_new_cut(s, &lk__weights_default, out));
-    (*out)->is_product = lk__conv_weights_product(s, &(*out)->product);
-    if ((*out)->is_product)
-        (*out)->floor.all = 0;
+    struct lk__conv_weights *w;
+    *out = NULL;
+    LK_TRY(lk__conv_weights_new_cut(s, &lk__weights_default, &w));
+    w->is_product = lk__conv_weights_product(s, &w->product);
+    if (w->is_product)
+        w->floor.all = 0;
+    *out = w;
     return LK_OK;
 }
 
