@@ -187,7 +187,7 @@ static int mpi_test_some(int n, lk__mpi_request *request, bool *done)
 {
     LK_MPI_ALONE();
     MPI_Request r[LK_MPI_SOME];
-    MPI_Status status[LK_MPI_SOME]; /* not used */
+    MPI_Status status[LK_MPI_SOME];
     int n_done = 0, which[LK_MPI_SOME];
     for (int i = 0; i < n; i++) {
         memcpy(&r[i], &request[i], sizeof r[i]);
@@ -196,8 +196,11 @@ static int mpi_test_some(int n, lk__mpi_request *request, bool *done)
     int code = MPI_Testsome(n, r, &n_done, which, status);
     for (int i = 0; i < n; i++)
         memcpy(&request[i], &r[i], sizeof r[i]);
-    for (int i = 0; n_done != MPI_UNDEFINED && i < n_done; i++)
+    for (int i = 0; n_done != MPI_UNDEFINED && i < n_done; i++) {
         done[which[i]] = true;
+        if (code == MPI_ERR_IN_STATUS && status[i].MPI_ERROR != MPI_SUCCESS)
+            code = status[i].MPI_ERROR; /* what went wrong, of the first that did */
+    }
     return code;
 }
 

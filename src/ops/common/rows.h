@@ -1,8 +1,9 @@
 /* Computation by rows, for ops: y [rows][n] from inputs of the same shape, or of one row that all
  * share.
  *
- * An op is a function on one row, made of maps (LK_ROW_MAP) and of the canonical lane sums of
- * lk_reduce_axis().  Rows are spread over the pool's threads; a row is computed by one, in cache.
+ * An op is a function on one row, made of loops (lk__row_loop(), or a map of its own, LK_ROW_MAP) and of
+ * the canonical lane sums of lk_reduce_axis().  Rows are spread over the pool's threads; a row is
+ * computed by one, in cache.
  */
 #ifndef LK_OPS_COMMON_ROWS_H
 #define LK_OPS_COMMON_ROWS_H
