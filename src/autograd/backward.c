@@ -252,8 +252,9 @@ static lk_status deposit_rest(lk_tape *t)
     return LK_OK;
 }
 
-/* The pass itself, after all checks. */
-static lk_status pass_go(lk_tape *t, const lk_var *of, const lk_var *grad, int n)
+/* The pass itself, after all checks, from n seeds as lk__seeds_set() takes them. */
+static lk_status pass_go(lk_tape *t, const lk_seed *seeds, const lk_var *of, const lk_var *grad,
+                         int n)
 {
     lk_status st;
     lk__scope scope;
@@ -264,7 +265,7 @@ static lk_status pass_go(lk_tape *t, const lk_var *of, const lk_var *grad, int n
     t->records = t->pass.record;
     if (!t->pass.record)
         lk__scope_open(t, &scope);
-    LK_TRY_TO(done, lk__seeds_set(t, of, grad, n));
+    LK_TRY_TO(done, lk__seeds_set(t, seeds, of, grad, n));
     LK_TRY_TO(done, lk__pass_run(t, 0, last));
     LK_TRY_TO(done, deposit_rest(t));
 done:
@@ -293,29 +294,14 @@ static lk_status pass_told(const lk_tape *t, lk_status st)
 lk_status lk_backward(lk_tape *t, const lk_seed *seeds, int n, unsigned flags)
 {
     LK_FP_GUARD();
-    lk_status st;
-    lk__notes_mark mark;
-    lk_var *of;
     LK_CHECK(t && n >= 0 && (seeds || n == 0), LK_EINVAL, "%s", t ? "no seeds" : "tape is NULL");
     t->canonical = lk__fp_is_canonical(&host_);
     LK_TRY(pass_begin(t, true, flags));
     for (int k = 0; k < n; k++)
         LK_TRY(lk__seed_check(t, seeds[k].of, seeds[k].grad));
     LK_TRY(lk__pass_mark(t, 0, t->n_nodes));
-    mark = lk__notes_here(&t->notes);
-    LK_TRY_TO(done, lk__notes_take(&t->notes, 2 * (int64_t)sizeof *of * n, &of));
-    lk_var *grad = of + n;
-    for (int k = 0; k < n; k++) {
-        of[k] = seeds[k].of;
-        grad[k] = LK_NO_VAR;
-        if (seeds[k].grad)
-            LK_TRY_TO(done, lk__seed_take(t, seeds[k].grad, &grad[k]));
-    }
-    LK_TRY_TO(done, pass_go(t, of, grad, n));
-done:
-    if (!t->pass.record)
-        lk__notes_back(&t->notes, mark);
-    return pass_told(t, st);
+    LK_TRY(pass_go(t, seeds, NULL, NULL, n));
+    return LK_OK;
 }
 
 static lk_status wanted_check(lk_tape *t, lk_var v)
@@ -417,7 +403,7 @@ lk_status lk_grad(lk_tape *t, const lk_var *of, const lk_var *grad_of, int n_of,
     LK_TRY(request_check(t, &r));
     for (int k = 0; k < n_wrt; k++)
         lk__value_at(t, r.wrt[k].index)->wanted = true;
-    LK_TRY(pass_go(t, r.of, r.grad, n_of));
+    LK_TRY(pass_go(t, NULL, r.of, r.grad, n_of));
     lk_status st = collect(t, r.wrt, n_wrt, out);
     if (st != LK_OK)
         pass_clear(t);

@@ -44,8 +44,8 @@ static bool meets_a_leaf(const lk_tape *t, const lk_tensor *seed)
     return false;
 }
 
-/* A message may read the seed after the pass. */
-lk_status lk__seed_take(lk_tape *t, lk_tensor *seed, lk_var *out)
+/* The gradient to start from as a value.  A message may read it after the pass. */
+static lk_status seed_take(lk_tape *t, lk_tensor *seed, lk_var *out)
 {
     if (seed->count <= SMALL || t->n_collective > 0 || meets_a_leaf(t, seed))
         LK_TRY(lk__value_copy(t, seed, out));
@@ -54,15 +54,31 @@ lk_status lk__seed_take(lk_tape *t, lk_tensor *seed, lk_var *out)
     return LK_OK;
 }
 
-lk_status lk__seeds_set(lk_tape *t, const lk_var *of, const lk_var *grad, int n)
+static lk_status seed_set(lk_tape *t, lk_var of, lk_tensor *seed, lk_var g)
 {
-    for (int k = 0; k < n; k++) {
-        lk_var g = grad[k];
-        if (!lk__is_wanted(t, lk__value_at(t, of[k].index)))
-            continue;
-        if (!lk_is_var(g))
-            LK_TRY(lk_full(t, lk_dtype_of(of[k]), lk_shape_of(of[k]), 1, &g));
-        LK_TRY(lk__grad_add(t, of[k].index, g.index));
-    }
+    if (!lk__is_wanted(t, lk__value_at(t, of.index)))
+        return LK_OK;
+    if (seed)
+        LK_TRY(seed_take(t, seed, &g));
+    else if (!lk_is_var(g))
+        LK_TRY(lk_full(t, lk_dtype_of(of), lk_shape_of(of), 1, &g));
+    LK_TRY(lk__grad_add(t, of.index, g.index));
+    return LK_OK;
+}
+
+/* What is made here is then owned by the values whose gradient it is, and lives no longer than that. */
+lk_status lk__seeds_set(lk_tape *t, const lk_seed *seeds, const lk_var *of, const lk_var *grad,
+                        int n)
+{
+    lk_status st = LK_OK;
+    lk__scope scope;
+    if (!t->pass.record)
+        lk__scope_open(t, &scope);
+    for (int k = 0; k < n && st == LK_OK; k++)
+        st = seeds ? seed_set(t, seeds[k].of, seeds[k].grad, LK_NO_VAR)
+                   : seed_set(t, of[k], NULL, grad[k]);
+    if (!t->pass.record)
+        lk__scope_close(t);
+    LK_TRY(st);
     return LK_OK;
 }

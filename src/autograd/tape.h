@@ -237,12 +237,10 @@ void lk__pass_reach(lk_tape *t, lk__value *v);
 /** Check a seed, whose gradient may be NULL, and mark it. */
 lk_status lk__seed_check(lk_tape *t, lk_var of, const lk_tensor *grad) LK_NODISCARD;
 
-/** The gradient to start from as a value: the program's tensor itself, or a copy where it may change before
- * it is read. */
-lk_status lk__seed_take(lk_tape *t, lk_tensor *seed, lk_var *out) LK_NODISCARD;
-
-/** Let the n values `of` have their gradients; LK_NO_VAR is 1. */
-lk_status lk__seeds_set(lk_tape *t, const lk_var *of, const lk_var *grad, int n) LK_NODISCARD;
+/** Let the values of n seeds have their gradients; or, where `seeds` is NULL, the values `of` those of
+ * `grad`, where LK_NO_VAR is 1. */
+lk_status lk__seeds_set(lk_tape *t, const lk_seed *seeds, const lk_var *of, const lk_var *grad,
+                        int n) LK_NODISCARD;
 
 /** Whether this pass wants the gradient of a value. */
 static inline bool lk__is_wanted(const lk_tape *t, const lk__value *v)

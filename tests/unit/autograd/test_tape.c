@@ -366,6 +366,22 @@ static void a_seed_may_be_the_gradient_of_a_leaf(void)
     fixture_free(&f);
 }
 
+/* A seed that is copied is given back when the value that it is for is passed. */
+static void a_seed_lives_no_longer_than_it_is_needed(void)
+{
+    struct fixture f = fixture_new();
+    lk_var x = fixture_leaf(&f, LK_SHAPE(1000), 1, 0), y;
+    lk_tensor *seed = test_filled(LK_SHAPE(1000), 2, 0);
+    ASSERT_OK(lk_square(x, &y));
+    int64_t live = lk_tape_stats_of(f.tape).live_bytes, values = lk_tape_stats_of(f.tape).values;
+    ASSERT_OK(lk_backward(f.tape, &(lk_seed){y, seed}, 1, 0));
+    ASSERT_EQ(test_at(f.grad[0], 7), 4);
+    ASSERT_EQ(lk_tape_stats_of(f.tape).live_bytes, live); /* y, which stays */
+    ASSERT_EQ(lk_tape_stats_of(f.tape).values, values);
+    lk_tensor_free(seed);
+    fixture_free(&f);
+}
+
 static void a_gradient_that_is_not_set_is_set_by_backward(void)
 {
     struct fixture f = fixture_new();
@@ -558,6 +574,7 @@ TEST_MAIN(TEST(backward_adds_the_product_rule_to_the_leaves),
           TEST(a_shared_part_is_passed_once), TEST(an_in_place_change_of_a_saved_value_is_found),
           TEST(a_change_of_another_slice_of_the_slab_does_no_harm), TEST(seeds_must_fit),
           TEST(a_value_of_the_tape_cannot_be_written), TEST(a_seed_may_be_the_gradient_of_a_leaf),
+          TEST(a_seed_lives_no_longer_than_it_is_needed),
           TEST(a_gradient_that_is_not_set_is_set_by_backward),
           TEST(a_gradient_and_its_value_may_be_parts_of_one_tensor),
           TEST(a_recorded_value_may_be_a_gradient), TEST(grad_stops_at_what_is_wanted),
