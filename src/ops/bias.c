@@ -24,9 +24,9 @@ static lk_status bias_forward(lk_call *c)
 
 static lk_status bias_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    for (int i = 0; i < 2; i++)
-        if (lk_call_needs_grad(c, i))
-            LK_TRY(lk__each_grad(c, i, dout[0], &din[i]));
+    din[0] = dout[0];
+    if (lk_call_needs_grad(c, 1))
+        LK_TRY(lk__bias_gradient(c, 1, dout[0], &din[1]));
     return LK_OK;
 }
 

@@ -49,13 +49,13 @@ lk_status lk__conv_compute(lk_call *c, lk_act act)
     return LK_OK;
 }
 
-/* The gradient of the weights, from dy. */
-static lk_status weights_gradient(const lk_call *c, lk_var dy, lk_var *dw)
+lk_status lk__conv_weights_gradient(const lk_call *c, lk_var x, lk_var y, lk_var *dw)
 {
     lk_conv_attr attr = *(const lk_conv_attr *)c->attr;
     lk_shape w = lk_shape_of(c->in[1]);
+    memset(attr.extra, 0, sizeof attr.extra);
     memcpy(attr.window.kernel, w.dim, (size_t)(w.ndim - 2) * sizeof attr.window.kernel[0]);
-    LK_TRY(lk_apply_gradient(c, 1, &lk__op_conv_weights, (lk_var[]){c->in[0], dy}, 2, &attr, dw));
+    LK_TRY(lk_apply_gradient(c, 1, &lk__op_conv_weights, (lk_var[]){x, y}, 2, &attr, dw));
     return LK_OK;
 }
 
@@ -64,13 +64,13 @@ lk_status lk__conv_gradients(lk_call *c, lk_var dy, lk_var *din)
     lk_conv_attr a = *(const lk_conv_attr *)c->attr;
     lk_shape x = lk_shape_of(c->in[0]), y = lk_shape_of(dy), w = lk_shape_of(c->in[1]);
     if (lk_call_needs_grad(c, 1))
-        LK_TRY(weights_gradient(c, dy, &din[1]));
+        LK_TRY(lk__conv_weights_gradient(c, c->in[0], dy, &din[1]));
     if (lk_call_needs_grad(c, 0)) {
         lk__conv_extra(&a, x.ndim - 2, &x.dim[1], &y.dim[1], w.dim);
         LK_TRY(lk_conv_transpose(dy, c->in[1], LK_NO_VAR, &a, &din[0]));
     }
     if (c->n_in > 2 && lk_call_needs_grad(c, 2))
-        LK_TRY(lk_sum_to(dy, lk_shape_of(c->in[2]), &din[2]));
+        LK_TRY(lk__bias_gradient(c, 2, dy, &din[2]));
     return LK_OK;
 }
 

@@ -55,9 +55,9 @@ static lk_status conv_transpose_backward(lk_call *c, const lk_var *dout, lk_var 
     if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_conv(dout[0], c->in[1], LK_NO_VAR, &a, &din[0]));
     if (lk_call_needs_grad(c, 1))
-        LK_TRY(lk_conv_weights(dout[0], c->in[0], &a, lk_shape_of(c->in[1]).dim, &din[1]));
+        LK_TRY(lk__conv_weights_gradient(c, dout[0], c->in[0], &din[1]));
     if (c->n_in > 2 && lk_call_needs_grad(c, 2))
-        LK_TRY(lk_sum_to(dout[0], lk_shape_of(c->in[2]), &din[2]));
+        LK_TRY(lk__bias_gradient(c, 2, dout[0], &din[2]));
     return LK_OK;
 }
 

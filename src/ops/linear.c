@@ -53,7 +53,7 @@ lk_status lk__linear_gradients(lk_call *c, lk_var dy, lk_var *din)
         LK_TRY(lk_apply_gradient(c, 1, &lk__op_linear_weights, (lk_var[]){c->in[0], dy}, 2, NULL,
                                  &din[1]));
     if (c->n_in > 2 && lk_call_needs_grad(c, 2))
-        LK_TRY(lk_sum_to(dy, lk_shape_of(c->in[2]), &din[2]));
+        LK_TRY(lk__bias_gradient(c, 2, dy, &din[2]));
     return LK_OK;
 }
 

@@ -46,7 +46,7 @@ static lk_status local_conv_backward(lk_call *c, const lk_var *dout, lk_var *din
     lk_shape x = lk_shape_of(c->in[0]), y = lk_shape_of(dout[0]), w = lk_shape_of(c->in[1]);
     int ndim = x.ndim - 2;
     if (lk_call_needs_grad(c, 1))
-        LK_TRY(lk_local_conv_weights(c->in[0], dout[0], &a, &w.dim[ndim], &din[1]));
+        LK_TRY(lk__untied_weights_gradient(c, c->in[0], dout[0], &din[1]));
     if (lk_call_needs_grad(c, 0)) {
         lk__conv_extra(&a, ndim, &x.dim[1], &y.dim[1], &w.dim[ndim]);
         LK_TRY(lk_local_conv_transpose(dout[0], c->in[1], &a, &din[0]));

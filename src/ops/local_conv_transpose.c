@@ -42,12 +42,11 @@ static lk_status local_conv_transpose_forward(lk_call *c)
 static lk_status local_conv_transpose_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_conv_attr a = *(const lk_conv_attr *)c->attr;
-    lk_shape w = lk_shape_of(c->in[1]);
     memset(a.extra, 0, sizeof a.extra);
     if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_local_conv(dout[0], c->in[1], &a, &din[0]));
     if (lk_call_needs_grad(c, 1))
-        LK_TRY(lk_local_conv_weights(dout[0], c->in[0], &a, &w.dim[w.ndim / 2 - 1], &din[1]));
+        LK_TRY(lk__untied_weights_gradient(c, dout[0], c->in[0], &din[1]));
     return LK_OK;
 }
 

@@ -58,6 +58,17 @@ lk_status lk_local_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr,
     return LK_OK;
 }
 
+lk_status lk__untied_weights_gradient(const lk_call *c, lk_var x, lk_var y, lk_var *dw)
+{
+    lk_conv_attr a = *(const lk_conv_attr *)c->attr;
+    lk_shape w = lk_shape_of(c->in[1]);
+    int ndim = w.ndim / 2 - 1;
+    memset(a.extra, 0, sizeof a.extra);
+    memcpy(a.window.kernel, &w.dim[ndim], (size_t)ndim * sizeof a.window.kernel[0]);
+    LK_TRY(lk_apply_gradient(c, 1, &lk__op_local_conv_weights, (lk_var[]){x, y}, 2, &a, dw));
+    return LK_OK;
+}
+
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
 const lk_op lk__op_local_conv_weights = {

@@ -139,31 +139,42 @@ static lk_status matmul_forward(lk_call *c)
     return LK_OK;
 }
 
+/* The gradient of input `i` is a product, summed over the axes that the input was repeated along. */
+static lk_status grad_product(const lk_call *c, int i, const lk_var *factors, bool trans_a,
+                              bool trans_b, lk_var *out)
+{
+    lk_shape to = lk_shape_of(c->in[i]), dc = lk_shape_of(c->out[0]);
+    lk_matmul_attr attr = {trans_a, trans_b};
+    memcpy(&dc.dim[dc.ndim - 2], &to.dim[to.ndim - 2], 2 * sizeof dc.dim[0]);
+    if (lk_shape_is_equal(to, dc)) {
+        LK_TRY(lk_apply_gradient(c, i, &lk__op_matmul, factors, 2, &attr, out));
+        return LK_OK;
+    }
+    LK_TRY(lk_matmul_trans(factors[0], factors[1], trans_a, trans_b, out));
+    LK_TRY(lk_sum_to(*out, to, out));
+    return LK_OK;
+}
+
 static lk_status grad_of_a(lk_call *c, lk_var dc, lk_var *out)
 {
     const lk_matmul_attr *t = c->attr;
     if (t->trans_a)
-        LK_TRY(lk_matmul_trans(c->in[1], dc, t->trans_b, true, out));
+        LK_TRY(grad_product(c, 0, (lk_var[]){c->in[1], dc}, t->trans_b, true, out));
     else
-        LK_TRY(lk_matmul_trans(dc, c->in[1], false, !t->trans_b, out));
-    LK_TRY(lk_sum_to(*out, lk_shape_of(c->in[0]), out));
+        LK_TRY(grad_product(c, 0, (lk_var[]){dc, c->in[1]}, false, !t->trans_b, out));
     return LK_OK;
 }
 
 static lk_status grad_of_b(lk_call *c, lk_var dc, lk_var *out)
 {
     const lk_matmul_attr *t = c->attr;
-    lk_var a = c->in[0];
-    if (lk_shape_of(c->in[1]).ndim == 2 && !t->trans_a) {
-        /* one matrix for all rows of a: its gradient is one sum over them */
-        LK_TRY(t->trans_b ? lk_linear_weights(dc, a, out) : lk_linear_weights(a, dc, out));
-        return LK_OK;
-    }
-    if (t->trans_b)
-        LK_TRY(lk_matmul_trans(dc, a, true, t->trans_a, out));
+    lk_var a = c->in[0], factors[] = {t->trans_b ? dc : a, t->trans_b ? a : dc};
+    if (lk_shape_of(c->in[1]).ndim == 2 && !t->trans_a) /* one sum over all rows of a */
+        LK_TRY(lk_apply_gradient(c, 1, &lk__op_linear_weights, factors, 2, NULL, out));
+    else if (t->trans_b)
+        LK_TRY(grad_product(c, 1, factors, true, t->trans_a, out));
     else
-        LK_TRY(lk_matmul_trans(a, dc, !t->trans_a, false, out));
-    LK_TRY(lk_sum_to(*out, lk_shape_of(c->in[1]), out));
+        LK_TRY(grad_product(c, 1, factors, !t->trans_a, false, out));
     return LK_OK;
 }
 

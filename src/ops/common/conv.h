@@ -51,4 +51,7 @@ lk_status lk__conv_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 lk_status lk__conv_compute(lk_call *c, lk_act act) LK_NODISCARD;
 lk_status lk__conv_gradients(lk_call *c, lk_var dy, lk_var *din) LK_NODISCARD;
 
+/** The gradient of the weights, input 1 of conv or its transpose, from the two sides of the convolution. */
+lk_status lk__conv_weights_gradient(const lk_call *c, lk_var x, lk_var y, lk_var *dw) LK_NODISCARD;
+
 #endif /* LK_OPS_COMMON_CONV_H */

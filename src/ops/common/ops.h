@@ -8,7 +8,7 @@
 
 /** The descriptors of src/ops that others of them apply. */
 extern const lk_op lk__op_broadcast, lk__op_sum_to, lk__op_linear_weights, lk__op_conv_weights,
-    lk__op_mul, lk__op_div, lk__op_neg;
+    lk__op_local_conv_weights, lk__op_mul, lk__op_div, lk__op_neg;
 
 /** *out = the shape that `a` and `b` broadcast to.  Errors: LK_ESHAPE naming `op` and both. */
 lk_status lk__broadcast_shapes(const char *op, lk_shape a, lk_shape b, lk_shape *out) LK_NODISCARD;

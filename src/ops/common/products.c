@@ -1,6 +1,7 @@
 /* Rows, pieces and biases. */
 #include "ops/common/products.h"
 
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/checked.h>
@@ -28,5 +29,14 @@ lk_status lk__bias_check(const lk_call *c, int i, int64_t channels)
     LK_CHECK(b->shape.ndim == 1 && b->shape.dim[0] == channels, LK_ESHAPE,
              "%s of %s with a bias %s: it must be [%lld]", c->op->name, lk_tensor_text(x).s,
              lk_tensor_text(b).s, (long long)channels);
+    return LK_OK;
+}
+
+lk_status lk__bias_gradient(const lk_call *c, int i, lk_var dy, lk_var *out)
+{
+    lk_shape b = lk_shape_of(c->in[i]);
+    *out = dy;
+    if (lk_shape_of(dy).ndim > b.ndim)
+        LK_TRY(lk_apply_gradient(c, i, &lk__op_sum_to, &dy, 1, &b, out));
     return LK_OK;
 }

@@ -15,6 +15,9 @@ int64_t lk__piece_of(const lk_tape *tape, int64_t samples);
 /** Input `i` must be [channels], of the dtype of input 0.  Errors: LK_EDTYPE, LK_ESHAPE. */
 lk_status lk__bias_check(const lk_call *c, int i, int64_t channels) LK_NODISCARD;
 
+/** Its gradient, from that of what it is added to: the sum of dy over all axes but the last. */
+lk_status lk__bias_gradient(const lk_call *c, int i, lk_var dy, lk_var *out) LK_NODISCARD;
+
 /** The infer, forward and backward of linear, the second with an activation behind it, the third from
  * the gradient of what is before that. */
 lk_status lk__linear_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;

@@ -3,6 +3,7 @@
 
 #include "autograd/guest.h"
 #include "ops/common/ops.h"
+#include "ops/common/products.h"
 #include "tensor/tensor.h"
 
 enum { X = LK__REC_X, U = LK__REC_U, H = LK__REC_H, MORE = LK__REC_MORE };
@@ -175,7 +176,7 @@ static lk_status fuse(lk_call *c, lk_cell cell, const lk_var *dout, lk_var *din)
         lk_shape bias = lk_shape_of(c->in[MORE]);
         lk_var ds;
         LK_TRY(lk_slice(out[DMORE], 2, 2 * bias.dim[0], 3 * bias.dim[0], 1, &ds));
-        LK_TRY(lk_sum_to(ds, bias, &din[MORE]));
+        LK_TRY(lk__bias_gradient(c, MORE, ds, &din[MORE]));
     }
     return LK_OK;
 }

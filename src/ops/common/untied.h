@@ -33,6 +33,10 @@ lk_status lk__untied_begin(const lk_call *c, const lk_conv_attr *a, int *ndim) L
 /** The weights for x, y and kernel. */
 lk_shape lk__untied_weights(const lk_shape *x, const lk_shape *y, const int64_t *kernel);
 
+/** The gradient of the weights, input 1 of local_conv or its transpose, from its two other arrays. */
+lk_status lk__untied_weights_gradient(const lk_call *c, lk_var x, lk_var y,
+                                      lk_var *dw) LK_NODISCARD;
+
 /** In forward: compute the tensor that `result` names, c->y[0], from the other two. */
 lk_status lk__untied_run(lk_call *c, const lk_conv_attr *a, lk__untied_result result,
                          const lk_tensor *x, const lk_tensor *w, const lk_tensor *y) LK_NODISCARD;
