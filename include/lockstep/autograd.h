@@ -15,6 +15,10 @@
  * that are not needed at the same time, and is kept by lk_tape_reset(), so that a loop with fixed
  * shapes allocates nothing from its second step on.
  *
+ * Backward can be had in two halves: of postponed leaves lk_backward() only notes how their gradients come
+ * about, and lk_backward_rest() computes them, with the same bits.  A rank of a pipeline sends the first
+ * half's result on before it begins the second.
+ *
  * A tape belongs to one thread at a time.  Nothing here is collective unless an op on the tape is:
  * then lk_backward() and lk_grad() must be called by all its ranks, by those without a loss with no
  * seed.  Gradients are of the sum of all ranks' losses.
@@ -126,6 +130,25 @@ LK_API lk_status lk_leaf(lk_tape *tape, lk_tensor *value, lk_tensor *grad,
 LK_API lk_status lk_leaf_overwrite(lk_tape *tape, lk_tensor *value, lk_tensor *grad,
                                    lk_var *out) LK_NODISCARD;
 
+/**
+ * Let the gradient of a leaf go to another `grad` from now on: as lk_leaf(), or if `overwrite` as
+ * lk_leaf_overwrite().  The one before is released.  Where several tapes are under way at once, they need
+ * one gradient each only when it is written: the leaf is made with NULL, and gets its `grad` before
+ * lk_backward(), or before lk_backward_rest() if it is postponed.
+ *
+ * Errors: LK_EINVAL when `leaf` is none; those of lk_leaf() for `grad`; LK_ESTATE inside backward or a
+ * segment.
+ */
+LK_API lk_status lk_leaf_set_grad(lk_var leaf, lk_tensor *grad, bool overwrite) LK_NODISCARD;
+
+/**
+ * Leave the gradient of a leaf to lk_backward_rest(), until the reset; lk_backward() then writes nothing to
+ * its `grad`.  lk_grad() and LK_RECORD know no such leaves: they do all at once.
+ *
+ * Errors: LK_EINVAL when `leaf` is none, LK_ESTATE inside backward or a segment.
+ */
+LK_API lk_status lk_leaf_postpone(lk_var leaf) LK_NODISCARD;
+
 /** A value of any dtype without a gradient, such as data.  Retains it.  Errors: as lk_leaf(). */
 LK_API lk_status lk_constant(lk_tape *tape, lk_tensor *value, lk_var *out) LK_NODISCARD;
 
@@ -210,8 +233,8 @@ enum {
  * Each gradient is the sum of its contributions in the order in which they arise, that is in the
  * reverse order of the program: ((g1 + g2) + g3)...; a leaf's `grad` becomes `grad` + that sum.
  *
- * Errors, before anything is changed: LK_ESTATE when a value was released by an earlier pass, or
- * changed in place since it was used, naming op and number; LK_ESHAPE for a seed that needs a
+ * Errors, before anything is changed: LK_ESTATE when the rest of a pass before is left, when a value was
+ * released by such a pass, or changed in place since it was used, naming op and number; LK_ESHAPE for a seed that needs a
  * gradient and has none, or one of another shape; LK_EDTYPE; LK_EINVAL when a seed does not depend
  * on a leaf; LK_ENOTSUP for LK_RECORD through an op whose backward cannot be recorded.  After
  * another failure (LK_ENOMEM, or that of an op) some leaves have their gradients and some have not.
@@ -219,11 +242,30 @@ enum {
 LK_API lk_status lk_backward(lk_tape *tape, const lk_seed *seeds, int n_seeds,
                              unsigned flags) LK_NODISCARD;
 
-/** Called by lk_backward() when a leaf's `grad` has all that this pass adds to it. */
+/**
+ * Compute the gradients of postponed leaves, which lk_backward() has left, and add them to their `grad`.
+ *
+ * The sums are those that lk_backward() would have made, in their order, with the same bits, and so are
+ * the calls of the hook.  In between the tape keeps the inputs of the ops that give these gradients (x and
+ * dy of linear, conv, conv_transpose, local_conv, embedding, of the recurrent weights and of biases) and no
+ * others, and gives them back one by one.  What comes without an op of its own, as gamma and beta of norms,
+ * is computed by lk_backward() and kept.  Seeds and constants that these ops read must not change in
+ * between: a change by a function of tensor.h is found.
+ *
+ * Nothing is left without postponed leaves, and after a reset.  While something is left, another lk_backward()
+ * or lk_grad() on the tape is an error.  Never communicates.
+ *
+ * Errors, before anything is changed: LK_ESTATE when a leaf has no `grad`, when an input was changed in
+ * place, and inside backward or a segment.  After another failure some leaves have their gradients and some
+ * have not, and nothing is left.
+ */
+LK_API lk_status lk_backward_rest(lk_tape *tape) LK_NODISCARD;
+
+/** Called by lk_backward() or lk_backward_rest() when a leaf's `grad` has all that this pass adds to it. */
 typedef lk_status lk_grad_hook(void *arg, const lk_tensor *grad);
 
 /**
- * Call `fn` during backward as leaves become complete, each once, so that their gradients can travel
+ * Call `fn` during backward, or its rest, as leaves become complete, each once, so that their gradients can travel
  * while backward goes on; NULL: no hook.  Not called for leaves without a gradient in this pass.  `fn`
  * must not use the tape; its failure is backward's.  Stays over resets.
  */

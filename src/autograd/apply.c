@@ -64,6 +64,17 @@ static lk_status densify(frame *f, const lk_tensor **x)
     return LK_OK;
 }
 
+lk_status lk__input_find(const lk_call *c, int i, lk__value **out)
+{
+    LK_CHECK(c->in[i].tape == c->tape || !c->in[i].tape, LK_EINVAL,
+             "input %d of %s is a value of another tape", i, c->op->name);
+    lk_status st = lk__find(c->in[i], false, out);
+    if (st != LK_OK)
+        lk__error_prefix("input %d of %s: ", i, c->op->name);
+    LK_TRY(st);
+    return LK_OK;
+}
+
 static lk_status find_inputs(frame *f)
 {
     lk_call *c = &f->call;
@@ -73,12 +84,7 @@ static lk_status find_inputs(frame *f)
     }
     for (int i = 0; i < c->n_in; i++) {
         lk__value *v = NULL;
-        LK_CHECK(c->in[i].tape == c->tape || !c->in[i].tape, LK_EINVAL,
-                 "input %d of %s is a value of another tape", i, c->op->name);
-        lk_status st = lk__find(c->in[i], false, &v);
-        if (st != LK_OK)
-            lk__error_prefix("input %d of %s: ", i, c->op->name);
-        LK_TRY(st);
+        LK_TRY(lk__input_find(c, i, &v));
         f->in[i] = c->in[i].index;
         f->x[i] = &v->tensor;
         if (!(c->op->flags & LK_OP_STRIDED) && !lk_tensor_is_contiguous(&v->tensor))
@@ -242,15 +248,18 @@ static void drop_outputs(frame *f, int first)
         lk__value_drop(f->call.tape, lk__value_at(f->call.tape, f->out[j]));
 }
 
-static lk_status check_call(const lk_tape *tape, const lk_op *op, const lk_var *in, int n_in,
-                            const void *attr)
+lk_status lk__call_check(const lk_call *c)
 {
+    const lk_op *op = c->op;
     LK_CHECK(op->infer, LK_EINVAL, "op %s has no infer", op->name);
-    LK_CHECK(tape, LK_EINVAL, "%s is applied to LK_NO_VAR, which is no value", op->name);
-    LK_CHECK(in || n_in == 0, LK_EINVAL, "%s is applied to %d inputs, in is NULL", op->name, n_in);
-    LK_CHECK(n_in >= op->min_in && n_in <= op->max_in, LK_EINVAL,
-             "%s is applied to %d inputs, takes %d to %d", op->name, n_in, op->min_in, op->max_in);
-    LK_CHECK(attr || op->attr_size == 0, LK_EINVAL, "%s needs attributes, attr is NULL", op->name);
+    LK_CHECK(c->tape, LK_EINVAL, "%s is applied to LK_NO_VAR, which is no value", op->name);
+    LK_CHECK(c->in || c->n_in == 0, LK_EINVAL, "%s is applied to %d inputs, in is NULL", op->name,
+             c->n_in);
+    LK_CHECK(c->n_in >= op->min_in && c->n_in <= op->max_in, LK_EINVAL,
+             "%s is applied to %d inputs, takes %d to %d", op->name, c->n_in, op->min_in,
+             op->max_in);
+    LK_CHECK(c->attr || op->attr_size == 0, LK_EINVAL, "%s needs attributes, attr is NULL",
+             op->name);
     return LK_OK;
 }
 
@@ -268,7 +277,7 @@ lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, c
     f.scratch = NULL;
     bool guarded = tape && tape->pass.on;
     lk__fp_host host = lk__fp_enter_unless(guarded);
-    LK_TRY_TO(done, check_call(tape, op, in, n_in, attr));
+    LK_TRY_TO(done, lk__call_check(&f.call));
     if (!guarded)
         tape->canonical = lk__fp_is_canonical(&host);
     f.in = f.few_in;
@@ -290,50 +299,23 @@ done:
     return st;
 }
 
-/* Whether one of the inputs shares elements with `y`, which is the program's, or is none. */
-static bool is_among(const lk_tensor *y, const lk_var *in, int n_in)
+lk_status lk__gradient_check(const lk_op *op, const lk_tensor *leaf, lk_dtype dtype, lk_shape shape)
 {
-    for (int k = 0; k < n_in; k++) {
-        lk__value *v = in[k].tape ? lk__value_at(in[k].tape, in[k].index) : NULL;
-        if (!v || v->serial != in[k].serial || v->released)
-            return true;
-        if (!v->block && lk_tensor_overlap(y, &v->tensor)) /* a block is the tape's own */
-            return true;
-    }
-    return false;
-}
-
-/* The gradient of leaf `i`, if this call of backward alone gives it and `op` can add to it, or set it. */
-static lk_tensor *leaf_alone(const lk_call *call, int i, const lk_op *op)
-{
-    const lk_tape *t = call->tape;
-    const lk__value *v = lk__value_at(t, call->in[i].index);
-    unsigned can = v->unset ? LK_OP_ACCUMULATES | LK_OP_OVERWRITES : LK_OP_ACCUMULATES;
-    if (!v->leaf_grad || !(op->flags & can) || !t->pass.deposit || t->pass.record ||
-        v->grad != LK_NO_INDEX || v->first_use != t->pass.node ||
-        !lk_tensor_is_contiguous(v->leaf_grad))
-        return NULL;
-    for (int k = 0; k < call->n_in; k++)
-        if (k != i && call->in[k].index == call->in[i].index)
-            return NULL;
-    for (int k = 0; k < i; k++) { /* what it adds to the same elements comes before this */
-        const lk__value *before = lk__value_at(t, call->in[k].index);
-        if (before->leaf_grad && lk_tensor_overlap(before->leaf_grad, v->leaf_grad))
-            return NULL;
-    }
-    return v->leaf_grad;
+    LK_CHECK(dtype == leaf->dtype && lk_shape_is_equal(shape, leaf->shape), LK_ESHAPE,
+             "%s gives %s%s for the gradient of a leaf, which is %s", op->name,
+             lk_dtype_name(dtype), lk_shape_text(shape).s, lk_tensor_text(leaf).s);
+    return LK_OK;
 }
 
 /* y = y + the first output of the frame's op, where y is the gradient of `leaf`; the others are made. */
-static lk_status add_result(frame *f, lk_tensor *y, lk__value *leaf)
+static lk_status add_result(frame *f, lk__value *leaf)
 {
     lk_call *c = &f->call;
+    lk_tensor *y = leaf->leaf_grad;
     lk_output_spec spec[LK_MAX_OUT] = {{0}};
     LK_TRY(find_inputs(f));
     LK_TRY(c->op->infer(c, spec));
-    LK_CHECK(spec[0].dtype == y->dtype && lk_shape_is_equal(spec[0].shape, y->shape), LK_ESHAPE,
-             "%s gives %s%s for the gradient of a leaf, which is %s", c->op->name,
-             lk_dtype_name(spec[0].dtype), lk_shape_text(spec[0].shape).s, lk_tensor_text(y).s);
+    LK_TRY(lk__gradient_check(c->op, y, spec[0].dtype, spec[0].shape));
     f->y[0] = y;
     for (int j = 1; j < c->n_out; j++)
         LK_TRY(make_output(f, j, &spec[j]));
@@ -352,27 +334,21 @@ static lk_status add_result(frame *f, lk_tensor *y, lk__value *leaf)
     return LK_OK;
 }
 
-lk_status lk_apply_gradient(const lk_call *call, int i, const lk_op *op, const lk_var *in, int n_in,
-                            const void *attr, lk_var *out)
+lk_status lk__apply_to_leaf(const lk_call *call, int64_t leaf, lk_var *out)
 {
-    lk_tensor *y = leaf_alone(call, i, op);
-    if (!y || is_among(y, in, n_in)) {
-        LK_TRY(lk_apply(call->tape, op, in, n_in, attr, out));
-        return LK_OK;
-    }
     frame f;
     f.made = 0;
     f.scratch = NULL;
     f.in = f.few_in;
     f.x = f.few_x;
-    f.call = (lk_call){call->tape, op, attr, n_in, op->n_out, in, NULL, NULL, NULL, false, false};
-    lk_status st = check_call(call->tape, op, in, n_in, attr);
+    f.call = *call;
+    lk_status st = lk__call_check(call);
     if (st == LK_OK)
-        st = add_result(&f, y, lk__value_at(call->tape, call->in[i].index));
+        st = add_result(&f, lk__value_at(call->tape, leaf));
     if (st != LK_OK)
         drop_outputs(&f, 1);
     frame_end(&f);
-    for (int j = 0; j < op->n_out; j++)
+    for (int j = 0; j < call->n_out; j++)
         out[j] = st == LK_OK && j > 0 ? lk__var(call->tape, f.out[j]) : LK_NO_VAR;
     LK_TRY(st);
     return LK_OK;

@@ -220,9 +220,14 @@ static lk_status pass_begin(lk_tape *t, bool deposit, unsigned flags)
              t->silent ? "a segment of lk_recompute()" : "backward");
     LK_CHECK((flags & ~(unsigned)(LK_RETAIN_GRAPH | LK_RECORD)) == 0, LK_EINVAL, "flags are %#x",
              flags);
+    LK_CHECK(t->n_deposits == 0, LK_ESTATE,
+             "the gradients of %lld postponed leaves are left from the backward before: call "
+             "lk_backward_rest() first",
+             (long long)t->n_deposits);
     if (t->guest)
         LK_TRY(t->guest->ready(t->guest));
     t->pass = (lk__pass){.deposit = deposit,
+                         .postpones = deposit && t->n_postponed > 0 && !(flags & LK_RECORD),
                          .record = flags & LK_RECORD,
                          .retain = flags & (LK_RETAIN_GRAPH | LK_RECORD),
                          .lowest = INT64_MAX,
@@ -233,6 +238,7 @@ static lk_status pass_begin(lk_tape *t, bool deposit, unsigned flags)
 /* Forget the gradients that a failed pass has left. */
 static void pass_clear(lk_tape *t)
 {
+    lk__postponed_forget(t);
     for (int64_t i = 0; i < t->n_values; i++) {
         lk__value *v = lk__value_at(t, i);
         if (v->serial == 0)
@@ -247,8 +253,10 @@ static lk_status deposit_rest(lk_tape *t)
 {
     for (int64_t i = 0; t->pass.deposit && i < t->n_touched; i++)
         LK_TRY(lk__grad_deposit(t, t->touched[i]));
-    for (int64_t i = 0; t->pass.deposit && i < t->n_outside; i++)
-        LK_TRY(lk__grad_set(lk__value_at(t, t->outside[i])));
+    for (int64_t i = 0; t->pass.deposit && i < t->n_outside; i++) {
+        lk__value *v = lk__value_at(t, t->outside[i]);
+        LK_TRY(lk__is_postponed(t, v) ? lk__postpone_deposit(t, t->outside[i]) : lk__grad_set(v));
+    }
     return LK_OK;
 }
 

@@ -97,15 +97,23 @@ static bool may_write(const lk__value *v)
            lk_tensor_is_contiguous(&v->tensor);
 }
 
+lk_status lk__grad_touch(lk_tape *t, int64_t i)
+{
+    LK_TRY(lk__grow(&t->touched, &t->touched_capacity, t->n_touched + 1, sizeof *t->touched));
+    t->touched[t->n_touched++] = i;
+    return LK_OK;
+}
+
 lk_status lk__grad_add(lk_tape *t, int64_t i, int64_t g)
 {
     lk__value *v = lk__value_at(t, i);
+    if (v->parts && t->pass.postpones) { /* it must be added to what these will give */
+        LK_TRY(lk__postpone_value(t, i, g));
+        return LK_OK;
+    }
     if (v->grad == LK_NO_INDEX) {
-        if (v->outside) {
-            LK_TRY(
-                lk__grow(&t->touched, &t->touched_capacity, t->n_touched + 1, sizeof *t->touched));
-            t->touched[t->n_touched++] = i;
-        }
+        if (v->outside)
+            LK_TRY(lk__grad_touch(t, i));
         v->grad = g;
         lk__value_hold(t, g);
         return LK_OK;
@@ -174,8 +182,12 @@ static lk_status add_to_leaf(lk_tape *t, lk__value *v)
 lk_status lk__grad_deposit(lk_tape *t, int64_t i)
 {
     lk__value *v = lk__value_at(t, i);
-    if (v->grad == LK_NO_INDEX && !v->added)
+    if (v->grad == LK_NO_INDEX && !v->added && !v->parts)
         return LK_OK;
+    if (lk__is_postponed(t, v)) {
+        LK_TRY(lk__postpone_deposit(t, i));
+        return LK_OK;
+    }
     if (v->leaf_grad && !v->added)
         LK_TRY(add_to_leaf(t, v));
     v->added = false;

@@ -33,6 +33,8 @@ void lk_tape_reset(lk_tape *t)
     release_outside(t);
     t->n_values = t->n_free_values = t->n_nodes = t->n_collective = 0;
     t->free_value = LK_NO_INDEX;
+    t->n_postponed = t->n_deposits = 0;
+    lk__notes_back(&t->parts, (lk__notes_mark){NULL, 0});
     lk__notes_back(&t->notes, (lk__notes_mark){NULL, 0});
     lk__memory_reset(&t->memory);
 }
@@ -56,12 +58,14 @@ void lk_tape_free(lk_tape *t)
     release_outside(t);
     lk__plans_free(t);
     lk__notes_free(&t->notes);
+    lk__notes_free(&t->parts);
     lk__memory_free(&t->memory);
     lk__pages_free(&t->value_pages);
     lk__pages_free(&t->node_pages);
     lk_free(t->outside);
     lk_free(t->capture.value);
     lk_free(t->touched);
+    lk_free(t->deposits);
     lk_free(t);
 }
 
@@ -190,6 +194,20 @@ lk_status lk__reset_check(lk_tape *t)
     return LK_OK;
 }
 
+/* Whether the gradient of a leaf can go to `grad`. */
+static lk_status grad_check(const lk_tensor *value, const lk_tensor *grad)
+{
+    LK_CHECK(grad->dtype == value->dtype, LK_EDTYPE, "a leaf %s with the gradient %s",
+             lk_tensor_text(value).s, lk_tensor_text(grad).s);
+    LK_CHECK(lk_shape_is_equal(grad->shape, value->shape), LK_ESHAPE,
+             "a leaf %s with the gradient %s", lk_tensor_text(value).s, lk_tensor_text(grad).s);
+    LK_CHECK(grad->writable, LK_EINVAL, "the gradient %s of a leaf is read-only",
+             lk_tensor_text(grad).s);
+    LK_CHECK(!lk_tensor_overlap(grad, value), LK_EOVERLAP,
+             "a leaf %s and its gradient share elements", lk_tensor_text(value).s);
+    return LK_OK;
+}
+
 lk_status lk_leaf(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
 {
     LK_CHECK(out, LK_EINVAL, "out is NULL");
@@ -200,16 +218,8 @@ lk_status lk_leaf(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
     LK_CHECK(
         !t->silent && !t->replays, LK_ESTATE,
         "a leaf inside a segment of lk_recompute(): make it before, backward makes another one");
-    if (grad) {
-        LK_CHECK(grad->dtype == value->dtype, LK_EDTYPE, "a leaf %s with the gradient %s",
-                 lk_tensor_text(value).s, lk_tensor_text(grad).s);
-        LK_CHECK(lk_shape_is_equal(grad->shape, value->shape), LK_ESHAPE,
-                 "a leaf %s with the gradient %s", lk_tensor_text(value).s, lk_tensor_text(grad).s);
-        LK_CHECK(grad->writable, LK_EINVAL, "the gradient %s of a leaf is read-only",
-                 lk_tensor_text(grad).s);
-        LK_CHECK(!lk_tensor_overlap(grad, value), LK_EOVERLAP,
-                 "a leaf %s and its gradient share elements", lk_tensor_text(value).s);
-    }
+    if (grad)
+        LK_TRY(grad_check(value, grad));
     LK_TRY(outside(t, value, grad, true, out));
     return LK_OK;
 }
@@ -218,6 +228,40 @@ lk_status lk_leaf_overwrite(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_va
 {
     LK_TRY(lk_leaf(t, value, grad, out));
     lk__value_at(t, out->index)->unset = grad;
+    return LK_OK;
+}
+
+/* The value of a leaf, outside backward and segments. */
+static lk_status leaf_find(lk_var leaf, lk__value **out)
+{
+    LK_TRY(lk__find(leaf, false, out));
+    LK_CHECK((*out)->outside && (*out)->needs_grad, LK_EINVAL, "a value %s is no leaf",
+             lk_tensor_text(&(*out)->tensor).s);
+    LK_CHECK(!leaf.tape->pass.on && !leaf.tape->silent, LK_ESTATE,
+             "a leaf %s is changed inside backward or a segment",
+             lk_tensor_text(&(*out)->tensor).s);
+    return LK_OK;
+}
+
+lk_status lk_leaf_set_grad(lk_var leaf, lk_tensor *grad, bool overwrite)
+{
+    lk__value *v = NULL;
+    LK_TRY(leaf_find(leaf, &v));
+    if (grad)
+        LK_TRY(grad_check(v->outside, grad));
+    lk_tensor *before = v->leaf_grad;
+    v->leaf_grad = lk_tensor_retain(grad);
+    v->unset = grad && overwrite;
+    lk_tensor_free(before);
+    return LK_OK;
+}
+
+lk_status lk_leaf_postpone(lk_var leaf)
+{
+    lk__value *v = NULL;
+    LK_TRY(leaf_find(leaf, &v));
+    leaf.tape->n_postponed += !v->postponed;
+    v->postponed = true;
     return LK_OK;
 }
 

@@ -4,8 +4,8 @@
  * grows.  What a node needs besides (its inputs, its attributes) lies in `notes`, which is filled
  * from the front and forgotten at once.
  *
- * A value has owners, counted in `holds`: the program (until the reset), a scope, or a value whose
- * gradient it is.  Without owners its slot and its block are free.  A scope owns the values that
+ * A value has owners, counted in `holds`: the program (until the reset), a scope, a value whose
+ * gradient it is, or what lk_backward() leaves.  Without owners its slot and its block are free.  A scope owns the values that
  * are made while it is the innermost one: those of one node's backward, of a segment, or of a layer in
  * a pass that is not recorded.
  */
@@ -32,11 +32,14 @@ typedef struct lk__value {
     int64_t holds;
     uint64_t reached, useful, captured; /* stamps of the pass or segment that set them */
     bool needs_grad;
-    bool keep;     /* backward, and a pass without a record, leave the elements */
-    bool released; /* they took the elements */
-    bool wanted;   /* lk_grad() wants its gradient */
-    bool unset;    /* the elements of leaf_grad are not set yet */
-    bool added;    /* an op has added all that there is to leaf_grad; nobody was told */
+    bool keep;      /* backward, and a pass without a record, leave the elements */
+    bool released;  /* they took the elements */
+    bool wanted;    /* lk_grad() wants its gradient */
+    bool unset;     /* the elements of leaf_grad are not set yet */
+    bool added;     /* an op has added all that there is to leaf_grad; nobody was told */
+    bool postponed; /* a leaf whose gradient lk_backward() leaves to lk_backward_rest() */
+    bool placed;    /* it is among the deposits that are left */
+    struct lk__grad_part *parts; /* of its gradient that are left, the last one; NULL: none */
 } lk__value;
 
 /* An input of a node, and what its version was. */
@@ -92,6 +95,7 @@ typedef struct lk__pass {
     bool on;
     bool record, retain;
     bool deposit;   /* into the leaves' gradients: lk_backward() */
+    bool postpones; /* the gradients of postponed leaves */
     int64_t lowest; /* number of a node that made a reached value */
     int64_t node;   /* that is being run */
     uint64_t stamp;
@@ -117,6 +121,9 @@ struct lk_tape {
     int64_t n_touched, touched_capacity;
     int64_t *touched; /* leaves that a gradient has come to in this pass */
     lk__pass pass;
+    int64_t n_postponed, n_deposits, deposits_capacity;
+    int64_t *deposits; /* postponed leaves that lk_backward() has left, in the order of deposits */
+    lk__notes parts;   /* of their gradients */
     struct lk__plan **plans; /* the one used last comes first */
     int n_plans;
     lk__guest *guest; /* of the room dist; NULL: none yet */
@@ -200,6 +207,38 @@ void lk__nodes_cut(lk_tape *t, int64_t n, lk__notes_mark notes);
 lk_status lk__record(lk_tape *t, const lk_call *call, const int64_t *in,
                      const int64_t *out) LK_NODISCARD;
 
+/** Check what the program gives with a call; the value of an input; the result for the gradient of a leaf. */
+lk_status lk__call_check(const lk_call *call) LK_NODISCARD;
+lk_status lk__input_find(const lk_call *call, int i, lk__value **out) LK_NODISCARD;
+lk_status lk__gradient_check(const lk_op *op, const lk_tensor *leaf, lk_dtype dtype,
+                             lk_shape shape) LK_NODISCARD;
+
+/** Add the first output of a call to the `grad` of `leaf`, in place; out[0] is LK_NO_VAR. */
+lk_status lk__apply_to_leaf(const lk_call *call, int64_t leaf, lk_var *out) LK_NODISCARD;
+
+/** Add the output of a call to the gradient of `leaf`; if there is nothing else to be added, in place where
+ * the op can. */
+lk_status lk__apply_part(const lk_call *call, int64_t leaf, bool alone) LK_NODISCARD;
+
+/** Whether this pass leaves the gradient of a leaf for later. */
+static inline bool lk__is_postponed(const lk_tape *t, const lk__value *v)
+{
+    return v->postponed && t->pass.postpones;
+}
+
+/** Leave a call of an op, whose result is a part of the gradient of `leaf`; or `g`, which is one. */
+lk_status lk__postpone_op(const lk_call *call, int64_t leaf) LK_NODISCARD;
+lk_status lk__postpone_value(lk_tape *t, int64_t leaf, int64_t g) LK_NODISCARD;
+
+/** Leave the deposit of a leaf's gradient. */
+lk_status lk__postpone_deposit(lk_tape *t, int64_t leaf) LK_NODISCARD;
+
+/** Forget what is left. */
+void lk__postponed_forget(lk_tape *t);
+
+/** A first part of the gradient of leaf `i` has come. */
+lk_status lk__grad_touch(lk_tape *t, int64_t i) LK_NODISCARD;
+
 /** Add `g` to the gradient of value `i`. */
 lk_status lk__grad_add(lk_tape *t, int64_t i, int64_t g) LK_NODISCARD;
 
@@ -220,7 +259,7 @@ static inline void lk__failed_alone(const lk_tape *t, lk_status st)
 lk_status lk__grad_set(lk__value *leaf) LK_NODISCARD;
 
 /** Add the gradient of leaf `i`, if it has one, to the program's tensor, unless an op has, and forget
- * it; tell who wants to know. */
+ * it; tell who wants to know.  Or leave that, if the leaf is postponed. */
 lk_status lk__grad_deposit(lk_tape *t, int64_t i) LK_NODISCARD;
 
 void lk__grad_forget(lk_tape *t, lk__value *v);

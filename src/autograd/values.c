@@ -43,6 +43,8 @@ lk_status lk__value_new(lk_tape *t, int64_t *out)
     v->holds = 1;
     v->reached = v->useful = v->captured = 0;
     v->needs_grad = v->keep = v->released = v->wanted = v->unset = v->added = false;
+    v->postponed = v->placed = false;
+    v->parts = NULL;
     lk__scope_take(t, *out);
     return LK_OK;
 }

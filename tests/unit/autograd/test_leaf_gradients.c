@@ -187,6 +187,7 @@ static const struct entry {
 struct how {
     lk_dtype dtype;
     bool unset, gaps, again; /* gradients are not set; lie every other element; by lk_recompute() */
+    bool halves;             /* leaves are postponed */
     unsigned flags;          /* of lk_backward(), which is called twice where it can be */
 };
 
@@ -264,6 +265,8 @@ static lk_status nets_make(struct nets *n, struct how how, graph_fn *graph)
         n->start[i] = dense(n->grad[i]);
         LK_TRY(
             (how.unset ? lk_leaf_overwrite : lk_leaf)(n->tape, n->value[i], n->grad[i], &n->v[i]));
+        if (how.halves)
+            LK_TRY(lk_leaf_postpone(n->v[i]));
     }
     if (how.again)
         LK_TRY(lk_recompute(n->tape, run_again, n, 1, &n->y));
@@ -329,8 +332,9 @@ static void expect_gradients(const struct nets *n, struct how how, const char *n
         size_t size = lk_dtype_size(how.dtype);
         if (memcmp(lk_tensor_data(got), lk_tensor_data(n->start[i]),
                    (size_t)lk_tensor_count(got) * size) != 0)
-            TEST_FAIL("%s, %s, unset %d, gaps %d, again %d, flags %u: leaf %d has other bits", name,
-                      lk_dtype_name(how.dtype), how.unset, how.gaps, how.again, how.flags, i);
+            TEST_FAIL("%s, %s, unset %d, gaps %d, again %d, halves %d, flags %u: leaf %d differs",
+                      name, lk_dtype_name(how.dtype), how.unset, how.gaps, how.again, how.halves,
+                      how.flags, i);
         before = tensor_make(how.dtype, lk_tensor_shape(n->wide[i]), (uint64_t)i + 11);
         for (int64_t k = 1; how.gaps && k < lk_tensor_count(before); k += 2)
             ASSERT_SAME_BITS((const char *)lk_tensor_data(n->wide[i]) + (size_t)k * size,
@@ -346,8 +350,10 @@ static void compare(const struct entry *e, struct how how)
     ASSERT_OK(nets_make(&n, how, e->graph));
     int passes = how.flags == 0 ? 1 : MAX_PASSES;
     expect_by_grad(&n, how, passes);
-    for (int k = 0; k < passes; k++)
+    for (int k = 0; k < passes; k++) {
         ASSERT_OK(lk_backward(n.tape, &(lk_seed){n.y, n.seed}, 1, how.flags));
+        ASSERT_OK(lk_backward_rest(n.tape));
+    }
     expect_gradients(&n, how, e->name);
     nets_free(&n);
 }
@@ -356,14 +362,14 @@ static void leaves_get_the_bits_of_plain_addition(void)
 {
     const unsigned flags[] = {0, LK_RETAIN_GRAPH, LK_RECORD};
     for (int k = 0; k < LK_COUNT(entries); k++)
-        for (int bits = 0; bits < 8; bits++)
+        for (int bits = 0; bits < 32; bits++)
             for (int f = 0; f < LK_COUNT(flags); f++)
-                for (int again = 0; again < 2; again++)
-                    compare(&entries[k], (struct how){.dtype = bits & 1 ? LK_F64 : LK_F32,
-                                                      .unset = bits & 2,
-                                                      .gaps = bits & 4,
-                                                      .again = again,
-                                                      .flags = flags[f]});
+                compare(&entries[k], (struct how){.dtype = bits & 1 ? LK_F64 : LK_F32,
+                                                  .unset = bits & 2,
+                                                  .gaps = bits & 4,
+                                                  .again = bits & 8,
+                                                  .halves = bits & 16,
+                                                  .flags = flags[f]});
 }
 
 /* The seed lies in one tensor with a leaf's gradient, from row `row` on. */
