@@ -161,6 +161,42 @@ LK_API int64_t lk_pipeline_tapes(const lk_pipeline_spec *spec, int stage);
 LK_API lk_status lk_pipeline_bytes(const lk_pipeline_spec *spec, int stage, int64_t forward_bytes,
                                    int64_t weights_bytes, int64_t *out) LK_NODISCARD;
 
+/* ---- times ---- */
+
+/** How long the actions of a stage take, in any unit; and how long a message of its, from when it can move. */
+typedef struct lk_stage_times {
+    int64_t forward, backward, backward_input, backward_weights;
+    int64_t message;
+} lk_stage_times;
+
+typedef struct lk_action_span {
+    int64_t begin, end;
+} lk_action_span;
+
+/** When each action begins and ends: made by lk_pipeline_times_new(), to be read on any thread.  Not
+ * collective. */
+typedef struct lk_pipeline_times {
+    int64_t total; /* the end of the last one: the critical path */
+    int64_t busy;  /* what the busiest stage computes */
+    double bubble; /* (total - busy) / busy; 0 where nothing is computed */
+    int stages;
+    lk_action_span **span; /* [stages][actions of the stage] */
+} lk_pipeline_times;
+
+/**
+ * Find when each action of a schedule begins and ends, if all stages begin at 0 and each action as soon as it
+ * can.  `stage` is [pipeline->stages].  A message moves when it is sent; with `rendezvous`, when both its
+ * send and its receive have begun, and a wait for the send then waits for that.  The caller owns `*out`.
+ *
+ * Errors: those of lk_pipeline_check(), which is called first; LK_EINVAL for a negative time; LK_EOVERFLOW;
+ * LK_ENOMEM.
+ */
+LK_API lk_status lk_pipeline_times_new(const lk_pipeline *pipeline, const lk_stage_times *stage,
+                                       bool rendezvous, lk_pipeline_times **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_pipeline_times_free(lk_pipeline_times *times);
+
 LK_END_DECLS
 
 #endif /* LK_PIPELINE_H */

@@ -179,21 +179,27 @@ static void allocations_that_fail_leave_nothing(void)
 {
     int64_t before = lk_alloc_stats_now().live_blocks;
     const lk_pipeline_spec spec = {LK_PIPELINE_ZB1P, 3, 4, NULL};
+    const lk_stage_times unit[3] = {{1, 2, 1, 1, 0}, {1, 2, 1, 1, 0}, {1, 2, 1, 1, 0}};
     lk_status st = LK_ENOMEM;
     int64_t n = 0;
     for (; st == LK_ENOMEM; n++) {
         lk_pipeline *p = NULL;
+        lk_pipeline_times *times = NULL;
         lk_alloc_fail_at(n + 1);
         st = lk_pipeline_new(&spec, &p);
         if (st == LK_OK)
             st = lk_pipeline_check(p);
+        if (st == LK_OK)
+            st = lk_pipeline_times_new(p, unit, true, &times);
         lk_alloc_fail_at(0);
+        ASSERT_EQ(times != NULL, st == LK_OK);
         lk_error_clear();
+        lk_pipeline_times_free(times);
         lk_pipeline_free(p);
         ASSERT_EQ(lk_alloc_stats_now().live_blocks, before);
     }
     ASSERT_OK(st);
-    ASSERT_TRUE(n > 10);
+    ASSERT_TRUE(n > 20);
 }
 
 /* ---- memory ---- */
