@@ -4,6 +4,7 @@
  */
 #include "experiment.h"
 #include "layout.h"
+#include "pipeline_draw.h"
 #include "plan_draw.h"
 #include "plan_fit.h"
 #include "verb.h"
@@ -15,9 +16,9 @@
 #include <string.h>
 
 struct plan_options {
-    int64_t ranks, rank;
+    int64_t ranks, rank, micro_batches;
     const char *layout, *draw, *layer, *memory, *phase;
-    bool json;
+    bool schedule, json;
 };
 
 #define FIELD(name) offsetof(struct plan_options, name)
@@ -51,7 +52,8 @@ static const lk_option options[] = {
      .type = LK_OPTION_TEXT,
      .offset = FIELD(draw),
      .value = "FILE.svg",
-     .help = "draw the tiles of a layer, and what is fetched from whom, to a file as well"},
+     .help = "draw the tiles of a layer, and what is fetched from whom, or the schedules of "
+             "--schedule, to a file as well"},
     {.name = "layer",
      .type = LK_OPTION_TEXT,
      .offset = FIELD(layer),
@@ -62,6 +64,17 @@ static const lk_option options[] = {
      .offset = FIELD(phase),
      .value = "NAME",
      .help = "which of the experiment's phases; by default the last"},
+    {.name = "schedule",
+     .type = LK_OPTION_FLAG,
+     .offset = FIELD(schedule),
+     .help = "instead of the plan, which layouts with stages do not have yet, draw what each stage "
+             "would do when"},
+    {.name = "micro_batches",
+     .type = LK_OPTION_INT,
+     .offset = FIELD(micro_batches),
+     .value = "N",
+     .max = PIPELINE_DRAW_MICROBATCHES,
+     .help = "how many --schedule draws; by default one for each shard of a replica"},
     {.name = "json",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(json),
@@ -144,6 +157,48 @@ static int plan_print(const struct plan_options *o, lk_experiment *e, const plan
     return status;
 }
 
+/* ---- the schedule ---- */
+
+/* One micro-batch for each shard of the replica that has most. */
+static int64_t microbatches_of(const struct plan_options *o, const lk_experiment *e,
+                               const lk_mesh_shape *shape)
+{
+    int64_t replicas = shape->data > 0 ? shape->data : o->ranks / layout_ranks(shape);
+    int64_t shards = lk_loader_options_shards(&e->loader);
+    return replicas > 1 ? (shards + replicas - 1) / replicas : shards;
+}
+
+static int schedule_print(const struct plan_options *o, const lk_experiment *e,
+                          const lk_mesh_shape *shape)
+{
+    int64_t n = o->micro_batches > 0 ? o->micro_batches : microbatches_of(o, e, shape);
+    char word[LK_MESH_WORD];
+    if (shape->stages <= 1)
+        return verb_refuse("lockstep plan: option --schedule: layout %s has one stage: "
+                           "`parallel.stages` or --layout cuts the model into some, as stages4 "
+                           "does",
+                           lk_mesh_shape_text(shape, word));
+    if (shape->stages > PIPELINE_DRAW_STAGES || n > PIPELINE_DRAW_MICROBATCHES)
+        return verb_refuse("lockstep plan: option --schedule: %lld stages with %lld micro-batches "
+                           "are too many to draw: up to %d and %d (--micro-batches) can be",
+                           (long long)shape->stages, (long long)n, PIPELINE_DRAW_STAGES,
+                           PIPELINE_DRAW_MICROBATCHES);
+    return pipeline_draw((int)shape->stages, n, o->draw, o->json);
+}
+
+/* Options that say something of another one which is not given. */
+static int options_check(const struct plan_options *o)
+{
+    if (o->layer && (!o->draw || o->schedule))
+        return verb_refuse("lockstep plan: option --layer: it says what --draw draws%s",
+                           o->schedule ? " of a plan, and --schedule draws none"
+                                       : ", which is not given");
+    if (o->micro_batches > 0 && !o->schedule)
+        return verb_refuse("lockstep plan: option --micro-batches: it says what --schedule draws, "
+                           "which is not given");
+    return LK_EXIT_DONE;
+}
+
 static int plan_run(const void *given, int n, char **operand)
 {
     const struct plan_options *o = given;
@@ -153,15 +208,16 @@ static int plan_run(const void *given, int n, char **operand)
         return verb_refuse("lockstep plan: option --memory: \"%s\" is no size: a number of bytes, "
                            "or of K, M, G or T, as 512M",
                            o->memory);
-    if (o->layer && !o->draw)
-        return verb_refuse("lockstep plan: option --layer: it says what --draw draws, which is not "
-                           "given");
-    int status = experiment_open(n, operand, &e);
+    int status = options_check(o);
+    if (status == LK_EXIT_DONE)
+        status = experiment_open(n, operand, &e);
     if (status != LK_EXIT_DONE)
         return status;
     lk_status st = shape_read(o, e, &asked.shape);
     if (!phase_choose(e, o->phase))
         status = phase_refuse(e, o->phase);
+    else if (st == LK_OK && o->schedule)
+        status = schedule_print(o, e, &asked.shape);
     else if (st == LK_OK)
         status = plan_print(o, e, &asked);
     else
@@ -186,7 +242,13 @@ const lk__verb lk__verb_plan = {
         "batch or train.recompute fits. Planning itself takes next to none.\n"
         "--draw writes a picture of it, as SVG: the tiles of a layer's values, whose they are, "
         "what this rank reads of them, and from whom it gets how many bytes.\n"
-        "JSON: an object with layers, transfers, calls, bytes, memory and notes.",
+        "--schedule draws a pipeline of the layout's stages by each of the schedules 1f1b, gpipe "
+        "and zb1p, with its largest lag: what each stage computes when, how long a step takes, its "
+        "bubble and the tapes "
+        "of each stage. Times are not measured: forward and each half of backward are taken to be "
+        "equal on all stages, and messages to take none. The trainer does not run them yet.\n"
+        "JSON: an object with layers, transfers, calls, bytes, memory and notes; with --schedule "
+        "an object a schedule.",
     .options = options,
     .options_size = sizeof(struct plan_options),
     .min_operands = 1,

@@ -160,3 +160,44 @@ if [ -c /dev/full ]; then
 fi
 status 2 "$lockstep" plan $lenet "$images" --layer conv2
 err 'lockstep plan: option --layer: it says what --draw draws, which is not given'
+
+# schedules: a line a stage, a table, and a rectangle for each computation as wide as its time
+demo=experiments/demo.yaml
+status 0 "$lockstep" plan $demo --layout stages4 --schedule --micro-batches 6 --draw "$work/x.svg"
+no_err
+sed -n '/^\$ lockstep plan .*--schedule --micro-batches 6$/,/^```$/p' docs/pipelines.md | sed '1d;$d' >"$work/shown"
+diff "$work/shown" "$work/out" >&2 || fail 'docs/pipelines.md shows another schedule: put in what is printed'
+well_formed "$work/x.svg"
+# units CLASS: how many rectangles there are, and how many units of time they have together
+units()
+{
+    awk -v kind="$1" '
+        index($0, "<rect class=\"" kind "\"") == 1 && match($0, /from [0-9]+ to [0-9]+/) {
+            split(substr($0, RSTART, RLENGTH), a, " "); split($0, w, " width=\""); n++; time += a[4] - a[2]
+            if (w[2] + 1 != 16 * (a[4] - a[2])) bad = 1
+        }
+        END { print n + 0, bad ? "not to scale" : time + 0 }' "$work/x.svg"
+}
+[ "$(units c5)" = '72 72' ] || fail 'not 3 x 4 x 6 forwards'
+[ "$(units c3)" = '48 96' ] || fail 'not 2 x 4 x 6 whole backwards'
+[ "$(units c1)" = '24 24' ] || fail 'not 4 x 6 halves of the input'
+[ "$(units c0)" = '24 24' ] || fail 'not 4 x 6 halves of the weights'
+grep -q '>stage 3: backward-weights 5, from 20 to 21<' "$work/x.svg" || fail 'the last of zb1p is elsewhere'
+status 0 "$lockstep" plan $demo --layout data2.stages12 --schedule --json
+"$json" <"$work/out" || fail 'no JSON of schedules'
+out '{"schedule": "zb1p", "stages": 12, "microbatches": 4, "time": 31, "busy": 12, "bubble": 1.58333, "tapes": "4 4 4 4 4 4 4 4 4 4 4 4"}'
+status 0 "$lockstep" plan $demo parallel.stages=64 --schedule --micro-batches 256
+grep -Eq '^zb1p +831 +768 +0.082 +64 64 ' "$work/out" || fail 'the largest'
+status 2 "$lockstep" plan $demo --layout data2 --schedule
+err "lockstep plan: option --schedule: layout data2 has one stage: \`parallel.stages\` or --layout cuts"
+status 2 "$lockstep" plan $demo --layout stages65 --schedule
+err 'lockstep plan: option --schedule: 65 stages with 8 micro-batches are too many to draw: up to 64 and 256'
+status 2 "$lockstep" plan $demo data.shards=512 data.batch=512 --layout stages4 --schedule
+err 'lockstep plan: option --schedule: 4 stages with 512 micro-batches are too many to draw'
+status 2 "$lockstep" plan $demo --layout stages4 --micro-batches 8
+err 'lockstep plan: option --micro-batches: it says what --schedule draws, which is not given'
+status 2 "$lockstep" plan $demo --layout stages4 --schedule --draw "$work/x.svg" --layer conv1
+err 'lockstep plan: option --layer: it says what --draw draws of a plan, and --schedule draws none'
+status 2 "$lockstep" plan $demo --layout stages4 --schedule --draw "$work/none/x.svg"
+err "lockstep plan: option --draw: cannot write $work/none/x.svg: No such file or directory"
+no_out

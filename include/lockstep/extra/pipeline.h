@@ -18,7 +18,7 @@
  * one i modulo their number.
  *
  * Everything here is arithmetic, on the caller's thread; nothing is collective: all ranks make the same
- * lists.  They are for a trainer to run from.
+ * lists.  They are for a trainer to run from; `lockstep plan --schedule` draws them.
  */
 #ifndef LK_PIPELINE_H
 #define LK_PIPELINE_H
