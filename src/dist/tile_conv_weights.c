@@ -116,19 +116,19 @@ static lk_status weights_forward(lk_call *c)
     return LK_OK;
 }
 
-static const lk_op weights = {.name = "tile_conv.weights",
-                              .summary = "what each tile says of the gradient of weights",
-                              .min_in = 2,
-                              .max_in = 2,
-                              .n_out = 1,
-                              .flags = LK_OP_ACCUMULATES | LK_OP_FIRST_ORDER,
-                              .attr_size = sizeof(lk__tile_conv),
-                              .infer = weights_infer,
-                              .forward = weights_forward};
+#define WEIGHTS(more)                                                                             \
+    {                                                                                             \
+        .name = "tile_conv.weights", .summary = "what each tile says of the gradient of weights", \
+        .min_in = 2, .max_in = 2, .n_out = 1,                                                     \
+        .flags = LK_OP_ACCUMULATES | LK_OP_FIRST_ORDER | (more),                                  \
+        .attr_size = sizeof(lk__tile_conv), .infer = weights_infer, .forward = weights_forward    \
+    }
+static const lk_op weights = WEIGHTS(0), fetching_weights = WEIGHTS(LK_OP_COLLECTIVE);
 
 lk_status lk__tile_conv_weights(lk_call *c, int i, const lk__tile_conv *a, lk_var dy, lk_var *out)
 {
-    LK_TRY(lk_apply_gradient(c, i, &weights, (lk_var[]){c->in[0], dy}, 2, a, out));
+    LK_TRY(lk_apply_gradient(c, i, a->fetches ? &fetching_weights : &weights,
+                             (lk_var[]){c->in[0], dy}, 2, a, out));
     return LK_OK;
 }
 

@@ -296,6 +296,8 @@ static const lk_op defilter_grad = {OP("tile_local_conv.data",
                                        LK_OP_COLLECTIVE, defilter)};
 static const lk_op weights_grad = {
     OP("tile_local_conv.weights", "the gradient of the filters of a tile", 0, weights)};
+static const lk_op fetching_weights_grad = {OP(
+    "tile_local_conv.weights", "the gradient of the filters of a tile", LK_OP_COLLECTIVE, weights)};
 
 static lk_status filter_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -305,7 +307,8 @@ static lk_status filter_backward(lk_call *c, const lk_var *dout, lk_var *din)
     if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_apply(c->tape, &defilter_grad, (lk_var[]){dout[0], c->in[1]}, 2, &a, &din[0]));
     if (lk_call_needs_grad(c, 1))
-        LK_TRY(lk_apply(c->tape, &weights_grad, (lk_var[]){c->in[0], dout[0]}, 2, &a, &din[1]));
+        LK_TRY(
+            lk_apply_gradient(c, 1, &weights_grad, (lk_var[]){c->in[0], dout[0]}, 2, &a, &din[1]));
     return LK_OK;
 }
 
@@ -322,7 +325,8 @@ static lk_status defilter_backward(lk_call *c, const lk_var *dout, lk_var *din)
     else
         a.fetches = true;
     if (lk_call_needs_grad(c, 1))
-        LK_TRY(lk_apply(c->tape, &weights_grad, (lk_var[]){dy, c->in[0]}, 2, &a, &din[1]));
+        LK_TRY(lk_apply_gradient(c, 1, a.fetches ? &fetching_weights_grad : &weights_grad,
+                                 (lk_var[]){dy, c->in[0]}, 2, &a, &din[1]));
     return LK_OK;
 }
 

@@ -169,8 +169,10 @@ static lk_shape weights_of(const struct local_case *c, const lk_box *box)
     return s;
 }
 
-/* y, dx and dw of x, w and dy: on a tile, or without one of the whole. */
-static void local_run(const struct local_case *c, const lk_tile *tile, struct arrays *a)
+/* y, dx and dw of x, w and dy: on a tile, or without one of the whole.  Every other rank computes dw behind a
+ * barrier: that sends nothing. */
+static void local_run(const struct local_case *c, const lk_tiling *tiling, const lk_tile *tile,
+                      struct arrays *a)
 {
     lk_tape *tape;
     lk_tensor *seed;
@@ -189,6 +191,8 @@ static void local_run(const struct local_case *c, const lk_tile *tile, struct ar
         ASSERT_OK(lk_leaf_data(tape, c->dtype, shape, a->x, a->dx, &x));
     ASSERT_OK(lk_leaf_data(tape, c->dtype, weights_of(c, tile ? own_filters(c, tile) : &all), a->w,
                            a->dw, &w));
+    if (tile && tiling->rank % 2)
+        ASSERT_OK(lk_leaf_postpone(w));
     ASSERT_OK(lk_tensor_wrap(c->dtype, shape_of(c, &out, to.channels), a->dy, NULL, NULL, &seed));
     if (tile && c->back)
         ASSERT_OK(lk_dist_tile_local_conv_transpose(tile, x, w, "local", &y));
@@ -200,6 +204,9 @@ static void local_run(const struct local_case *c, const lk_tile *tile, struct ar
     ASSERT_OK(lk_shape_count(lk_shape_of(y), &count));
     ASSERT_OK(lk_read(y, c->dtype, count, a->y));
     ASSERT_OK(lk_backward(tape, &(lk_seed){y, seed}, 1, 0));
+    if (tile && tiling->comm)
+        ASSERT_OK(lk_barrier(tiling->comm, "backward"));
+    ASSERT_OK(lk_backward_rest(tape));
     lk_tensor_free(seed);
     lk_tape_free(tape);
 }
@@ -254,10 +261,10 @@ static void case_check(const struct local_case *c, const lk_tiling *tiling, bool
         lk_tile_weights_changed(tile);
         for (int pass = 0; pass < 2; pass++) { /* the second fetches nothing of them */
             arrays_fill(c, tile, step, own);
-            local_run(c, tile, own);
+            local_run(c, tiling, tile, own);
         }
         arrays_fill(c, NULL, step, all);
-        local_run(c, NULL, all);
+        local_run(c, tiling, NULL, all);
         expect_tile(c, c->samples, to.n, &tile->y.box, &tile->y.tile, to.channels, own->y, all->y);
         expect_tile(c, c->samples, from.n, &tile->x.box, &tile->x.tile, from.channels, own->dx,
                     all->dx);

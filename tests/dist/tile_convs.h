@@ -255,7 +255,8 @@ static inline lk_status conv_apply(const struct conv_case *k, const lk_tile *til
     return lk_dist_tile_conv(tile, x, w, b, attr, k->relu ? LK_ACT_RELU : LK_ACT_NONE, "layer", y);
 }
 
-/* Run a case, forward and backward; `comm` NULL: one rank has all tiles. */
+/* Run a case, forward and backward; `comm` NULL: one rank has all tiles.  Every other rank leaves the gradients
+ * of parameters, and computes them behind a barrier: that sends nothing. */
 static inline struct conv_result conv_run(const struct conv_case *k, lk_comm *comm,
                                           const lk_grid *grid, const struct conv_whole *v,
                                           bool by_tile)
@@ -291,10 +292,17 @@ static inline struct conv_result conv_run(const struct conv_case *k, lk_comm *co
                                          by_tile ? tile->leaves : 0);
     struct conv_param b = conv_param_new(tape, k->dtype, LK_SHAPE(k->y_channels), v->b,
                                          by_tile ? tile->leaves : 0);
+    if (rank % 2) {
+        ASSERT_OK(lk_leaf_postpone(w.var));
+        ASSERT_OK(lk_leaf_postpone(b.var));
+    }
     ASSERT_OK(conv_apply(k, tile, x, w.var, k->bias ? b.var : LK_NO_VAR, &y));
     ASSERT_OK(lk_value(y, &value));
     conv_take(k, true, &tile->y, value, true, r.y);
     ASSERT_OK(lk_backward(tape, &(lk_seed){y, dy}, 1, 0));
+    if (comm)
+        ASSERT_OK(lk_barrier(comm, "backward"));
+    ASSERT_OK(lk_backward_rest(tape));
     conv_take(k, false, &tile->x, dx, true, r.dx);
     conv_take_param(k, tiling, &w, n_w, by_tile, r.dw, r.has);
     conv_take_param(k, tiling, &b, k->y_channels, by_tile, r.db, r.has);
