@@ -110,9 +110,10 @@ typedef struct lk_holding {
  * The box of each tensor follows: of a layer that is not held nothing, of a tensor that is cut into
  * blocks (lk_param.cut) those that are held, of one of which each position has its own (of local_conv, and
  * of layer_norm over all of a sample where it runs by tiles) the positions of the tiles that are held
- * (lk_tile_range()), of others all.  The slices of the slabs say so.  Values are those that the whole has there, bit for bit, and no more memory is taken than
- * the boxes need.  A pass needs a model that holds all of itself, or where its layers run by tiles
- * (lk_pass.parts) all of these.
+ * (lk_tile_range()), of others all.  The slices of the slabs say so.  Values are those that the whole has
+ * there, bit for bit, and no more memory is taken than the boxes need.  A pass needs a model that holds all
+ * of itself, or of the layers that it runs (lk_pass.layers), or where these run by tiles (lk_pass.parts) all
+ * of the tiles.
  *
  * Errors: LK_ESTATE when the model is not built, or holds something; LK_EINVAL for ranges that reach
  * out; those of the initial values; LK_ENOMEM.  After a failure the model is as it was.
@@ -369,7 +370,10 @@ typedef struct lk_pass {
     int64_t recompute;
     const lk_pass_parts *parts; /* NULL: all layers work on whole samples, and nothing is cut */
     const lk_pass_terms *terms; /* NULL: none is wanted */
-    struct lk__pass_run *run;   /* what lk_model_forward() adds for the layers; NULL */
+    /* Layers of the model's list that it runs, a stage of a pipeline: x is what the first of them takes, and
+     * *out what the last gives.  n 0: all of them. */
+    lk_range layers;
+    struct lk__pass_run *run; /* what lk_model_forward() adds for the layers; NULL */
 } lk_pass;
 
 /**
@@ -379,8 +383,8 @@ typedef struct lk_pass {
  * not record (lk_tape_set_recording()) the values within the model go as soon as the next layer has run, so
  * that it takes the memory of a few layers; x stays, and so do *out, terms and carries.
  *
- * Errors: LK_ESHAPE unless x's samples are what the model was built for; LK_ESTATE unless it holds all
- * of itself, naming what it lacks, and for a term that is wanted of a layer that does not run;
+ * Errors: LK_ESHAPE unless x's samples are what the first layer takes; LK_EINVAL for layers that there are
+ * not; LK_ESTATE unless the model holds all that the pass needs, naming what it lacks, and for a term that is wanted of a layer that does not run;
  * LK_ENOTSUP for terms of a pass in segments; those of the layers, naming the layer.
  */
 LK_API lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x,

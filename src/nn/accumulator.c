@@ -13,20 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Slices as those of `slab`, with what it holds of each. */
-static lk_status slices_like(const lk_slab *slab, const char *prefix, lk_slab_layout *layout)
-{
-    lk_slab_slice slice;
-    char name[320];
-    for (int64_t i = 0; i < lk_slab_layout_slices(lk_slab_layout_of(slab)); i++) {
-        LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(slab), i, &slice));
-        snprintf(name, sizeof name, "%s%s", prefix, slice.name);
-        LK_TRY(lk_slab_layout_add_box(layout, name, slice.dtype, slice.shape, slice.box_of,
-                                      &slice.box));
-    }
-    return LK_OK;
-}
-
 /* Slices for the gradients of uses that own nothing. */
 static lk_status slices_of_uses(const lk__net *net, lk_slab_layout *layout)
 {
@@ -71,35 +57,6 @@ static lk_status slices_of_leaves(const lk__net *net, const lk__leaves *leaves,
     return LK_OK;
 }
 
-/* Losses that are added up apart. */
-static int64_t losses_of(const lk__leaves *leaves)
-{
-    return leaves && leaves->loss ? leaves->n : 1;
-}
-
-/* The losses of a term that are added up apart. */
-static int64_t term_losses(const lk__net *net, const lk__leaves *leaves, int64_t term)
-{
-    bool tiled = leaves && leaves->n > 0 && leaves->parts[net->term[term].instance].term;
-    return tiled ? leaves->n : 1;
-}
-
-/* Those of all terms. */
-static int64_t terms_losses(const lk__net *net, const lk__leaves *leaves)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < net->n_terms; i++)
-        n += term_losses(net, leaves, i);
-    return n;
-}
-
-/* Bytes of a slice of so many elements. */
-static int64_t slice_bytes(const lk__net *net, int64_t elements)
-{
-    int64_t bytes = elements * (int64_t)lk_dtype_size(net->spec.dtype);
-    return (bytes + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
-}
-
 /* Bytes of the gradients of all uses, and of their tiles. */
 static int64_t gradient_bytes(const lk__net *net, const lk__leaves *leaves)
 {
@@ -107,8 +64,8 @@ static int64_t gradient_bytes(const lk__net *net, const lk__leaves *leaves)
     for (int64_t i = 0; i < net->n_uses; i++) {
         const lk__param_use *use = &net->use[i];
         int64_t own = lk_tensor_count(net->param[use->param]);
-        bytes += use->extra < 0 ? 0 : slice_bytes(net, own);
-        bytes += slice_bytes(net, leaves_of(net, leaves, i) * own);
+        bytes += use->extra < 0 ? 0 : lk__slice_bytes(net, own);
+        bytes += lk__slice_bytes(net, leaves_of(net, leaves, i) * own);
     }
     return bytes;
 }
@@ -118,12 +75,9 @@ static lk_status grads_make(const lk__net *net, const lk__leaves *leaves,
                             lk_accumulator *accumulator)
 {
     int64_t at = net->n_params + net->n_extra;
-    accumulator->leaves = leaves ? leaves->n : 0;
     accumulator->gradients = gradient_bytes(net, leaves);
     LK_TRY(lk_alloc_zero(&accumulator->grad, net->n_uses, sizeof *accumulator->grad));
     LK_TRY(lk_alloc_zero(&accumulator->leaf, net->n_uses, sizeof *accumulator->leaf));
-    LK_TRY(lk_alloc_zero(&accumulator->each, net->n_uses, sizeof *accumulator->each));
-    LK_TRY(lk_alloc_zero(&accumulator->each_of, net->n_uses, sizeof *accumulator->each_of));
     for (int64_t i = 0; i < net->n_uses; i++) {
         const lk__param_use *use = &net->use[i];
         int64_t slice = use->extra < 0 ? use->param : net->n_params + use->extra;
@@ -134,18 +88,14 @@ static lk_status grads_make(const lk__net *net, const lk__leaves *leaves,
     return LK_OK;
 }
 
-/* The layout: parameters, further uses of them, those of tiles, statistics of the batch, the loss, terms. */
+/* The layout: parameters, further uses of them, those of tiles, and what forward observes. */
 static lk_status accumulator_layout(const lk__net *net, const lk__leaves *leaves,
                                     lk_slab_layout *layout)
 {
-    LK_TRY(slices_like(net->params, "", layout));
+    LK_TRY(lk__slices_like(net->params, "", layout));
     LK_TRY(slices_of_uses(net, layout));
     LK_TRY(slices_of_leaves(net, leaves, layout));
-    LK_TRY(slices_like(net->state, "batch_stats.", layout));
-    LK_TRY(lk_slab_layout_add(layout, "loss", net->spec.dtype, LK_SHAPE(losses_of(leaves))));
-    if (net->n_terms > 0)
-        LK_TRY(lk_slab_layout_add(layout, "terms", net->spec.dtype,
-                                  LK_SHAPE(terms_losses(net, leaves))));
+    LK_TRY(lk__observed_layout(net, leaves, layout));
     return LK_OK;
 }
 
@@ -178,44 +128,19 @@ static int64_t leaf_slices(const lk__net *net, const lk__leaves *leaves)
     return n;
 }
 
-/* The losses of terms, as slice number `slice`. */
-static lk_status terms_make(const lk__net *net, const lk__leaves *leaves, int64_t slice,
-                            lk_accumulator *accumulator)
-{
-    int64_t at = 0;
-    if (net->n_terms == 0)
-        return LK_OK;
-    LK_TRY(lk_slab_tensor(accumulator->slab, slice, &accumulator->terms));
-    LK_TRY(lk_alloc_zero(&accumulator->term_at, net->n_terms, sizeof *accumulator->term_at));
-    for (int64_t i = 0; i < net->n_terms; i++) {
-        accumulator->term_at[i] = at;
-        at += term_losses(net, leaves, i);
-    }
-    return LK_OK;
-}
-
 /* The accumulator on `memory`, or on its own if that is NULL. */
 static lk_status accumulator_fill(const lk__net *net, const lk__leaves *leaves,
                                   lk_slab_layout *layout, void *memory, lk_accumulator *accumulator)
 {
-    int64_t largest = 0;
     LK_TRY(accumulator_layout(net, leaves, layout));
     if (memory)
         LK_TRY(lk_slab_wrap(layout, memory, lk_slab_layout_bytes(layout), NULL, NULL,
                             &accumulator->slab));
     else
         LK_TRY(lk_slab_new(layout, &accumulator->slab));
-    LK_TRY(lk_slab_flat(accumulator->slab, &accumulator->flat));
-    int64_t first = net->n_params + net->n_extra + leaf_slices(net, leaves);
     LK_TRY(grads_make(net, leaves, accumulator));
-    LK_TRY(lk__slab_tensors(accumulator->slab, first, net->n_state, &accumulator->batch_stats));
-    LK_TRY(lk_slab_tensor(accumulator->slab, first + net->n_state, &accumulator->loss));
-    LK_TRY(terms_make(net, leaves, first + net->n_state + 1, accumulator));
-    LK_TRY(lk_alloc_zero(&accumulator->values, net->n_uses, sizeof *accumulator->values));
-    for (int64_t i = 0; i < net->n_state; i++)
-        if (lk_tensor_count(accumulator->batch_stats[i]) > largest)
-            largest = lk_tensor_count(accumulator->batch_stats[i]);
-    LK_TRY(lk_alloc_zero(&accumulator->scratch, largest, sizeof(double)));
+    LK_TRY(lk__observed_make(net, leaves, net->n_params + net->n_extra + leaf_slices(net, leaves),
+                             accumulator));
     return LK_OK;
 }
 
@@ -251,12 +176,6 @@ lk_status lk_accumulator_wrap(const lk_model *model, void *memory, lk_accumulato
     LK_CHECK(memory, LK_EINVAL, "memory is NULL");
     LK_TRY(lk__accumulator_new(model, NULL, memory, out));
     return LK_OK;
-}
-
-int64_t lk__accumulator_loss_bytes(const lk_model *model, const lk__leaves *leaves)
-{
-    const lk__net *net = model->net;
-    return slice_bytes(net, losses_of(leaves)) + slice_bytes(net, terms_losses(net, leaves));
 }
 
 int64_t lk__accumulator_bytes(const lk_model *model, const lk__leaves *leaves)
@@ -317,7 +236,7 @@ lk_status lk__accumulator_each(lk_accumulator *accumulator, int64_t use, lk_tens
     const lk_tensor *param = net->param[net->use[use].param];
     if (accumulator->each_of[use] != param) { /* the first time, and where others are bound */
         lk_tensor *each = NULL;
-        LK_TRY(lk_tensor_broadcast(param, leaf_shape(net, use, accumulator->leaves), &each));
+        LK_TRY(lk_tensor_broadcast(param, leaf_shape(net, use, accumulator->leaves.n), &each));
         lk_tensor_free(accumulator->each[use]);
         accumulator->each[use] = each;
         accumulator->each_of[use] = param;

@@ -355,6 +355,11 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_configs *layers
         instance->reach = instance->layer->reach;
         LK_TRY(layer_name(net, layers, i, prefix, &instance->name));
         LK_TRY(layer_check_name(net, number));
+        LK_CHECK(
+            depth == 0 || !layers->item[i].stage, LK_EINVAL,
+            "layer %s: stage: a stage begins with a layer of the model's own list, and this one "
+            "is within another",
+            net->instance[number].name);
         LK_TRY(layer_build(net, number, &layers->item[i], in, *out, out));
     }
     return LK_OK;

@@ -9,22 +9,26 @@
 
 #include <string.h>
 
-/* Put the parameters on the tape, each use for itself: leaves whose gradients go to the accumulator, or
- * constants, as frozen ones always are. */
-static lk_status params_enter(const lk__net *net, const lk_pass *pass, lk_var *param)
+/* Put the parameters of some layers on the tape, each use for itself: leaves whose gradients go to the
+ * accumulator, or constants, as frozen ones always are. */
+static lk_status params_enter(const lk_model *model, const lk_pass *pass, lk_range layers,
+                              lk_var *param)
 {
+    const lk__net *net = model->net;
     bool overwrite = pass->accumulator && pass->accumulator->overwrite;
     for (int64_t i = 0; i < net->n_uses; i++) {
+        param[i] = LK_NO_VAR;
+        if (!lk__range_has(layers, net->use[i].layer))
+            continue;
         lk_tensor *value = net->param[net->use[i].param], *grad = NULL;
-        if (pass->accumulator)
-            grad = pass->accumulator->grad[i];
-        if (pass->accumulator && pass->accumulator->leaf[i]) {
-            LK_TRY(lk__accumulator_each(pass->accumulator, i, &value));
-            grad = pass->accumulator->leaf[i];
-        }
+        lk_accumulator *to = pass->accumulator;
+        if (to && lk__use_leaves(model, &to->leaves, i) > 0)
+            LK_TRY(lk__accumulator_each(to, i, &value));
+        if (to && to->grad) /* an observer is told later */
+            grad = to->leaf[i] ? to->leaf[i] : to->grad[i];
         if (net->start[net->use[i].param].frozen)
             LK_TRY(lk_constant(pass->tape, value, &param[i]));
-        else if (overwrite)
+        else if (overwrite && grad)
             LK_TRY(lk_leaf_overwrite(pass->tape, value, grad, &param[i]));
         else if (pass->accumulator)
             LK_TRY(lk_leaf(pass->tape, value, grad, &param[i]));
@@ -39,21 +43,56 @@ static lk_status params_enter(const lk__net *net, const lk_pass *pass, lk_var *p
 lk_status lk__model_enter_params(lk_model *model, const lk_pass *pass, const lk_var **out)
 {
     lk_var *values = pass->accumulator ? pass->accumulator->values : model->values;
-    LK_TRY(params_enter(model->net, pass, values));
+    LK_TRY(params_enter(model, pass, (lk_range){0, model->net->list[0].n}, values));
     *out = values;
     return LK_OK;
 }
 
-/* Run the first layers of the list without a record: nothing in them moves, so backward ends above them. */
-static lk_status still_run(const lk_pass *pass, int64_t n, lk_range *layers, lk_var *x)
+/* Run the first layers that nothing moves in without a record: backward ends above them. */
+static lk_status still_run(const lk_pass *pass, lk_range *layers, lk_var *x)
 {
+    const lk_model *model = pass->run->model;
+    int64_t n = pass->accumulator && !lk_needs_grad(*x) ? lk__model_still(model) : 0;
+    n = n < layers->first ? 0 : n - layers->first < layers->n ? n - layers->first : layers->n;
     if (n == 0)
         return LK_OK;
     bool recorded = lk_tape_set_recording(pass->tape, false);
-    lk_status st = lk__list_run(pass, &pass->run->model->net->list[0], (lk_range){0, n}, *x, x);
+    lk_status st = lk__list_run(pass, &model->net->list[0], (lk_range){layers->first, n}, *x, x);
     (void)lk_tape_set_recording(pass->tape, recorded);
     LK_TRY(st);
-    *layers = (lk_range){n, layers->n - n};
+    *layers = (lk_range){layers->first + n, layers->n - n};
+    return LK_OK;
+}
+
+/* The layers of the list that a pass runs: all that its terms want, or of a stage those of them. */
+static lk_status layers_find(const lk_model *model, const lk_pass *pass, lk_range *out)
+{
+    int64_t n = model->net->list[0].n;
+    const lk_range *stage = &pass->layers;
+    LK_TRY(lk__terms_begin(model, pass, out));
+    if (stage->n == 0)
+        return LK_OK;
+    LK_CHECK(stage->first >= 0 && stage->n > 0 && stage->n <= n && stage->first <= n - stage->n,
+             LK_EINVAL, "a pass over %lld layers from number %lld on, of a model of %lld",
+             (long long)stage->n, (long long)stage->first, (long long)n);
+    int64_t end = stage->first + stage->n < out->n ? stage->first + stage->n : out->n;
+    *out = (lk_range){stage->first, end > stage->first ? end - stage->first : 0};
+    return LK_OK;
+}
+
+/* Whether x is what the layers take. */
+static lk_status input_check(const lk__net *net, const lk_pass *pass, lk_range layers, lk_var x)
+{
+    lk_tensor_type in = layers.first > 0 ? net->instance[net->list[0].instance[layers.first]].in
+                                         : net->spec.in;
+    lk_shape got = lk_shape_of(x), want = {.ndim = in.shape.ndim + 1, .dim = {got.dim[0]}};
+    memcpy(&want.dim[1], in.shape.dim, (size_t)in.shape.ndim * sizeof want.dim[0]);
+    if (pass->parts && pass->parts->in)
+        memcpy(&want.dim[1], pass->parts->in->box.n,
+               (size_t)pass->parts->in->box.ndim * sizeof want.dim[0]);
+    LK_CHECK(lk_shape_is_equal(got, want) && lk_dtype_of(x) == in.dtype, LK_ESHAPE,
+             "the model takes samples of %s%s, not x of %s%s", lk_dtype_name(in.dtype),
+             lk_shape_text(in.shape).s, lk_dtype_name(lk_dtype_of(x)), lk_shape_text(got).s);
     return LK_OK;
 }
 
@@ -63,33 +102,25 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
 {
     *out = LK_NO_VAR;
     LK_CHECK(pass && pass->tape, LK_EINVAL, "pass or tape is NULL");
-    LK_TRY(lk__model_check_parts(model, pass->parts));
     LK_CHECK(!pass->accumulator || pass->accumulator->model == model, LK_EINVAL,
              "the accumulator belongs to another model");
-    lk_tensor_type in = model->net->spec.in;
-    lk_shape got = lk_shape_of(x), want = {.ndim = in.shape.ndim + 1, .dim = {got.dim[0]}};
-    memcpy(&want.dim[1], in.shape.dim, (size_t)in.shape.ndim * sizeof want.dim[0]);
-    if (pass->parts && pass->parts->in)
-        memcpy(&want.dim[1], pass->parts->in->box.n,
-               (size_t)pass->parts->in->box.ndim * sizeof want.dim[0]);
-    LK_CHECK(lk_shape_is_equal(got, want) && lk_dtype_of(x) == in.dtype, LK_ESHAPE,
-             "the model takes samples of %s%s, not x of %s%s", lk_dtype_name(in.dtype),
-             lk_shape_text(in.shape).s, lk_dtype_name(lk_dtype_of(x)), lk_shape_text(got).s);
+    lk_range layers;
+    LK_TRY(layers_find(model, pass, &layers));
+    LK_TRY(lk__model_check_pass(model, pass, layers));
+    LK_TRY(input_check(model->net, pass, layers, x));
     run->model = model;
-    run->samples = got.dim[0];
+    run->samples = lk_shape_of(x).dim[0];
     if (pass->accumulator)
         run->param = pass->accumulator->values;
     lk_pass inner = *pass;
     inner.run = run;
-    LK_TRY(params_enter(model->net, pass, run->param));
-    lk_range layers;
-    LK_TRY(lk__terms_begin(model, pass, &layers));
+    lk_range stage = pass->layers.n > 0 ? pass->layers : (lk_range){0, model->net->list[0].n};
+    LK_TRY(params_enter(model, pass, stage, run->param));
     if (pass->recompute > 1 && pass->accumulator && !run->bad && !run->last)
         run->most = lk__segments_size(model->net, pass->recompute);
-    int64_t still = pass->accumulator && !lk_needs_grad(x) ? lk__model_still(model) : 0;
-    LK_TRY(still_run(&inner, still < layers.n ? still : layers.n, &layers, &x));
+    LK_TRY(still_run(&inner, &layers, &x));
     if (run->most > 0)
-        LK_TRY(lk__segments_run(&inner, &model->net->list[0], layers.first, x, out));
+        LK_TRY(lk__segments_run(&inner, &model->net->list[0], layers, x, out));
     else
         LK_TRY(lk__list_run(&inner, &model->net->list[0], layers, x, out));
     LK_TRY(lk__terms_end(model, pass));

@@ -89,11 +89,6 @@ static void positions_cut(const lk__net *net, int positions, const held_part *pa
         box->first[d] = box->n[d] = 0;
 }
 
-static bool is_held(const held_part *part, int64_t layer)
-{
-    return layer >= part->layers.first && layer < part->layers.first + part->layers.n;
-}
-
 /* The box of a tensor that is held, of the shape owned->axes, of which the first may be positions; an axis
  * of one block is not cut. */
 static lk_box box_of(const lk__net *net, const lk__owned *owned, int positions,
@@ -196,7 +191,7 @@ static lk_status params_hold(lk__net *net, const held_part *part)
     for (int64_t i = 0; i < net->n_params; i++)
         net->start[i].owned.held = false;
     for (int64_t i = 0; i < net->n_uses; i++)
-        if (is_held(part, net->use[i].layer))
+        if (lk__range_has(part->layers, net->use[i].layer))
             net->start[net->use[i].param].owned.held = true;
     for (int64_t i = 0; i < net->n_params; i++) {
         const lk__owned *owned = &net->start[i].owned;
@@ -222,7 +217,7 @@ static lk_status state_hold(lk__net *net, const held_part *part)
     lk_slab_layout *layout = NULL;
     LK_TRY_TO(done, lk_slab_layout_new(&layout));
     for (int64_t i = 0; i < net->n_state; i++) {
-        net->moving[i].owned.held = is_held(part, net->moving[i].owned.layer);
+        net->moving[i].owned.held = lk__range_has(part->layers, net->moving[i].owned.layer);
         lk_box box = box_of(net, &net->moving[i].owned, 0, part);
         LK_TRY_TO(done, slice_hold(net->state_layout, i, &net->moving[i].owned, box, layout));
     }

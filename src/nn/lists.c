@@ -254,9 +254,10 @@ lk_status lk_pass_layers(const lk_pass *pass, const lk_layer_instance *instance,
 {
     LK_FP_GUARD();
     const lk__list *layers = &pass->run->model->net->list[instance->list[list]];
+    lk_range all = {0, layers->n};
     if (pass->run->most > 0 && lk_tape_is_recording(pass->tape))
-        LK_TRY(lk__segments_run(pass, layers, 0, x, out));
+        LK_TRY(lk__segments_run(pass, layers, all, x, out));
     else
-        LK_TRY(lk__list_run(pass, layers, (lk_range){0, layers->n}, x, out));
+        LK_TRY(lk__list_run(pass, layers, all, x, out));
     return LK_OK;
 }

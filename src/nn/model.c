@@ -168,15 +168,18 @@ lk_status lk__model_check_whole(const lk_model *model)
                     lk_shape_text(part.shape).s, lk_slab_slice_text(&part).s);
 }
 
-lk_status lk__model_check_parts(const lk_model *model, const lk_pass_parts *parts)
+lk_status lk__model_check_pass(const lk_model *model, const lk_pass *pass, lk_range layers)
 {
-    if (!parts)
+    const lk_pass_parts *parts = pass->parts;
+    if (!parts && pass->layers.n == 0)
         return lk__model_check_whole(model);
     LK_TRY(lk__model_check_held(model));
     const lk__net *net = model->net;
     for (int64_t i = 0; i < net->n_uses; i++) {
         const lk__param_use *use = &net->use[i];
-        if (parts->layer[use->instance].by_tile && lk__net_positions(net, use->param) > 0)
+        if (!lk__range_has(layers, use->layer))
+            continue;
+        if (parts && parts->layer[use->instance].by_tile && lk__net_positions(net, use->param) > 0)
             continue; /* its op looks at what there is */
         lk_slab_slice slice;
         int64_t elements;

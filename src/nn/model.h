@@ -118,13 +118,21 @@ struct lk_model {
     int trainers;   /* that use the parameters where they are */
 };
 
+/* Which gradients accumulators keep by tile: of parameters that are declared so, in the layers that have a
+ * tile in `parts` [lk_model_layers()]; `n` tiles of each.  n 0: none. */
+typedef struct lk__leaves {
+    const lk_layer_part *parts;
+    int64_t n;
+    bool loss; /* the loss is that of tiles, too */
+} lk__leaves;
+
 struct lk_accumulator {
     const lk_model *model;
     lk_slab *slab;
-    lk_tensor **grad; /* of each use of a parameter: that of the batch */
-    int64_t leaves;   /* tiles whose gradients are kept apart, of uses that have such */
-    lk_tensor **leaf; /* of each use that has leaves: [leaves][...]; otherwise NULL */
-    lk_tensor **each; /* the parameter as each leaf sees it, [leaves][...]; made by passes */
+    lk_tensor **grad;  /* of each use of a parameter: that of the batch; NULL: of an observer */
+    lk__leaves leaves; /* tiles whose gradients are kept apart, of uses that have such */
+    lk_tensor **leaf;  /* of each use that has leaves: [leaves][...]; otherwise NULL */
+    lk_tensor **each;  /* the parameter as each leaf sees it, [leaves][...]; made by passes */
     const lk_tensor **each_of; /* of which tensor */
     lk_tensor **batch_stats;   /* of each state */
     lk_tensor *loss;
@@ -151,6 +159,11 @@ struct lk__pass_run {
     char *bad; /* where the name of the first layer goes whose output is not finite, or NULL */
     size_t bad_size;
 };
+
+static inline bool lk__range_has(lk_range range, int64_t i)
+{
+    return i >= range.first && i < range.first + range.n;
+}
 
 /** What this rank does of a layer; NULL: all of it. */
 static inline const lk_layer_part *lk__pass_part(const lk_pass *pass,
@@ -186,19 +199,43 @@ lk_status lk__model_bind_params(lk_model *model, lk_slab *slab) LK_NODISCARD;
 /** Copy the values of the parameters back to the model's own storage, and use that again. */
 void lk__model_unbind_params(lk_model *model);
 
-/* Which gradients accumulators keep by tile: of parameters that are declared so, in the layers that have a
- * tile in `parts` [lk_model_layers()]; `n` tiles of each.  n 0: none. */
-typedef struct lk__leaves {
-    const lk_layer_part *parts;
-    int64_t n;
-    bool loss; /* the loss is that of tiles, too */
-} lk__leaves;
-
 /** lk_accumulator_new(), lk_accumulator_wrap() and lk_accumulator_bytes() with leaves; `memory` NULL: its
  * own. */
 lk_status lk__accumulator_new(const lk_model *model, const lk__leaves *leaves, void *memory,
                               lk_accumulator **out) LK_NODISCARD;
 int64_t lk__accumulator_bytes(const lk_model *model, const lk__leaves *leaves);
+
+/** Bytes of a slice of so many elements of the model's dtype. */
+static inline int64_t lk__slice_bytes(const lk__net *net, int64_t elements)
+{
+    int64_t bytes = elements * (int64_t)lk_dtype_size(net->spec.dtype);
+    return (bytes + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
+}
+
+/** Add slices as those of `slab`, with what it holds of each, to a layout. */
+lk_status lk__slices_like(const lk_slab *slab, const char *prefix,
+                          lk_slab_layout *layout) LK_NODISCARD;
+
+/** Add what forward adds up, statistics, the loss and terms, to the layout of an accumulator; and the tensors
+ * of these, from slice number `first` on, to the accumulator. */
+lk_status lk__observed_layout(const lk__net *net, const lk__leaves *leaves,
+                              lk_slab_layout *layout) LK_NODISCARD;
+lk_status lk__observed_make(const lk__net *net, const lk__leaves *leaves, int64_t first,
+                            lk_accumulator *accumulator) LK_NODISCARD;
+
+/**
+ * Make an observer: an accumulator of what forward adds up, statistics and losses, without gradients.  Where
+ * several passes are under way, each has one, and lk__observer_give() says before backward where gradients go.
+ */
+lk_status lk__observer_new(const lk_model *model, const lk__leaves *leaves,
+                           lk_accumulator **out) LK_NODISCARD;
+
+/** Let the gradients of the pass that has filled an observer go to `to`, an accumulator that lk_accumulator_begin()
+ * or passes have left, and add to it what was observed. */
+lk_status lk__observer_give(lk_accumulator *observer, lk_accumulator *to) LK_NODISCARD;
+
+/** Leave the gradients of that pass to lk_backward_rest(). */
+lk_status lk__observer_postpone(const lk_accumulator *observer) LK_NODISCARD;
 
 /** Those of them, at the end of the slab, that losses have: each micro-batch keeps its own. */
 int64_t lk__accumulator_loss_bytes(const lk_model *model, const lk__leaves *leaves);
@@ -278,8 +315,9 @@ int64_t lk__model_tiles_count(const lk_model *model, int64_t param, const int64_
  * tiles. */
 lk_status lk__model_check_tiles(const lk_model *model, const lk_range *tiles) LK_NODISCARD;
 
-/** Fail unless the model holds what a pass needs whose layers work on these parts; NULL: on all. */
-lk_status lk__model_check_parts(const lk_model *model, const lk_pass_parts *parts) LK_NODISCARD;
+/** Fail unless the model holds what a pass over these layers of its list needs. */
+lk_status lk__model_check_pass(const lk_model *model, const lk_pass *pass,
+                               lk_range layers) LK_NODISCARD;
 
 /** A use of a parameter declares it; which rows of it have norm 1 is what any of its uses says.  Errors:
  * LK_ESHAPE for rows that it does not have. */
@@ -324,8 +362,8 @@ lk_status lk__layer_join(const lk_pass *pass, const lk_layer_instance *instance,
 /** Elements of a sample that the values of a segment may have, of `n` segments of the net. */
 double lk__segments_size(const lk__net *net, int64_t n);
 
-/** Run a list, from layer `first` on, in segments, which backward runs again. */
-lk_status lk__segments_run(const lk_pass *pass, const lk__list *list, int64_t first, lk_var x,
+/** Run some layers of a list in segments, which backward runs again. */
+lk_status lk__segments_run(const lk_pass *pass, const lk__list *list, lk_range layers, lk_var x,
                            lk_var *out) LK_NODISCARD;
 
 /* ---- terms ---- */

@@ -121,15 +121,16 @@ static bool follows(const lk_layer_instance *instance)
            (instance->reach == LK_REACH_ELEMENT || instance->reach == LK_REACH_BATCH);
 }
 
-/* How many layers from `i` on stay together, and the size of their values. */
-static int64_t unit_at(const lk_pass *pass, const lk__list *list, int64_t i, double *size)
+/* How many layers from `i` on, and before `last`, stay together, and the size of their values. */
+static int64_t unit_at(const lk_pass *pass, const lk__list *list, int64_t i, int64_t last,
+                       double *size)
 {
     const lk__net *net = pass->run->model->net;
     int64_t end = i;
     *size = 0;
-    while (end < list->n) {
+    while (end < last) {
         const lk_layer_instance *instance;
-        int64_t n = lk__layers_at_once(pass, list, end, list->n, &instance);
+        int64_t n = lk__layers_at_once(pass, list, end, last, &instance);
         double more = 0;
         for (int64_t k = end; k < end + n; k++)
             more += layer_size(net, &net->instance[list->instance[k]]);
@@ -160,17 +161,18 @@ static lk_status open_at(const lk_pass *pass, const lk_layer_instance *instance,
     return LK_OK;
 }
 
-lk_status lk__segments_run(const lk_pass *pass, const lk__list *list, int64_t first, lk_var x,
+lk_status lk__segments_run(const lk_pass *pass, const lk__list *list, lk_range layers, lk_var x,
                            lk_var *out)
 {
     const lk__net *net = pass->run->model->net;
+    const int64_t end = layers.first + layers.n;
     bool inner = list != &net->list[0];
-    segment s = begin_at(list, first, x);
-    for (int64_t i = first, n; i < list->n; i += n) {
+    segment s = begin_at(list, layers.first, x);
+    for (int64_t i = layers.first, n; i < end; i += n) {
         const lk_layer_instance *instance = &net->instance[list->instance[i]];
         bool opened = is_opened(pass, instance);
         double size;
-        n = opened ? 1 : unit_at(pass, list, i, &size);
+        n = opened ? 1 : unit_at(pass, list, i, end, &size);
         if (opened || (s.layers.n > 0 && s.size + size / 2 > pass->run->most)) {
             LK_TRY(segment_end(pass, &s, false, &x));
             s = begin_at(list, i, x);

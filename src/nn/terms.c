@@ -136,8 +136,10 @@ lk_status lk__terms_end(const lk_model *model, const lk_pass *pass)
     const lk__net *net = model->net;
     const lk_pass_terms *terms = pass->terms;
     for (int64_t i = 0; terms && i < net->n_terms; i++)
-        LK_CHECK(!terms->counts[i] || lk_is_var(terms->value[i * terms->leaves]), LK_ESTATE,
-                 "layer %s has a term, and gave none in the pass",
+        LK_CHECK(!terms->counts[i] ||
+                     (pass->layers.n > 0 && !lk__range_has(pass->layers, net->term[i].layer)) ||
+                     lk_is_var(terms->value[i * terms->leaves]),
+                 LK_ESTATE, "layer %s has a term, and gave none in the pass",
                  net->instance[net->term[i].instance].name);
     return LK_OK;
 }
