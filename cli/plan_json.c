@@ -96,13 +96,21 @@ void plan_show_json(const lk_plan *p, const char *word, char (*more)[PLAN_NOTE],
            (long long)p->spec.batch);
     json_range("shards_held", p->shards);
     json_range("samples", p->samples);
+    if (p->stages > 1)
+        printf(",\"stage\":%d,\"stages\":%d,\"schedule\":\"%s\",\"micro_batches\":%lld,"
+               "\"under_way\":%lld",
+               p->stage, p->stages, lk_pipeline_name(p->pipeline.kind), (long long)p->microbatches,
+               (long long)lk_pipeline_tapes(&p->pipeline, p->stage));
     if (plan_has_space(p))
         json_space(p);
     printf(",\"layers\":[");
+    const char *comma = "";
     for (int64_t i = 0; i < p->n_layers; i++) {
-        if (i > 0)
-            putchar(',');
+        if (p->layer[i].stage != p->stage)
+            continue;
+        fputs(comma, stdout);
         json_layer(p, &p->layer[i]);
+        comma = ",";
     }
     printf("],\"transfers\":[");
     for (int64_t i = 0; i < p->n_transfers; i++) {

@@ -7,7 +7,7 @@ const char *const plan_reach_name[] = {"sample", "element", "position", "window"
 const char *const plan_domain_name[] = {"samples", "tiles"};
 const char *const plan_when_name[] = {"in forward", "in backward", "before the update",
                                       "after the update"};
-const char *const plan_kind_name[] = {"joined", "fetched", "changed"};
+const char *const plan_kind_name[] = {"joined", "fetched", "changed", "sent"};
 const char *const plan_fetch_name[] = {"x", "dy", "filters"};
 
 bool plan_has_space(const lk_plan *p)
@@ -15,14 +15,21 @@ bool plan_has_space(const lk_plan *p)
     return p->tiling && p->tiling->size > 1;
 }
 
+/* Ranks of a stage. */
+static int ranks_of_stage(const lk_plan *p)
+{
+    return plan_has_space(p) ? p->ranks * p->tiling->size : p->ranks;
+}
+
 int plan_rank(const lk_plan *p, int rank_of_grid)
 {
-    return plan_has_space(p) ? p->rank * p->tiling->size + rank_of_grid : p->rank;
+    int first = p->stage * ranks_of_stage(p);
+    return first + (plan_has_space(p) ? p->rank * p->tiling->size + rank_of_grid : p->rank);
 }
 
 int plan_ranks(const lk_plan *p)
 {
-    return plan_has_space(p) ? p->ranks * p->tiling->size : p->ranks;
+    return p->stages * ranks_of_stage(p);
 }
 
 int64_t plan_fetched(const lk_layer_plan *l)

@@ -44,6 +44,8 @@ static void print_layers(const lk_plan *p)
     report_keep(&r, columns, LK_COUNT(columns), false);
     for (int64_t i = 0; i < p->n_layers; i++) {
         const lk_layer_plan *l = &p->layer[i];
+        if (l->stage != p->stage)
+            continue;
         char samples[48], box[128];
         report_row(&r, (report_cell[]){cell_text(l->name), cell_text(plan_reach_name[l->reach]),
                                        cell_text(plan_domain_name[l->domain]),
@@ -119,6 +121,8 @@ static void print_tiles(const lk_plan *p)
     report_keep(&r, columns, LK_COUNT(columns), false);
     for (int64_t i = 0; i < p->n_layers; i++) {
         const lk_layer_plan *l = &p->layer[i];
+        if (l->stage != p->stage)
+            continue;
         char samples[48], tile[128], margin[128], from[128];
         report_row(&r, (report_cell[]){cell_text(l->name), cell_text(plan_domain_name[l->domain]),
                                        cell_text(range_text(l->samples, samples)),
@@ -145,6 +149,19 @@ static void print_place(const lk_plan *p)
     printf(" here; where layers run by samples, samples %s\n", range_text(p->owned, samples));
 }
 
+/* Which stage, and how micro-batches go through it. */
+static void print_stage(const lk_plan *p)
+{
+    char layers[48];
+    printf("stage %d of %d: layers %s of the model; %lld micro-batch%s of up to %lld samples, "
+           "schedule "
+           "%s, up to %lld under way\n",
+           p->stage, p->stages, range_text(p->layers, layers), (long long)p->microbatches,
+           p->microbatches == 1 ? "" : "es", (long long)p->pass_samples,
+           lk_pipeline_name(p->pipeline.kind),
+           (long long)lk_pipeline_tapes(&p->pipeline, p->stage));
+}
+
 void plan_show_text(const lk_plan *p, const char *word, char (*more)[PLAN_NOTE], int n)
 {
     char pieces[48], samples[48];
@@ -153,6 +170,8 @@ void plan_show_text(const lk_plan *p, const char *word, char (*more)[PLAN_NOTE],
            plan_rank(p, p->tiling ? p->tiling->rank : 0), plan_ranks(p),
            range_text(p->shards, pieces), (long long)p->spec.shards,
            range_text(p->samples, samples), (long long)p->spec.batch);
+    if (p->stages > 1)
+        print_stage(p);
     if (plan_has_space(p))
         print_place(p);
     putchar('\n');

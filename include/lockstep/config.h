@@ -104,6 +104,11 @@ typedef struct lk_parallel_options {
     lk_option_ints spatial; /* parts of the image along each axis; n 0: whole */
     int64_t features;       /* parts of wide layers */
     int64_t stages;         /* of the model */
+    int schedule;           /* lk_pipeline_kind: in what order micro-batches go through them */
+    int64_t micro_batch;    /* shards of one, a power of two; 0: as the plan chooses */
+    const char *lag_text;
+    int64_t lag;    /* of schedule zb1p: micro-batches; -1: as the plan chooses; LK_LAG_FULL */
+    bool recompute; /* of each stage, in backward */
     lk_option_names
         devices; /* of each process, which share its part of a batch; n 0: its threads */
 } lk_parallel_options;

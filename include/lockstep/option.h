@@ -147,6 +147,7 @@ typedef struct lk_config {
     const char
         *tie; /* whose weights it shares, "stem.weight", in such registries; NULL: nobody's */
     const char *tie_place; /* where that was written, FILE:LINE:COLUMN; NULL: in no file */
+    bool stage; /* a stage of a pipeline may begin with it, in such registries; in no hash */
 } lk_config;
 
 typedef struct lk_configs {
@@ -206,7 +207,8 @@ LK_API lk_status lk_descriptor_find(const lk_registry *registry, const char *nam
  * A config from a text of options, "filters=32 kernel=3,3 init=normal(deviation=0.1)": NAME=VALUE
  * separated by spaces, the rest defaults.  `text` may be NULL.  A value with blanks or parentheses, such
  * as a path, stands in double quotes, and then has none: path="my data/x.csv".  In registries that are
- * `named`, "name=stem" gives the config a name, "tie=stem.weight" shares what another has.
+ * `named`, "name=stem" gives the config a name, "tie=stem.weight" shares what another has,
+ * "stage=true" lets a stage of a pipeline begin with it.
  *
  * The config lives in `arena`.  Errors: LK_EINVAL for an unknown name, naming a similar one, for a value
  * that is refused, and for a required option that is missing: the message has the column of the text,

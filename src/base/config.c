@@ -75,7 +75,34 @@ static lk_status unquote(const char *text, lk_arena *arena, const char **out)
 enum { WHAT_SIZE = 96 }; /* of "layer conv" in messages */
 
 /* The rows of what a choice of a named kind may have beside its options. */
-static const lk_option name_option = {.name = "name"}, tie_option = {.name = "tie"};
+static const lk_option name_option = {.name = "name"}, tie_option = {.name = "tie"},
+                       stage_option = {.name = "stage",
+                                       .type = LK_OPTION_FLAG,
+                                       .offset = offsetof(lk_config, stage)};
+
+/* The text of a name or a tie. */
+static lk_status read_label(const char *what, const lk_option *row, const char *text,
+                            lk_arena *arena, lk_config *choice)
+{
+    const char *value;
+    LK_TRY(unquote(text, arena, &value));
+    LK_CHECK(*value, LK_EINVAL, "%s has an empty %s", what, row->name);
+    LK_TRY(lk_arena_text(arena, value, strlen(value),
+                         row == &tie_option ? &choice->tie : &choice->name));
+    return LK_OK;
+}
+
+/* The row of NAME=VALUE; NULL: there is none. */
+static const lk_option *row_find(const lk_registry *kind, const lk_config *choice, const char *key)
+{
+    if (kind && kind->named && strcmp(key, "name") == 0)
+        return &name_option;
+    if (kind && kind->named && strcmp(key, "tie") == 0)
+        return &tie_option;
+    if (kind && kind->named && strcmp(key, "stage") == 0)
+        return &stage_option;
+    return lk_option_find(choice->descriptor->options, key);
+}
 
 /* NAME=VALUE of `what`, such as "layer conv"; `kind` is NULL of what is of no kind. */
 static lk_status read_assignment(const lk_registry *kind, const char *what, const char *text,
@@ -85,14 +112,10 @@ static lk_status read_assignment(const lk_registry *kind, const char *what, cons
     const char *equals = strchr(text, '='), *key, *value;
     LK_CHECK(equals, LK_EINVAL, "%s: \"%s\" is no NAME=VALUE", what, text);
     LK_TRY(lk_arena_text(arena, text, (size_t)(equals - text), &key));
-    if (kind && kind->named && (strcmp(key, "name") == 0 || strcmp(key, "tie") == 0)) {
-        bool tie = key[0] == 't';
-        LK_TRY(unquote(equals + 1, arena, &value));
-        LK_CHECK(*value, LK_EINVAL, "%s has an empty %s", what, key);
-        *out = tie ? &tie_option : &name_option;
-        return lk_arena_text(arena, value, strlen(value), tie ? &choice->tie : &choice->name);
-    }
-    const lk_option *o = lk_option_find(choice->descriptor->options, key);
+    const lk_option *o = row_find(kind, choice, key);
+    *out = o;
+    if (o == &name_option || o == &tie_option)
+        return read_label(what, o, equals + 1, arena, choice);
     if (!o) {
         const lk_option *near = lk_option_suggest(choice->descriptor->options, key);
         return LK_RAISE(LK_EINVAL, "%s has no option \"%s\"%s%s%s", what, key,
@@ -101,11 +124,11 @@ static lk_status read_assignment(const lk_registry *kind, const char *what, cons
     r->at += (size_t)(equals + 1 - text);
     lk_status st = unquote(equals + 1, arena, &value);
     if (st == LK_OK)
-        st = lk__option_set(o, choice->options, value, arena, r);
+        st = lk__option_set(o, o == &stage_option ? (void *)choice : choice->options, value, arena,
+                            r);
     if (st == LK_EINVAL)
         lk__error_prefix("%s: %s: ", what, o->name);
     LK_TRY(st);
-    *out = o;
     return LK_OK;
 }
 
@@ -145,7 +168,7 @@ static lk_status read_options(const lk_registry *kind, const char *text, lk_aren
     const lk_option **given;
     char what[WHAT_SIZE];
     snprintf(what, sizeof what, "%s%s%s", kind ? kind->name : "", kind ? " " : "", entry->name);
-    LK_TRY(lk_arena_alloc(arena, &given, max + 2, sizeof *given));
+    LK_TRY(lk_arena_alloc(arena, &given, max + 3, sizeof *given));
     LK_TRY(lk__options_set_defaults(entry, choice->options, arena, r));
     for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
         size_t len, here = begin + (size_t)(at - text);

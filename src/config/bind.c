@@ -160,15 +160,17 @@ lk_status lk__bind_map(const lk__yaml_node *map, const lk__yaml_pos *at, const c
 /* What a config of a registry that is `named` has beside its options: bound like these. */
 struct given {
     const char *name, *tie;
+    bool stage;
 };
 static const lk_option given_options[] = {
     {.name = "name", .type = LK_OPTION_TEXT, .offset = offsetof(struct given, name)},
     {.name = "tie", .type = LK_OPTION_TEXT, .offset = offsetof(struct given, tie)},
+    {.name = "stage", .type = LK_OPTION_FLAG, .offset = offsetof(struct given, stage)},
     {.name = NULL}};
 static const lk_descriptor given_entry = {.options = given_options,
                                           .options_size = sizeof(struct given)};
 
-/* Name and tie, and where the tie was written. */
+/* Name, tie and stage, and where the tie was written. */
 static lk_status given_take(const lk__yaml_node *node, const char *what, const struct given *given,
                             lk_arena *arena, lk_config *config)
 {
@@ -176,6 +178,7 @@ static lk_status given_take(const lk__yaml_node *node, const char *what, const s
     LK_CHECK_AT(!given->name || *given->name, &node->place, "%s has an empty name", what);
     config->name = given->name;
     config->tie = given->tie;
+    config->stage = given->stage;
     if (!given->tie)
         return LK_OK;
     const lk__yaml_node *tie = lk__node_find(node, "tie");
@@ -207,7 +210,7 @@ lk_status lk__bind_config(const lk__yaml_node *node, const lk_registry *registry
                           const lk__binding *extra, lk_arena *arena, lk_config *out)
 {
     lk_config config = {0};
-    struct given given = {NULL, NULL};
+    struct given given = {.name = NULL};
     char what[128];
     *out = config;
     LK_TRY(find_descriptor(node, registry, &config.descriptor));

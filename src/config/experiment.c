@@ -5,6 +5,7 @@
 #include "config/sections.h"
 #include "data/period.h"
 
+#include <lockstep/extra/pipeline.h>
 #include <lockstep/extra/suggest.h>
 #include <lockstep/metric.h>
 #include <lockstep/models.h>
@@ -12,6 +13,8 @@
 #include <lockstep/optim.h>
 #include <lockstep/version.h>
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The keys of an experiment that are no options of its table. */
@@ -176,6 +179,18 @@ static lk_status check_words(const lk__yaml_node *parallel)
     return LK_OK;
 }
 
+/* "auto", "full" or a number. */
+static bool lag_read(const char *text, int64_t *out)
+{
+    char *end = NULL;
+    *out = strcmp(text, "auto") == 0 ? -1 : LK_LAG_FULL;
+    if (*out < 0 || strcmp(text, "full") == 0)
+        return true;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return text[0] >= '0' && text[0] <= '9' && !*end && errno == 0;
+}
+
 static lk_status bind_parallel(lk_experiment *e, const lk__yaml_node *node, const lk__yaml_pos *at)
 {
     lk_parallel_options *p = &e->parallel;
@@ -194,6 +209,14 @@ static lk_status bind_parallel(lk_experiment *e, const lk__yaml_node *node, cons
                 place_in(node, "spatial", at),
                 "spatial of parallel: \"%s\" is no grid, such as \"2x2\", of up to three axes",
                 p->spatial_text);
+    LK_CHECK_AT(
+        (p->micro_batch & (p->micro_batch - 1)) == 0, place_in(node, "micro_batch", at),
+        "micro_batch of parallel: %lld is no power of two: sums over micro-batches would not "
+        "be those over shards",
+        (long long)p->micro_batch);
+    LK_CHECK_AT(lag_read(p->lag_text, &p->lag), place_in(node, "lag", at),
+                "lag of parallel: \"%s\" is neither auto nor full nor a number of micro-batches",
+                p->lag_text);
     LK_TRY(lk__layout_check(e, place_in(node, "spatial", at), place_in(node, "features", at)));
     return LK_OK;
 }

@@ -1,6 +1,7 @@
 /* The sections of an experiment: their tables of options, and the registry that lists them. */
 #include "config/sections.h"
 
+#include <lockstep/extra/pipeline.h>
 #include <lockstep/loss.h>
 #include <lockstep/metric.h>
 #include <lockstep/optim.h>
@@ -153,7 +154,22 @@ static const lk_option parallel_options[] = {
     {"features", LK_OPTION_INT, FIELD(features), .def = "1", .min = 1, .max = 1e6,
      .help = "parts of wide layers; at most the blocks of pieces"},
     {"stages", LK_OPTION_INT, FIELD(stages), .def = "1", .min = 1, .max = 1e6,
-     .help = "parts of the model, one behind the other"},
+     .help = "parts of the model, one behind the other, each of which has some of its layers"},
+    {"schedule", LK_OPTION_CHOICE, FIELD(schedule), .def = "1f1b", .choices = LK_PIPELINE_CHOICES,
+     .help =
+         "in what order micro-batches go through the stages: 1f1b, as many under way as there "
+         "are stages; gpipe, all forward and then all backward; zb1p, gradients of weights fill "
+         "the gaps (docs/pipelines.md)"},
+    {"micro_batch", LK_OPTION_INT, FIELD(micro_batch), .value = "SHARDS", .def = "0", .min = 0,
+     .max = 1 << 30,
+     .help = "shards of a micro-batch, a power of two; 0: as many as leave enough micro-batches to "
+             "fill the stages"},
+    {"lag", LK_OPTION_TEXT, FIELD(lag_text), .value = "N", .def = "auto",
+     .help = "with zb1p, by how many micro-batches gradients of weights may come later: auto, what "
+             "takes about no memory; full, what fills most gaps; or a number"},
+    {"recompute", LK_OPTION_FLAG, FIELD(recompute),
+     .help = "a stage keeps nothing of a micro-batch but what came in, and computes the rest again "
+             "for backward"},
     {"devices", LK_OPTION_NAMES, FIELD(devices), .value = "DEVICE,...",
      .help = "sets of cores of each process, such as [cpu:0, cpu:1], that share its part of the "
              "batch and one copy of the weights (docs/devices.md); with fewer than two there is "
@@ -166,9 +182,10 @@ const lk_descriptor lk__section_parallel = {
     "who computes what; never changes the bits, but that mode fast gives them up and double "
     "buffering "
     "follows other gradients",
-    "Ranks are started by mpirun, srun or lockstep run; `data` times the parts of `spatial` says "
-    "how many there must be. Wide layers and stages are read and checked, but training on parts of "
-    "them is not there yet.",
+    "Ranks are started by mpirun, srun or lockstep run; `data` times the parts of `spatial` times "
+    "`stages` says how many there must be. `features` is read and checked, but training on parts "
+    "of "
+    "wide layers is not there yet.",
     parallel_options, sizeof(lk_parallel_options)};
 
 lk_short_string lk_parallel_marks(const lk_parallel_options *p)

@@ -85,17 +85,21 @@ static lk_status groups_make(lk__groups *g)
     g->replica = g->mesh->at[LK_AXIS_DATA];
     g->replicas = g->mesh->n[LK_AXIS_DATA];
     lk__leaves leaves = lk__plan_leaves(g->plan);
+    lk_status st = LK_OK;
     if (g->comm)
-        LK_TRY(lk_shm_open(g->comm,
-                           (int64_t)sets(g) * slabs(g) * lk__accumulator_bytes(g->model, &leaves),
-                           "sums", &g->shared));
-    lk_status st = accumulators_make(g);
+        st = lk_shm_open(g->comm,
+                         (int64_t)sets(g) * slabs(g) * lk__accumulator_bytes(g->model, &leaves),
+                         "sums", &g->shared);
+    if (g->comm == g->mesh->world)
+        LK_TRY(st); /* which all have heard of; of several stages those of this one */
+    if (st == LK_OK)
+        st = accumulators_make(g);
     if (st == LK_OK && g->size > 1 && g->plan->one_subtree &&
         (!g->plan->spec.fast || g->replicas < g->size))
         st = lk_alloc_zero(&g->first, g->size + g->replicas + 2, sizeof *g->first);
     if (g->first)
         g->replica_first = g->first + g->size + 1;
-    LK_TRY(lk_agree(g->comm, st));
+    LK_TRY(lk_agree(g->mesh->world, st));
     return LK_OK;
 }
 
@@ -235,8 +239,8 @@ lk__deal lk__groups_deal(const lk__groups *g, bool tiled)
         return (lk__deal){shards, first, g->replicas, g->replica, tiling};
     }
     if (g->plan->spec.fast)
-        return (lk__deal){.shards = g->size};
-    return (lk__deal){.shards = g->shards, .first = g->first};
+        return (lk__deal){.shards = g->size, .parts = g->size, .part = g->rank};
+    return (lk__deal){.shards = g->shards, .first = g->first, .parts = g->size, .part = g->rank};
 }
 
 const lk_dist_batch *lk__groups_batch(const lk__groups *g)

@@ -1,11 +1,12 @@
 /* lk_plan: which layer a rank runs on what, and what travels when, worked out before the first step.
  * The trainer makes one on each rank and runs from it; `lockstep plan` prints it.
  *
- * Data and space can be cut so far.  The ranks along space are one replica: it has a range of the shards
- * of each batch.  Where space is cut, layers run by tiles of these samples, or by samples, which the ranks
+ * Data, space and stages can be cut so far.  The ranks along space are one replica of their stage: it has a
+ * range of the shards of each batch.  Where space is cut, layers run by tiles of these samples, or by samples, which the ranks
  * of the replica then share (domains.c).  In a step a rank
  *
- *     forward, backward    fetches margins, changes domains, and joins the sums of layers
+ *     forward, backward    gets values of the stage before and behind, fetches margins, changes domains,
+ *                          and joins the sums of layers
  *     before the update    joins votes and loss, then gradients and statistics
  *     after it             waits for the others, if they share a copy of the parameters
  */
@@ -13,6 +14,7 @@
 #include "nn/model.h"
 #include "parallel/domains.h"
 #include "parallel/groups_internal.h"
+#include "parallel/stages.h"
 #include "parallel/transfers.h"
 
 #include <lockstep/extra/plan.h>
@@ -39,9 +41,13 @@ static lk_status shards_check(const lk_mesh *m, const lk_plan_spec *spec)
 
 static lk_status mesh_check(const lk_mesh *m, const lk_model *model, const lk_plan_spec *spec)
 {
-    LK_CHECK(m->n[LK_AXIS_FEATURES] == 1 && m->n[LK_AXIS_STAGES] == 1, LK_ENOTSUP,
-             "parallel: only `data` and `spatial` are there yet, not features and stages");
+    LK_CHECK(m->n[LK_AXIS_FEATURES] == 1, LK_ENOTSUP,
+             "parallel: only `data`, `spatial` and `stages` are there yet, not features");
     LK_TRY(shards_check(m, spec));
+    LK_CHECK(
+        m->n[LK_AXIS_STAGES] == 1 || !lk_model_needs_batch_sync(model), LK_ENOTSUP,
+        "parallel.stages: batch_norm with statistics: batch needs all micro-batches of a batch "
+        "at once, and stages have one after the other; use statistics: shard");
     LK_CHECK(
         !lk_model_needs_batch_sync(model) || !lk_model_has_weight_reuse(model) || spec->shards == 1,
         LK_ENOTSUP,
@@ -140,6 +146,8 @@ static lk_status shards_plan(lk_plan *p, const lk_model *model)
         int64_t n = samples_of(&p->spec, own[k]).n;
         p->pass_samples = n > p->pass_samples ? n : p->pass_samples;
     }
+    if (p->stages > 1)
+        lk__pipeline_plan(p);
     LK_TRY_TO(done, shares_plan(p, model, first));
 done:
     lk_free(first);
@@ -202,7 +210,9 @@ static int64_t params_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
     *more = 0;
     lk_mesh_tiles(mesh, p->spec.pieces.tile, tiles);
     for (int64_t i = 0; i < net->n_params; i++) {
-        int64_t own = lk__model_tiles_count(model, i, p->spec.pieces.tile, tiles);
+        int64_t own = lk__stage_uses(p, model, i)
+                          ? lk__model_tiles_count(model, i, p->spec.pieces.tile, tiles)
+                          : 0;
         int64_t held = lk_tensor_count(net->param[i]);
         bytes += slice_bytes(own, elem);
         *more += (slice_bytes(held, elem) - slice_bytes(own, elem)) * net->start[i].n_uses;
@@ -211,6 +221,20 @@ static int64_t params_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
         p->layer[net->use[net->start[i].first_use].instance].param_bytes = own * elem;
         if (mesh->n[LK_AXIS_SPACE] > 1) /* ranks hold different boxes */
             p->spec.shared = false;
+    }
+    return bytes;
+}
+
+/* Bytes of the state of the layers that this rank has. */
+static int64_t state_bytes(const lk_plan *p, const lk_model *model)
+{
+    const lk__net *net = model->net;
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < net->n_state; i++) {
+        lk_slab_slice slice;
+        if (lk__range_has(p->layers, net->moving[i].owned.layer) &&
+            lk_slab_layout_slice(net->state_layout, i, &slice) == LK_OK)
+            bytes += slice_bytes(slice.count, (int64_t)lk_dtype_size(slice.dtype));
     }
     return bytes;
 }
@@ -272,14 +296,19 @@ static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
         elem = (int64_t)lk_dtype_size(slice.dtype);
     }
     LK_TRY(layers_begin(p, model, elem));
+    LK_TRY(lk__stage_plan(p, model));
     LK_TRY(lk__domains_plan(p, mesh, model));
-    if (p->tiling) /* gradients of tiles are joined level by level, behind backward */
+    if (p->tiling ||
+        p->stages > 1) /* gradients are joined behind backward, those of tiles level by level */
         p->spec.bucket_bytes = 0;
     LK_TRY(shards_plan(p, model));
     LK_TRY(layers_fill(p, model));
+    lk__stage_input_plan(p, model);
     lk__leaves leaves = lk__plan_leaves(p);
     int64_t parameters = params_plan(p, mesh, model, elem, &more);
-    int64_t sums = lk__accumulator_bytes(model, &leaves) - more;
+    int64_t held_state = lk_slab_layout_bytes(lk_slab_layout_of(lk_model_state(model)));
+    int64_t sums = lk__accumulator_bytes(model, &leaves) - more - held_state +
+                   state_bytes(p, model);
     LK_TRY(lk__transfers_plan(p, model));
     int copies = p->spec.shared ? p->spec.ranks_of_node : 1;
     p->memory.parameters = parameters / copies;
@@ -287,6 +316,8 @@ static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
         p->memory.parameters += parameters; /* the model's own memory waits for them */
     p->memory.optimizer = p->spec.optimizer_slabs * parameters / copies;
     p->memory.gradients = (p->most_microbatches > 1 ? p->most_microbatches + 1 : 1) * sums;
+    if (p->stages > 1)
+        p->memory.gradients = lk__stage_slabs(p, model) * sums;
     if (p->spec.double_buffering) { /* of two batches, and a copy for states */
         int64_t loss = lk__accumulator_loss_bytes(model, NULL);
         p->memory.gradients = 2 * p->memory.gradients + lk__accumulator_bytes(model, NULL) - loss;
@@ -299,7 +330,7 @@ static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
     LK_TRY(lk__wire_elements_plan(p, model, &narrow));
     p->memory.exchange = exchange_bytes(p) + narrow * (int64_t)sizeof(uint16_t);
     p->memory.samples = p->samples.n * p->spec.sample_bytes;
-    p->memory.state = lk_slab_layout_bytes(lk_slab_layout_of(lk_model_state(model)));
+    p->memory.state = state_bytes(p, model);
     return LK_OK;
 }
 
@@ -318,8 +349,10 @@ lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const lk_plan_
     p->spec.ranks_of_node = spec->ranks_of_node > 1 ? spec->ranks_of_node : 1;
     p->rank = mesh->at[LK_AXIS_DATA];
     p->ranks = mesh->n[LK_AXIS_DATA];
+    p->stage = mesh->at[LK_AXIS_STAGES];
+    p->stages = mesh->n[LK_AXIS_STAGES];
     p->one_subtree = (lk_model_needs_batch_sync(model) && !lk_model_has_weight_reuse(model)) ||
-                     mesh->n[LK_AXIS_SPACE] > 1;
+                     mesh->n[LK_AXIS_SPACE] > 1 || p->stages > 1;
     lk_status st = plan_make(p, mesh, model);
     if (st != LK_OK) {
         lk_plan_free(p);
@@ -344,6 +377,7 @@ void lk_plan_free(lk_plan *p)
     lk_free(p->runs);
     lk_free(p->counts);
     lk_free(p->transfer);
+    lk_free(p->lag);
     lk_free(p);
 }
 

@@ -9,6 +9,7 @@
  *     fetch              of a margin: what this rank has of the margins of others; of filters that
  *                        positions have for themselves once a step
  *     change of domain   its tile of the samples of others, or the tiles of others of its samples
+ *     stages             of each micro-batch what comes out, and back its gradient
  *     sum over tiles     one collective along each axis that has several ranks (sum_tiles.c)
  *
  * lk_plan_new() calls this, on each rank.
@@ -18,6 +19,7 @@
 #include "dist/common/tiles.h"
 #include "nn/model.h"
 #include "parallel/groups_internal.h"
+#include "parallel/stages.h"
 
 #include <string.h>
 
@@ -362,18 +364,61 @@ static lk_status buckets_add(walk *w)
     return add(w, all);
 }
 
+/* What goes to a neighbour behind layer number `layer` of the list, if there is one. */
+static lk_status boundary_add(walk *w, lk_step_phase when, int64_t layer)
+{
+    const lk_plan *p = w->plan;
+    if (layer < 0 || layer >= w->net->list[0].n - 1)
+        return LK_OK;
+    bool by_tile = lk__boundary_held(p, w->model, layer) != NULL;
+    int64_t samples = by_tile ? w->samples : w->own;
+    LK_TRY(add(
+        w, (lk_transfer){when, LK_SENT, w->net->instance[w->net->list[0].instance[layer]].name, 2,
+                         p->microbatches, samples * lk__boundary_bytes(p, w->model, layer)}));
+    return LK_OK;
+}
+
+/* Gradients of the uses of parameters that other stages have too: each of this one's to each of these. */
+static lk_status shared_add(walk *w)
+{
+    const lk_plan *p = w->plan;
+    const lk__net *net = w->net;
+    lk_transfer t = {LK_BEFORE_UPDATE, LK_SENT, "gradients of shared parameters", 2, 0, 0};
+    for (int64_t i = 0; i < net->n_params; i++) {
+        int64_t own = 0, others = 0;
+        lk_slab_slice slice;
+        LK_TRY(lk_slab_layout_slice(net->params_layout, i, &slice));
+        for (int s = 0; s < p->stages; s++) {
+            int64_t here = 0;
+            for (int64_t u = net->start[i].first_use; u >= 0; u = net->use[u].next)
+                here += p->layer[net->use[u].instance].stage == s;
+            own += s == p->stage ? here : 0;
+            others += s != p->stage && here > 0;
+        }
+        t.calls += own * others;
+        t.bytes += own * others * slice.count * (int64_t)lk_dtype_size(slice.dtype);
+    }
+    LK_TRY(add(w, t));
+    return LK_OK;
+}
+
 static lk_status step_walk(walk *w)
 {
     bool made;
-    int64_t losses = 0, n = w->plan->n_layers;
+    lk_plan *p = w->plan;
+    int64_t losses = 0, n = p->n_layers, world = (int64_t)w->all * p->stages;
     LK_TRY(lk_alloc_zero(&w->needs, n + 1, sizeof *w->needs));
-    LK_TRY(list_forward(w, 0, false, &made));
+    LK_TRY(list_forward(w, 0, p->stage > 0, &made));
+    LK_TRY(boundary_add(w, LK_IN_FORWARD, p->layers.first + p->layers.n - 1));
     LK_TRY(list_backward(w, 0));
+    LK_TRY(boundary_add(w, LK_IN_BACKWARD, p->layers.first - 1));
     LK_TRY(buckets_add(w));
     LK_TRY(losses_count(w, &losses));
-    LK_TRY(add(w, (lk_transfer){LK_BEFORE_UPDATE, LK_JOINED, "votes and loss", w->all, 1,
+    LK_TRY(add(w, (lk_transfer){LK_BEFORE_UPDATE, LK_JOINED, "votes and loss", (int)world, 1,
                                 (LK__N_VOTES + losses) * (int64_t)sizeof(int64_t)}));
     LK_TRY(gradients_add(w));
+    if (p->stages > 1)
+        LK_TRY(shared_add(w));
     if (w->plan->spec.shared)
         LK_TRY(add(w, (lk_transfer){LK_AFTER_UPDATE, LK_JOINED, "updated", w->all, 1, 0}));
     return LK_OK;
@@ -385,12 +430,14 @@ lk_status lk__transfers_plan(lk_plan *p, const lk_model *model)
     walk w = {.plan = p,
               .model = model,
               .net = model->net,
-              .passes = model->net->has_weight_reuse && space > 1 ? p->shards.n : 1,
+              .passes = p->stages > 1                               ? p->microbatches
+                        : model->net->has_weight_reuse && space > 1 ? p->shards.n
+                                                                    : 1,
               .samples = p->samples.n,
               .own = p->owned.n,
               .space = space,
               .all = p->ranks * space};
-    if (w.all == 1)
+    if (w.all == 1 && p->stages == 1)
         return LK_OK;
     lk_status st = step_walk(&w);
     lk_free(w.needs);

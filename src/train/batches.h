@@ -29,6 +29,20 @@ typedef struct lk__batch_work {
 lk_status lk__batch_run(lk_trainer *t, const lk__batch_work *work, lk_batch *batch,
                         lk_step_seconds *time, lk_status *unread) LK_NODISCARD;
 
+/** The same where the model is cut into stages, by the list of this rank's. */
+lk_status lk__pipeline_run(lk_trainer *t, const lk__batch_work *work, lk_batch *batch,
+                           lk_step_seconds *time, lk_status *unread) LK_NODISCARD;
+
+/** Samples of a batch of `size` that shards have: where they begin and how many. */
+lk_range lk__batch_samples(const lk_trainer *t, int64_t size, lk_range shards);
+
+/** Read samples of the work's batch, as those of a batch of its size; the loader owns them. */
+lk_status lk__batch_read(const lk_trainer *t, const lk__batch_work *work, lk_range samples,
+                         lk_batch *batch) LK_NODISCARD;
+
+/** Make zeros for the samples of `batch`, which the caller owns also after a failure. */
+lk_status lk__batch_zeros(const lk__batch_work *work, lk_batch *batch) LK_NODISCARD;
+
 /** The passes over samples first <= i < first + n of the batch with zeros in their place: to take part without
  * those that could not be read, or to rehearse. */
 lk_status lk__batch_run_zeros(lk_trainer *t, const lk__batch_work *work, lk_range samples,

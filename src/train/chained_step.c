@@ -135,21 +135,6 @@ static double tree_sum(const double *loss, int64_t n, lk_dtype dtype)
     return dtype == LK_F32 ? (double)((float)lower + (float)upper) : lower + upper;
 }
 
-/* Samples first <= i < first + n of a batch of which this rank may have neither x nor y. */
-static lk_status shard_of(const lk_batch *whole, int64_t first, int64_t n, lk_batch *out)
-{
-    *out = *whole;
-    out->first = whole->first + first;
-    out->n = n;
-    out->index = whole->index ? whole->index + first : NULL;
-    out->x = out->y = NULL;
-    if (whole->x)
-        LK_TRY(lk_tensor_slice(whole->x, 0, first, first + n, 1, &out->x));
-    if (whole->y)
-        LK_TRY(lk_tensor_slice(whole->y, 0, first, first + n, 1, &out->y));
-    return LK_OK;
-}
-
 static lk_status shard_passes(lk_trainer *t, const lk_batch *batch, double *sum,
                               lk_step_seconds *time)
 {
@@ -157,11 +142,11 @@ static lk_status shard_passes(lk_trainer *t, const lk_batch *batch, double *sum,
     lk__chained *c = t->chained;
     int64_t size = lk_loader_shard_size(t->spec.train), n = 0;
     for (int64_t k = 0; k < chain->n; k++)
-        lk__shard_sums_begin(&c->shards[k]);
+        lk__shard_sums_begin(&c->shards[k], NULL);
     for (int64_t first = 0; first < batch->n; first += size, n++) {
         lk_batch part;
         int64_t samples = batch->n - first < size ? batch->n - first : size;
-        lk_status st = shard_of(batch, first, samples, &part);
+        lk_status st = lk__batch_part(batch, first, samples, &part);
         if (st == LK_OK)
             st = train_pass(t, &part, &c->shard_loss[n], time);
         lk_tensor_free(part.x);

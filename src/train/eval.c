@@ -127,10 +127,10 @@ lk_status lk_trainer_train_metrics(lk_trainer *t, lk_eval *out)
 static lk_status microbatch_pass(lk_trainer *t, const lk_batch *batch, int64_t k)
 {
     lk_var x;
-    lk__pass_out came = {.counts = &t->eval_counts, .microbatch = k};
+    lk__pass_out came = {.counts = &t->eval_counts, .microbatch = k, .seeds = t->room.seeds};
     int64_t losses;
-    const lk_pass_parts *parts = lk__pass_parts(t, batch);
-    t->layer_parts.batch = NULL; /* nothing is taken of the whole batch */
+    const lk_pass_parts *parts = lk__pass_parts(t, batch, &t->room);
+    t->room.parts.batch = NULL; /* nothing is taken of the whole batch */
     LK_TRY(lk__pass_enter(t, t->tape, parts, batch, &x, &came.y));
     lk_pass pass = {
         .tape = t->tape, .first = batch->first, .parts = parts, .terms = lk__pass_terms(t)};
@@ -165,9 +165,11 @@ static lk_status eval_batch(lk_trainer *t, lk_loader *loader, int64_t number, lk
                            .from = samples.first,
                            .size = samples.n,
                            .shards = lk__groups_deal_batch(t->groups, shards, samples.n),
-                           .meets = lk__groups_space(t->groups) > 1,
+                           .meets = lk__groups_space(t->groups) > 1 || t->pipeline,
                            .pass = lk__eval_microbatch};
-    lk_status st = lk__batch_run(t, &work, &batch, &(lk_step_seconds){0}, &unread);
+    lk_step_seconds time = {0};
+    lk_status st = t->pipeline ? lk__pipeline_run(t, &work, &batch, &time, &unread)
+                               : lk__batch_run(t, &work, &batch, &time, &unread);
     if (st != LK_OK && work.meets)
         LK_TRY(lk__pass_failed(t, st));
     if (st == LK_ENOMEM)

@@ -160,11 +160,12 @@ lk_status lk__losses_choose(lk_trainer *t)
 lk_status lk__losses_make(lk_trainer *t)
 {
     int64_t leaves = t->plan->tiling ? lk_tiling_leaves(t->plan->tiling) : 1;
+    int64_t most = t->plan->microbatches > LK_MAX_SUBTREES ? t->plan->microbatches
+                                                           : LK_MAX_SUBTREES;
     lk_dtype dtype = lk_tensor_dtype(t->seed);
-    LK_TRY(lk_alloc_zero(&t->seeds, t->n_summands * leaves, sizeof *t->seeds));
     for (int64_t i = 0; i < t->n_summands; i++) {
         lk__summand *s = &t->summand[i];
-        LK_TRY(lk_arena_alloc(t->arena, &s->own, leaves * LK_MAX_SUBTREES, sizeof *s->own));
+        LK_TRY(lk_arena_alloc(t->arena, &s->own, leaves * most, sizeof *s->own));
         LK_TRY(lk_tensor_zeros(dtype, LK_SCALAR, &s->seed));
     }
     if (t->n_summands == t->counts_loss)
@@ -179,7 +180,6 @@ void lk__losses_free(lk_trainer *t)
 {
     for (int64_t i = 0; i < t->n_summands; i++)
         lk_tensor_free(t->summand[i].seed);
-    lk_free(t->seeds);
 }
 
 /* ---- of a batch ---- */

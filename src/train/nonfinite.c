@@ -106,7 +106,12 @@ static lk_status layer_find(lk_trainer *t, const lk_batch *batch, char *name, si
         LK_TRY(lk__chained_find_nonfinite(t, batch, name, size));
         return LK_OK;
     }
-    lk_pass pass = lk__pass_of(t, batch, NULL);
+    if (t->pipeline) {
+        LK_TRY(lk__pipeline_find_nonfinite(t, batch, layer, sizeof layer));
+        snprintf(name, size, "%s%s", layer[0] ? "layer " : "", layer);
+        return LK_OK;
+    }
+    lk_pass pass = lk__pass_of(t, batch, NULL, &t->room);
     LK_TRY(lk__pass_enter(t, t->tape, pass.parts, batch, &x, &y));
     LK_TRY(lk_model_find_nonfinite(t->spec.model, &pass, x, layer, sizeof layer, &out));
     snprintf(name, size, "%s%s", layer[0] ? "layer " : "", layer);

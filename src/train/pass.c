@@ -15,9 +15,15 @@
 
 /* ---- what goes in ---- */
 
+/* Whether this rank's stage has what comes out, and so needs what it is compared with. */
+static bool has_target(const lk_trainer *t)
+{
+    return t->counts_loss && (!t->plan || t->plan->stage == t->plan->stages - 1);
+}
+
 static lk_status fields_check(const lk_trainer *t, const lk_batch *batch)
 {
-    LK_CHECK(batch->x && (batch->y || !t->counts_loss), LK_EINVAL, "%s",
+    LK_CHECK(batch->x && (batch->y || !has_target(t)), LK_EINVAL, "%s",
              batch->n_fields > 0 ? "the data has no field \"y\" to learn"
                                  : "the data is empty: samples without x and y, nothing can be "
                                    "computed of them");
@@ -44,22 +50,64 @@ static lk_status samples_enter(lk_tape *tape, const lk_pass_parts *parts, lk_dom
 lk_status lk__pass_enter(const lk_trainer *t, lk_tape *tape, const lk_pass_parts *parts,
                          const lk_batch *batch, lk_var *x, lk_var *y)
 {
-    lk_domain in = t->plan ? t->plan->in : LK_BY_SAMPLE, out = t->plan ? t->plan->out : in;
-    *y = LK_NO_VAR;
+    lk_domain in = t->plan ? t->plan->in : LK_BY_SAMPLE;
     LK_TRY(fields_check(t, batch));
     LK_TRY(samples_enter(tape, parts, in, batch->x, x));
-    if (t->counts_loss)
-        LK_TRY(samples_enter(tape, parts, out, batch->y, y));
+    LK_TRY(lk__pass_enter_target(t, tape, parts, batch, y));
     return LK_OK;
 }
 
-const lk_pass_parts *lk__pass_parts(lk_trainer *t, const lk_batch *batch)
+lk_status lk__pass_enter_target(const lk_trainer *t, lk_tape *tape, const lk_pass_parts *parts,
+                                const lk_batch *batch, lk_var *y)
+{
+    *y = LK_NO_VAR;
+    if (has_target(t))
+        LK_TRY(samples_enter(tape, parts, t->plan ? t->plan->out : LK_BY_SAMPLE, batch->y, y));
+    return LK_OK;
+}
+
+lk_status lk__pass_room_make(const lk_trainer *t, const lk_plan *plan, lk_tape *tape,
+                             lk__pass_room *out)
+{
+    const lk_tiling *tiling = plan->tiling;
+    int64_t leaves = tiling ? lk_tiling_leaves(tiling) : 1;
+    *out = (lk__pass_room){.tape = tape};
+    LK_TRY(lk_alloc_zero(&out->owners, tiling ? tiling->size + 1 : 1, sizeof *out->owners));
+    /* and one of what goes to the next stage */
+    LK_TRY(lk_alloc_zero(&out->seeds, t->n_summands * leaves + 1, sizeof *out->seeds));
+    return LK_OK;
+}
+
+void lk__pass_room_free(lk__pass_room *room)
+{
+    lk_free(room->owners);
+    lk_free(room->seeds);
+}
+
+const lk_pass_parts *lk__pass_parts(const lk_trainer *t, const lk_batch *batch, lk__pass_room *room)
 {
     lk_range samples = {batch->first, batch->n};
     if (!t->plan->tiling)
         return NULL;
-    t->layer_parts = lk__groups_parts(t->groups, samples, t->plan->spec.shard_size, t->owners);
-    return &t->layer_parts;
+    room->parts = lk__groups_parts(t->groups, samples, t->plan->spec.shard_size, room->owners);
+    return &room->parts;
+}
+
+lk_pass lk__pass_of(const lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator,
+                    lk__pass_room *room)
+{
+    lk_pass pass = {.tape = room->tape,
+                    .accumulator = accumulator,
+                    .training = true,
+                    .step = t->step,
+                    .first = batch->first,
+                    .part = batch->n<batch->size, .recompute = t->spec.recompute,
+                                     .parts = lk__pass_parts(t, batch, room),
+                                     .terms = lk__pass_terms(t), .layers = t->plan->stages> 1
+                                ? t->plan->layers
+                                : (lk_range){0, 0},
+                    .batch = lk__groups_batch(t->groups)};
+    return pass;
 }
 
 /* The box of a field whose first axes are cut like a value; the others are whole. */
@@ -87,21 +135,43 @@ static lk_status cache_set(const lk_trainer *t, lk_loader *loader, bool on)
     return LK_OK;
 }
 
+/* Of a field that this rank's stage does not take, nothing; one without axes is a number. */
+static lk_status stages_set_boxes(const lk_trainer *t, lk_loader *loader, bool on)
+{
+    const lk_dataset *set = lk_loader_dataset(loader);
+    int field[] = {lk_dataset_find(set, "x"), lk_dataset_find(set, "y")};
+    bool takes[] = {t->plan->stage == 0, t->plan->stage == t->plan->stages - 1};
+    for (int i = 0; i < 2; i++) {
+        if (field[i] < 0)
+            continue;
+        LK_TRY(lk_loader_set_box(loader, field[i], NULL));
+        lk_box box = lk_loader_box(loader, field[i]);
+        box.n[0] = 0;
+        if (on && !takes[i] && box.ndim > 0)
+            LK_TRY(lk_loader_set_box(loader, field[i], &box));
+    }
+    return LK_OK;
+}
+
 lk_status lk__pass_set_boxes(const lk_trainer *t, lk_loader *loader, bool on)
 {
     const lk_dataset *set = lk_loader_dataset(loader);
     int x = lk_dataset_find(set, "x"), y = lk_dataset_find(set, "y");
-    if (!t->plan || !t->plan->tiling || t->plan->tiling->size == 1)
+    if (!t->plan)
         return LK_OK;
-    if (x >= 0)
+    if (t->plan->stages > 1)
+        LK_TRY(stages_set_boxes(t, loader, on));
+    if (!t->plan->tiling || t->plan->tiling->size == 1)
+        return LK_OK;
+    if (x >= 0 && t->plan->stages == 1)
         LK_TRY(lk_loader_set_box(loader, x, NULL));
-    if (y >= 0)
+    if (y >= 0 && t->plan->stages == 1)
         LK_TRY(lk_loader_set_box(loader, y, NULL));
-    if (on && x >= 0 && t->plan->in == LK_BY_TILE) {
+    if (on && x >= 0 && t->plan->in == LK_BY_TILE && t->plan->stage == 0) {
         lk_box box = field_box(loader, x, &t->plan->x.box);
         LK_TRY(lk_loader_set_box(loader, x, &box));
     }
-    if (on && y >= 0 && t->plan->out == LK_BY_TILE) {
+    if (on && y >= 0 && t->plan->out == LK_BY_TILE && t->plan->stage == t->plan->stages - 1) {
         lk_box box = field_box(loader, y, &t->plan->loss->x.tile);
         LK_TRY(lk_loader_set_box(loader, y, &box));
     }
@@ -122,6 +192,14 @@ lk_status lk__pass_compare(const lk_trainer *t, const char *what, lk_loader *loa
 }
 
 /* ---- the losses ---- */
+
+bool lk__pass_has(const lk_trainer *t, const lk__summand *summand)
+{
+    const lk_plan *p = t->plan;
+    if (summand->term < 0)
+        return p->stage == p->stages - 1;
+    return p->layer[t->spec.model->net->term[summand->term].instance].stage == p->stage;
+}
 
 bool lk__pass_is_tiled(const lk_trainer *t, const lk__summand *summand)
 {
@@ -157,7 +235,7 @@ lk_status lk__pass_take(const lk_trainer *t, const lk__pass_out *pass, int64_t *
     *n = 0;
     for (int64_t i = 0; i < t->n_summands; i++) {
         const lk__summand *s = &t->summand[i];
-        int64_t leaves = lk__pass_leaves(t, s);
+        int64_t leaves = lk__pass_has(t, s) ? lk__pass_leaves(t, s) : 0;
         for (int64_t k = 0; k < leaves; k++) {
             lk_var loss = LK_NO_VAR;
             if (s->term < 0)
@@ -169,7 +247,7 @@ lk_status lk__pass_take(const lk_trainer *t, const lk__pass_out *pass, int64_t *
             else
                 LK_TRY(lk_item(loss, &s->own[pass->microbatch * leaves + k]));
             if (lk_needs_grad(loss)) /* not one of the data, or of what stays, alone */
-                t->seeds[(*n)++] = (lk_seed){loss, s->seed};
+                pass->seeds[(*n)++] = (lk_seed){loss, s->seed};
         }
     }
     return LK_OK;

@@ -1,9 +1,9 @@
-/* Where a trainer's rank is in the layout, and what it holds of the model: all of it, but of parameters
- * that each position has its own of (local_conv, layer_norm over all axes), where space is cut, those of
- * its tiles.  lk_trainer_new()
- * calls it, on all ranks.
+/* Where a trainer's rank is in the layout, and what it holds of the model: the layers of its stage; and of
+ * parameters that each position has its own of (local_conv, layer_norm over all axes), where space is cut,
+ * those of its tiles.  lk_trainer_new() calls it, on all ranks.
  */
 #include "nn/model.h"
+#include "parallel/stages.h"
 #include "train/same.h"
 #include "train/trainer.h"
 
@@ -22,9 +22,38 @@ static int64_t space_of(const lk_trainer *t)
     return space;
 }
 
+static int64_t stages_of(const lk_trainer *t)
+{
+    return t->spec.parallel.stages > 1 ? t->spec.parallel.stages : 1;
+}
+
+/* What a pipeline cannot have yet, or has no use for. */
+static lk_status stages_check(const lk_trainer *t)
+{
+    const lk_parallel_options *p = &t->spec.parallel;
+    if (stages_of(t) == 1)
+        return LK_OK;
+    LK_CHECK(
+        !t->spec.chain, LK_ENOTSUP,
+        "parallel.stages cuts a model, and a chain list says itself who has what: leave it out");
+    LK_CHECK(!t->spec.parallel_model, LK_ENOTSUP,
+             "a model on several devices is not cut into stages: leave out parallel.devices, or "
+             "parallel.stages");
+    LK_CHECK(p->mode != LK_REDUCTION_FAST, LK_ENOTSUP,
+             "parallel.stages costs nothing for the same bits: leave out parallel.mode=fast");
+    LK_CHECK(!p->double_buffering, LK_ENOTSUP,
+             "parallel.double_buffering is for ranks that share the batch alone: leave out "
+             "parallel.stages");
+    LK_CHECK(p->update != LK_UPDATE_SHARED, LK_ENOTSUP,
+             "parallel.stages: each rank updates the layers that it has; leave out "
+             "parallel.update=shared");
+    return LK_OK;
+}
+
 lk_status lk__tiles_check(const lk_trainer *t)
 {
     const lk_pieces *cut = &t->spec.pieces;
+    LK_TRY(stages_check(t));
     bool tiles = space_of(t) > 1 || cut->tile[0] > 1 || cut->tile[1] > 1 || cut->tile[2] > 1;
     LK_CHECK(!t->spec.parallel_model || !tiles, LK_ENOTSUP,
              "a model on several devices is not cut into tiles: leave out parallel.devices, or "
@@ -85,22 +114,26 @@ static lk_status layout_check(const lk_trainer *t)
 {
     const lk_parallel_options *p = &t->spec.parallel;
     int size = t->spec.comm ? lk_comm_size(t->spec.comm) : 1;
-    int64_t space = space_of(t);
+    int64_t space = space_of(t) * stages_of(t);
     for (int i = 0; i < p->spatial.n; i++)
         LK_CHECK(p->spatial.item[i] >= 1 && i < 3, LK_EINVAL,
                  "parallel.spatial: %lld parts along axis %d; a grid has up to three axes of at "
                  "least one part",
                  (long long)p->spatial.item[i], i);
-    LK_CHECK(p->features <= 1 && p->stages <= 1, LK_ENOTSUP,
-             "parallel: only `data` and `spatial` are there yet, not features and stages");
+    LK_CHECK(p->features <= 1, LK_ENOTSUP,
+             "parallel: only `data`, `spatial` and `stages` are there yet, not features");
     LK_CHECK(t->spec.pieces.blocks <= 1, LK_ENOTSUP,
              "pieces: only shards and tiles are there yet, not blocks");
-    char ranks[48], grid[80] = "";
+    char ranks[48], grid[128] = "";
     snprintf(ranks, sizeof ranks, "there %s %d rank%s", size == 1 ? "is" : "are", size,
              size == 1 ? "" : "s");
-    for (int i = 0, at = 0; space > 1 && i < p->spatial.n && i < 3; i++)
+    int at = 0;
+    for (int i = 0; space_of(t) > 1 && i < p->spatial.n && i < 3; i++)
         at += snprintf(grid + at, sizeof grid - (size_t)at, "%s%lld", i ? "x" : "parallel.spatial ",
                        (long long)p->spatial.item[i]);
+    if (stages_of(t) > 1)
+        snprintf(grid + at, sizeof grid - (size_t)at, "%sparallel.stages %lld",
+                 at > 0 ? " and " : "", (long long)stages_of(t));
     LK_CHECK(p->data > 0 || size % space == 0, LK_EINVAL,
              "%s has %lld parts, but %s: start %lld, or a multiple of it (lockstep run -n %lld -- "
              "...)",
@@ -118,7 +151,7 @@ static lk_status layout_check(const lk_trainer *t)
 static lk_mesh_shape mesh_shape(const lk_trainer *t)
 {
     const lk_parallel_options *p = &t->spec.parallel;
-    lk_mesh_shape shape = {.data = p->data};
+    lk_mesh_shape shape = {.data = p->data, .stages = t->chained ? 1 : stages_of(t)};
     for (int i = 0; !t->chained && i < p->spatial.n && i < 3; i++) {
         shape.space[i] = p->spatial.item[i];
         shape.ndim = i + 1;
@@ -139,19 +172,38 @@ static void tiles_count(const lk_trainer *t, int64_t tiles[3])
     }
 }
 
+/* The layers of this rank's stage. */
+static lk_status layers_find(const lk_trainer *t, lk_range *out)
+{
+    const lk_mesh *m = t->mesh;
+    int64_t *first = NULL;
+    int stage = m->at[LK_AXIS_STAGES];
+    LK_TRY(lk_alloc(&first, m->n[LK_AXIS_STAGES] + 1, sizeof *first));
+    lk_status st = lk__stages_cut(t->spec.model, m->n[LK_AXIS_STAGES], first);
+    if (st == LK_OK)
+        *out = (lk_range){first[stage], first[stage + 1] - first[stage]};
+    lk_free(first);
+    LK_TRY(st);
+    return LK_OK;
+}
+
 /* A model that holds nothing yet holds what this rank needs; another must have been told so. */
 static lk_status model_hold(lk_trainer *t)
 {
     lk_model *model = t->spec.model;
     int64_t tiles[3];
-    lk_range own[3];
+    lk_range own[3], layers = {0, 0};
     tiles_count(t, tiles);
     lk_mesh_tiles(t->mesh, tiles, own);
     lk__model_set_tiles(model, tiles, t->spec.pieces.least_tile);
     for (int64_t i = 0; i < model->net->n_params && t->mesh->n[LK_AXIS_SPACE] > 1; i++)
         t->spread = t->spread || lk__net_positions(model->net, i) > 0;
+    LK_TRY(layers_find(t, &layers));
+    LK_CHECK(!lk_model_params(model) || t->mesh->n[LK_AXIS_STAGES] == 1, LK_ESTATE,
+             "the model holds something already, and a rank of several stages needs the layers of "
+             "its own: leave lk_model_hold() to the trainer");
     if (!lk_model_params(model))
-        LK_TRY(lk_model_hold(model, &(lk_holding){.tiles = own}));
+        LK_TRY(lk_model_hold(model, &(lk_holding){.layers = &layers, .tiles = own}));
     else if (t->spread)
         LK_TRY(lk__model_check_tiles(model, own));
     else

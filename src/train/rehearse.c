@@ -2,9 +2,9 @@
  * and of an evaluation where there is one.
  *
  * The trainer of one rank makes them, on its thread, in the place of the plan's rank.  Where the plan has
- * ranks along space, it gets the plan with its tiles, accumulators and boxes of samples for that time: ops on
- * tiles then run as if the other ranks were there, send nothing, and get zeros (lk_tiling.rehearses).  So
- * what is counted is what the ops themselves ask for, margins and kernels' room among it.
+ * ranks along space or stages, it gets the plan with its tiles, accumulators, tapes and boxes of samples for
+ * that time: ops on tiles then run as if the other ranks were there, send nothing, and get zeros
+ * (lk_tiling.rehearses), and so does what comes from other stages.  So what is counted is what the ops themselves ask for, margins and kernels' room among it.
  *
  * Nothing is computed, and large values are addresses without memory (base/rehearsal.h): passes that would
  * not fit are rehearsed in little memory, and in no time.
@@ -24,16 +24,16 @@ typedef struct role {
     lk_plan *plan;
     lk__groups *groups;
     lk__shard_sums shards;
-    int64_t *owners;
+    lk__pass_room room;
 } role;
 
 static void role_swap(lk_trainer *t, role *other)
 {
-    role own = {t->plan, t->groups, t->shards, t->owners};
+    role own = {t->plan, t->groups, t->shards, t->room};
     t->plan = other->plan;
     t->groups = other->groups;
     t->shards = other->shards;
-    t->owners = other->owners;
+    t->room = other->room;
     *other = own;
 }
 
@@ -69,8 +69,10 @@ static lk_mesh mesh_of(const lk_plan *p)
         m.n[a] = 1;
     m.n[LK_AXIS_DATA] = p->ranks;
     m.at[LK_AXIS_DATA] = p->rank;
-    m.n[LK_AXIS_SPACE] = p->tiling->size;
-    m.at[LK_AXIS_SPACE] = p->tiling->rank;
+    if (p->tiling) {
+        m.n[LK_AXIS_SPACE] = p->tiling->size;
+        m.at[LK_AXIS_SPACE] = p->tiling->rank;
+    }
     return m;
 }
 
@@ -100,12 +102,16 @@ static lk_status passes_run(lk_trainer *t, const part *p, lk__microbatch_fn *pas
 static lk_status part_run(lk_trainer *t, const part *p, int64_t *bytes)
 {
     int64_t before = lk_alloc_stats_now().live_bytes;
-    bool outer = lk__rehearsal_set(true);
-    lk_status st = passes_run(t, p, lk__step_microbatch);
-    if (st == LK_OK && p->eval)
+    bool outer = lk__rehearsal_set(true), stages = t->plan->stages > 1;
+    lk_status st = stages ? lk__pipeline_rehearse(t, p->samples) : LK_OK;
+    if (!stages)
+        st = passes_run(t, p, lk__step_microbatch);
+    if (st == LK_OK && p->eval && !stages)
         st = passes_run(t, p, lk__eval_microbatch);
-    (void)lk__rehearsal_set(outer);
     int64_t after = lk_alloc_stats_now().live_bytes;
+    lk__pipeline_free(t->pipeline);
+    t->pipeline = NULL;
+    (void)lk__rehearsal_set(outer);
     lk__tape_give_back(t->tape);
     LK_TRY(st);
     *bytes = after - before;
@@ -125,29 +131,32 @@ static lk_status boxes_plan(const lk_trainer *t, lk_loader *eval, lk_plan *plan)
     return LK_OK;
 }
 
-/* In the plan's role: all of its rank's samples are one pass, or passes of a shard each. */
-static lk_status tiles_run(lk_trainer *t, lk_loader *eval)
+/* In the plan's role: all of its rank's samples are one pass, or passes of a shard each, or of micro-batches. */
+static lk_status role_run(lk_trainer *t, lk_loader *eval)
 {
     lk_plan *p = t->plan;
     part own = {eval, p->spec.shards, p->spec.batch, p->samples};
     LK_TRY(boxes_plan(t, eval, p));
-    p->tiling->rehearses = true;
+    if (p->tiling)
+        p->tiling->rehearses = true;
     lk_status st = part_run(t, &own, &p->memory.values);
-    p->tiling->rehearses = false;
+    if (p->tiling)
+        p->tiling->rehearses = false;
     LK_TRY(st);
     return LK_OK;
 }
 
-static lk_status tiles_rehearse(lk_trainer *t, lk_loader *eval, lk_plan *plan)
+static lk_status role_rehearse(lk_trainer *t, lk_loader *eval, lk_plan *plan)
 {
     lk_mesh mesh = mesh_of(plan);
     role other = {.plan = plan, .shards = {.model = t->shards.model}};
-    LK_TRY(lk_alloc_zero(&other.owners, plan->tiling->size + 1, sizeof *other.owners));
-    lk_status st = lk__groups_new(plan, &mesh, t->spec.model, &other.groups);
+    lk_status st = lk__pass_room_make(t, plan, t->tape, &other.room);
+    if (st == LK_OK)
+        st = lk__groups_new(plan, &mesh, t->spec.model, &other.groups);
     if (st == LK_OK) {
         other.shards.leaves = lk__groups_leaves(other.groups);
         role_swap(t, &other);
-        st = tiles_run(t, eval);
+        st = role_run(t, eval);
         lk_status whole = lk__pass_set_boxes(t, t->spec.train, false);
         st = st == LK_OK ? whole : st;
         whole = eval ? lk__pass_set_boxes(t, eval, false) : LK_OK;
@@ -156,7 +165,7 @@ static lk_status tiles_rehearse(lk_trainer *t, lk_loader *eval, lk_plan *plan)
     }
     lk__shard_sums_free(&other.shards);
     lk__groups_free(other.groups);
-    lk_free(other.owners);
+    lk__pass_room_free(&other.room);
     LK_TRY(st);
     return LK_OK;
 }
@@ -177,8 +186,8 @@ lk_status lk_trainer_rehearse(lk_trainer *t, lk_loader *eval, lk_plan *plan)
     LK_CHECK(t->step == 0 && !lk__trainer_comm(t), LK_ESTATE,
              "only a trainer of this rank alone that has done no step can rehearse one");
     bool space = plan->tiling && plan->tiling->size > 1;
-    if (space && !lk__plan_spreads(t, plan)) {
-        LK_TRY(tiles_rehearse(t, eval, plan));
+    if ((space || plan->stages > 1) && !lk__plan_spreads(t, plan)) {
+        LK_TRY(role_rehearse(t, eval, plan));
         return LK_OK;
     }
     plan->memory.samples = 0;

@@ -9,6 +9,9 @@
  * Of a parameter that each position has its own of, the ranks along space hold a part each (t->spread):
  * they add up what they have counted, so that each replica has the hash of its copy.
  *
+ * The layers of a model are on the ranks of their stage: those along the stages add up what each has
+ * counted, of a parameter that two stages share the first.
+ *
  * The tensors of a chain are on one rank each: all ranks add up what each has counted, and so have the
  * hash of all of them.
  *
@@ -63,9 +66,11 @@ static lk_status memory_make(lk_trainer *t)
     return LK_OK;
 }
 
-/* The ranks that hold a copy together, or all parts of a chain; NULL: this one alone. */
+/* The ranks that hold a copy together, or all parts of a chain or of a pipeline; NULL: this one alone. */
 static lk_comm *holders(const lk_trainer *t)
 {
+    if (t->mesh->along[LK_AXIS_STAGES] && !t->chained)
+        return t->mesh->along[LK_AXIS_STAGES];
     if (!t->shares && !t->chained)
         return NULL;
     return t->node ? t->node : lk__trainer_comm(t);
@@ -80,7 +85,8 @@ lk_status lk__state_hash_make(lk_trainer *t)
     int64_t params = t->n_params, behind = params + t->n_state;
     const lk_state_tensor *tensor = t->held->tensor;
     lk_status st = LK_OK;
-    if (t->spread) {
+    bool parts = t->chained || t->mesh->along[LK_AXIS_STAGES];
+    if (t->spread && !parts) {
         st = lk__sums_open_own(&t->counted[PARAMS], tensor, params);
         if (st == LK_OK)
             st = lk__sums_open_own(&t->counted[OPTIMIZER], tensor + behind, t->held->n - behind);
@@ -90,7 +96,7 @@ lk_status lk__state_hash_make(lk_trainer *t)
                              t->held->n - behind));
     }
     if (st == LK_OK)
-        st = lk__sums_open(&t->counted[STATE], t->chained ? holders(t) : NULL, tensor + params,
+        st = lk__sums_open(&t->counted[STATE], parts ? holders(t) : NULL, tensor + params,
                            behind - params);
     LK_TRY(lk_agree(comm, st));
     return LK_OK;
@@ -132,7 +138,7 @@ static lk_status copies_sum(lk_trainer *t)
     lk__sums_count(&t->counted[OPTIMIZER], t->sum + t->counted[PARAMS].n);
     lk__sums_count(&t->counted[STATE], t->sum + n);
     if (holders(t))
-        LK_TRY(lk_allreduce(holders(t), NULL, t->sum, t->chained ? t->held->n : n, LK_I64,
+        LK_TRY(lk_allreduce(holders(t), NULL, t->sum, t->shares ? n : t->held->n, LK_I64,
                             LK_REDUCE_SUM, "state"));
     if (t->spread)
         LK_TRY(positions_sum(t));

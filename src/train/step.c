@@ -35,35 +35,21 @@ double lk__seconds_since(int64_t *from)
     return passed;
 }
 
-lk_pass lk__pass_of(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator)
-{
-    lk_pass pass = {.tape = t->tape,
-                    .accumulator = accumulator,
-                    .training = true,
-                    .step = t->step,
-                    .first = batch->first,
-                    .part = batch->n < batch->size,
-                    .recompute = t->spec.recompute,
-                    .parts = lk__pass_parts(t, batch),
-                    .terms = lk__pass_terms(t),
-                    .batch = lk__groups_batch(t->groups)};
-    return pass;
-}
-
 lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator,
                               lk_step_seconds *time)
 {
     lk_var x;
-    lk__pass_out came = {.counts = &t->step_counts, .accumulator = accumulator};
+    lk__pass_out came = {
+        .counts = &t->step_counts, .accumulator = accumulator, .seeds = t->room.seeds};
     int64_t clock = lk_clock_ns(), losses;
     lk_tape_reset(t->tape);
-    lk_pass pass = lk__pass_of(t, batch, accumulator);
+    lk_pass pass = lk__pass_of(t, batch, accumulator, &t->room);
     LK_TRY(lk__pass_enter(t, t->tape, pass.parts, batch, &x, &came.y));
     LK_TRY(lk__trainer_forward(t, &pass, x, &came.out));
     LK_TRY(lk__pass_take(t, &came, &losses));
     time->forward += lk__seconds_since(&clock);
     LK_TRY(lk__seed_fill(t, batch->size));
-    LK_TRY(lk_backward(t->tape, t->seeds, (int)losses, 0));
+    LK_TRY(lk_backward(t->tape, t->room.seeds, (int)losses, 0));
     time->backward += lk__seconds_since(&clock);
     return LK_OK;
 }
@@ -143,6 +129,8 @@ static lk_status sums_take(lk_trainer *t, lk_accumulator **out, int64_t *shards)
     } else {
         LK_TRY(lk__groups_allreduce(t->groups));
     }
+    if (t->pipeline)
+        LK_TRY(lk__pipeline_join_shared(t, *out));
     if (*out)
         LK_TRY(lk_accumulator_join_uses(*out));
     return LK_OK;
@@ -171,6 +159,8 @@ static lk_status update(lk_trainer *t, int64_t shards, lk_step_report *report)
         step.context = t->groups;
     } else {
         step.grads = lk_accumulator_slab(sums);
+        step.join_sums = t->pipeline ? lk__pipeline_join_sums : NULL;
+        step.context = t;
     }
     LK_TRY(lk_optimizer_step(t->optimizer, &step, &did));
     LK_TRY(lk_model_constrain(t->spec.model));
@@ -208,7 +198,8 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
                            .meets = lk__groups_batch(t->groups),
                            .pass = lk__step_microbatch};
     report->time.forward = lk__seconds_since(&clock);
-    lk_status unread, st = lk__batch_run(t, &work, &batch, &report->time, &unread);
+    lk_status unread, st = t->pipeline ? lk__pipeline_run(t, &work, &batch, &report->time, &unread)
+                                       : lk__batch_run(t, &work, &batch, &report->time, &unread);
     if (st != LK_OK)
         LK_TRY(lk__pass_failed(t, st));
     clock = lk_clock_ns();

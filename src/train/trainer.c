@@ -38,9 +38,8 @@ const lk_descriptor lk_trainer_descriptor = {.name = "trainer",
 /* What passes need room for, and the boxes that the loader gives. */
 static lk_status passes_make(lk_trainer *t)
 {
-    int space = t->mesh->n[LK_AXIS_SPACE];
     LK_TRY(lk__losses_make(t));
-    LK_TRY(lk_alloc_zero(&t->owners, space + 1, sizeof *t->owners));
+    LK_TRY(lk__pass_room_make(t, t->plan, t->tape, &t->room));
     int64_t tiles = 1;
     for (int d = 0; t->plan->tiling && d < LK_TILE_AXES; d++)
         tiles *= t->plan->tiling->tiles[d];
@@ -50,6 +49,7 @@ static lk_status passes_make(lk_trainer *t)
     LK_TRY(lk__pass_set_boxes(t, t->spec.train, true));
     t->plan->memory.samples = 0; /* which were by arithmetic on whole samples */
     LK_TRY(lk__samples_plan(t->spec.train, t->plan));
+    LK_TRY(lk__pipeline_make(t));
     return LK_OK;
 }
 
@@ -76,8 +76,9 @@ enum { NEAR_BYTES = 1 << 20 };
 static bool wants_shares(const lk_trainer *t, int ranks, int ranks_of_node, int64_t bucket)
 {
     int update = t->spec.parallel.update;
-    if (ranks == 1 || update == LK_UPDATE_EACH || !lk__optimizer_splits(t->optimizer) ||
-        lk_model_has_constraints(t->spec.model) || t->spec.parallel.double_buffering)
+    if (ranks == 1 || update == LK_UPDATE_EACH || t->spec.parallel.stages > 1 ||
+        !lk__optimizer_splits(t->optimizer) || lk_model_has_constraints(t->spec.model) ||
+        t->spec.parallel.double_buffering)
         return false;
     if (update == LK_UPDATE_SHARED)
         return true;
@@ -104,7 +105,11 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
                          .ranks_of_node = ranks_of_node,
                          .bucket_bytes = ranks > 1 ? bucket_bytes(t, ranks_of_node < ranks) : 0,
                          .terms = t->terms.counts,
-                         .no_loss = !t->counts_loss};
+                         .no_loss = !t->counts_loss,
+                         .schedule = (lk_pipeline_kind)t->spec.parallel.schedule,
+                         .microbatch = t->spec.parallel.micro_batch,
+                         .lag = t->spec.parallel.lag,
+                         .recompute_stages = t->spec.parallel.recompute};
     spec.shared = wants_shares(t, ranks, ranks_of_node, spec.bucket_bytes);
     while (lk_optimizer_slab(t->optimizer, (int)spec.optimizer_slabs, &name))
         spec.optimizer_slabs++;
@@ -230,7 +235,7 @@ static lk_status own_make(lk_trainer *t)
     if (!t->chained)
         LK_TRY(lk__positions_make(t));
     LK_TRY(
-        t->spread
+        t->spread || t->mesh->n[LK_AXIS_STAGES] > 1
             ? lk__optimizer_new_parts(lk__trainer_params(t), &t->options.optimizer, &t->optimizer)
             : lk_optimizer_new_config(lk__trainer_params(t), &t->options.optimizer, &t->optimizer));
     if (t->spec.parallel_model)
@@ -313,7 +318,8 @@ void lk_trainer_free(lk_trainer *t)
     lk_slab_free(t->shared_params);
     lk__control_free(t->control);
     lk__losses_free(t);
-    lk_free(t->owners);
+    lk__pipeline_free(t->pipeline);
+    lk__pass_room_free(&t->room);
     if (t->spec.train && t->plan)
         (void)!lk__pass_set_boxes(t, t->spec.train, false);
     lk__groups_free(t->groups);

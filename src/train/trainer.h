@@ -7,6 +7,7 @@
 #include "io/sums.h"
 #include "parallel/groups.h"
 #include "train/chained.h"
+#include "train/pipeline.h"
 #include "train/shards.h"
 
 #include <lockstep/extra/alloc.h>
@@ -21,8 +22,16 @@ typedef struct lk__summand {
     double weight;
     int64_t parts;   /* that a sample's loss is the mean of */
     lk_tensor *seed; /* of backward: weight over parts and over the samples of the batch */
-    double *own;     /* [LK_MAX_SUBTREES][leaves] of this rank's micro-batches */
+    double *own;     /* [micro-batches][leaves] of this rank */
 } lk__summand;
+
+/* What a pass needs while it is under way: one for the trainer's tape, or for each of a pipeline's. */
+typedef struct lk__pass_room {
+    lk_tape *tape;
+    lk_pass_parts parts; /* where the run is cut into tiles */
+    int64_t *owners;     /* of the ranks along space: whose samples are which */
+    lk_seed *seeds;      /* one for each of its losses */
+} lk__pass_room;
 
 /* What is counted over samples, for their loss and metrics. */
 typedef struct lk__counts {
@@ -56,17 +65,16 @@ struct lk_trainer {
     lk_mesh *mesh;
     lk_plan *plan;
     lk__groups *groups;
-    lk__control *control;      /* votes and loss of all ranks */
-    bool trains;               /* the model knows of this trainer */
-    bool spread;               /* of some parameters ranks along space hold their positions only */
-    bool shares;               /* the node has one copy, of which this rank updates a share */
-    lk_slab *shared_params;    /* its parameters */
-    lk_tape *tape;             /* of steps, and of evaluation, which it does not record */
-    lk_tensor *seed;           /* of backward: one over the samples of the batch */
-    lk_seed *seeds;            /* of a pass: one for each of its losses */
-    lk_pass_parts layer_parts; /* of the pass under way, where the run is cut into tiles */
+    lk__control *control;   /* votes and loss of all ranks */
+    bool trains;            /* the model knows of this trainer */
+    bool spread;            /* of some parameters ranks along space hold their positions only */
+    bool shares;            /* the node has one copy, of which this rank updates a share */
+    lk_slab *shared_params; /* its parameters */
+    lk_tape *tape;          /* of steps, and of evaluation, which it does not record */
+    lk_tensor *seed;        /* of backward: one over the samples of the batch */
+    lk__pass_room room;     /* of passes on `tape` */
+    lk__pipeline *pipeline; /* of several stages; NULL: there is one */
     lk_optimizer_positions positions; /* how these are added up, where the run is cut into tiles */
-    int64_t *owners;                  /* of the ranks along space: whose samples are which */
     lk__shard_sums shards;            /* of a model that uses a parameter more than once */
     lk__counts step_counts;  /* of the step that is under way: what its passes have counted */
     lk__counts train_counts; /* of the steps since lk_trainer_train_metrics() */
@@ -108,7 +116,7 @@ static inline lk_slab *lk__trainer_params(const lk_trainer *t)
 /** Whether ranks hold different parts of the parameters. */
 static inline bool lk__trainer_has_parts(const lk_trainer *t)
 {
-    return t->chained || t->spread;
+    return t->chained || t->spread || t->mesh->n[LK_AXIS_STAGES] > 1;
 }
 
 /** Pass x through the model, on its devices if it has some. */
@@ -204,9 +212,6 @@ double lk__seconds_since(int64_t *from);
 
 /** A field of zeros for `n` samples, in place of one that could not be read; the caller owns `*out`. */
 lk_status lk__zeros_of(const lk_loader *loader, int field, int64_t n, lk_tensor **out) LK_NODISCARD;
-
-/** A training pass over a part of the batch; of one at a time. */
-lk_pass lk__pass_of(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator);
 
 /** Add the model's outputs for some samples to the sums of the metrics. */
 lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out,

@@ -38,16 +38,16 @@ static lk_status layers_trait(const lk_model *model, lk__trait *out)
     return LK_OK;
 }
 
-/* The values that all ranks hold, which `spread` are not all. */
-static void values_hash(const lk_model *model, bool spread, lk_hash *h)
+/* The values that all ranks hold, which `spread` are not all, and where stages are cut none. */
+static void values_hash(const lk_model *model, bool spread, bool stages, lk_hash *h)
 {
     const lk_slab *params = lk_model_params(model);
-    if (!spread) {
+    if (!spread && !stages) {
         lk_slab_hash(params, h);
         return;
     }
     lk_hash_add_i64(h, model->net->spec.seed);
-    for (int64_t i = 0; i < model->net->n_params; i++) {
+    for (int64_t i = 0; !stages && i < model->net->n_params; i++) {
         lk_slab_slice slice;
         if (lk__net_positions(model->net, i) == 0 &&
             lk_slab_layout_slice(lk_slab_layout_of(params), i, &slice) == LK_OK)
@@ -56,11 +56,12 @@ static void values_hash(const lk_model *model, bool spread, lk_hash *h)
     }
 }
 
-static lk__trait values_trait(const lk_model *model, bool spread)
+static lk__trait values_trait(const lk_model *model, bool spread, bool stages)
 {
     lk_hash h = lk_hash_start();
-    values_hash(model, spread, &h);
-    lk_slab_hash(lk_model_state(model), &h);
+    values_hash(model, spread, stages, &h);
+    if (!stages)
+        lk_slab_hash(lk_model_state(model), &h);
     return (lk__trait){"other parameters to begin with", (int64_t)lk_hash_value(&h),
                        .is_hash = true};
 }
@@ -73,8 +74,9 @@ static lk__trait layout_trait(const lk_parallel_options *p, const lk_pieces *cut
         lk_hash_add_i64(&h, cut->tile[i] > 1 ? cut->tile[i] : 1);
     }
     lk_hash_add_i64(&h, cut->least_tile);
-    const int64_t numbers[] = {p->data, p->features, p->stages,  p->mode,
-                               p->wire, p->update,   p->overlap, p->double_buffering};
+    const int64_t numbers[] = {p->data,     p->features,    p->stages,  p->mode,
+                               p->wire,     p->update,      p->overlap, p->double_buffering,
+                               p->schedule, p->micro_batch, p->lag,     p->recompute};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         lk_hash_add_i64(&h, numbers[i]);
     lk_hash_add_bytes(&h, &p->bucket_mib, sizeof p->bucket_mib);
@@ -136,7 +138,7 @@ static lk_status traits_of(const lk_trainer *t, lk__trait *out)
     LK_TRY(choice_trait("another loss", &t->options.loss, &out[4]));
     LK_TRY(choice_trait("another optimizer", &t->options.optimizer, &out[5]));
     LK_TRY(layers_trait(s->model, &out[6]));
-    out[7] = values_trait(s->model, t->spread);
+    out[7] = values_trait(s->model, t->spread, t->mesh->n[LK_AXIS_STAGES] > 1);
     out[8] = (lk__trait){"the number of shards", lk_loader_shards(s->train), .is_hash = false};
     LK_TRY(metrics_trait(&t->options.metrics, &out[9]));
     out[10] = (lk__trait){"recompute", s->recompute, .is_hash = false};

@@ -438,8 +438,9 @@ static void too_many_ranks_are_told_what_to_change(lk_comm *comm)
                      "parallel.spatial 2x2 has 4 parts");
         lk_experiment_free(e);
     }
-    ASSERT_FAILS(job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.stages=2"}, &e, &job),
-                 LK_ENOTSUP, "only `data` and `spatial`");
+    ASSERT_FAILS(
+        job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.stages=99"}, &e, &job),
+        LK_EINVAL, "parallel.stages 99 has 99 parts");
     lk_experiment_free(e);
     ASSERT_FAILS(job_of(network, comm, (const char *[MAX_SETTINGS]){"pieces.blocks=2"}, &e, &job),
                  LK_ENOTSUP, "pieces: only shards and tiles are there yet");

@@ -6,6 +6,7 @@
 #ifndef LK_PLAN_H
 #define LK_PLAN_H
 
+#include <lockstep/extra/pipeline.h>
 #include <lockstep/parallel.h>
 
 LK_BEGIN_DECLS
@@ -19,6 +20,7 @@ typedef enum lk_domain {
 typedef struct lk_layer_plan {
     const char *name, *type;
     int depth; /* of a layer within a layer: more than 0 */
+    int stage; /* that has it */
     lk_reach reach;
     lk_domain domain;
     bool tiled;       /* its sums are those of tiles: by model and pieces alone */
@@ -53,7 +55,8 @@ typedef enum lk_step_phase {
 typedef enum lk_transfer_kind {
     LK_JOINED,  /* sums, by a collective call */
     LK_FETCHED, /* margins, of filters too, from those who have them */
-    LK_CHANGED  /* tiles become whole samples, or these tiles: an alltoall */
+    LK_CHANGED, /* tiles become whole samples, or these tiles: an alltoall */
+    LK_SENT     /* from a stage to the next one, or back */
 } lk_transfer_kind;
 
 /** Calls of one kind in a step. */
@@ -95,6 +98,12 @@ typedef struct lk_plan_spec {
      * what comes out does not: layers behind the last that has one of these then do not run. */
     const bool *terms;
     bool no_loss;
+    /* Of a pipeline: its schedule, shards of a micro-batch (a power of two; 0: chosen), by how many
+     * micro-batches gradients of weights may come later (-1: what costs about no memory), and whether forward
+     * keeps nothing but what came in, and backward computes the rest again. */
+    lk_pipeline_kind schedule;
+    int64_t microbatch, lag;
+    bool recompute_stages;
 } lk_plan_spec;
 
 /** What this rank does in a step: fields are to be read, on any thread.  A trainer makes one and runs from
@@ -102,12 +111,18 @@ typedef struct lk_plan_spec {
 typedef struct lk_plan {
     lk_plan_spec spec;
     int rank, ranks;
-    lk_range shards, samples; /* of a whole batch, that this rank's replica has */
-    lk_range owned;           /* of the samples, this rank's where layers run by samples */
-    int microbatches, most_microbatches; /* passes over them, and of any batch */
-    int64_t pass_samples;                /* of the largest of them */
-    bool one_subtree; /* a rank has one, because ranks wait for each other during a pass */
-    bool direct;      /* each rank joins just what it updates, in shared memory */
+    lk_range shards, samples;  /* of a whole batch, that this rank's replica has */
+    lk_range owned;            /* of the samples, this rank's where layers run by samples */
+    int64_t microbatches;      /* passes over them; of a pipeline those of its schedule */
+    int most_microbatches;     /* vectors that a rank gives to joins, of any batch */
+    int64_t pass_samples;      /* of the largest pass */
+    int stage, stages;         /* this rank's, and how many there are */
+    lk_range layers;           /* of the model's list: those of the stage */
+    lk_pipeline_spec pipeline; /* of several stages: what a whole batch of this replica is */
+    int64_t microbatch_shards; /* of each micro-batch but perhaps the last */
+    int64_t *lag;              /* [stages], of `pipeline` */
+    bool one_subtree;          /* a rank has one, because ranks wait for each other during a pass */
+    bool direct;               /* each rank joins just what it updates, in shared memory */
     int64_t n_layers;
     lk_layer_plan *layer; /* those within a layer behind it */
     bool *runs;           /* [n_layers] whether each runs, */
