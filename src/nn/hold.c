@@ -258,6 +258,21 @@ int64_t lk__model_tiles_count(const lk_model *model, int64_t param, const int64_
     return lk_box_count(&box);
 }
 
+lk_status lk__model_check_layers(const lk_model *model, lk_range layers)
+{
+    const lk__net *net = model->net;
+    for (int64_t i = 0; i < net->n_params; i++) {
+        bool want = false;
+        for (int64_t u = net->start[i].first_use; u >= 0; u = net->use[u].next)
+            want = want || lk__range_has(layers, net->use[u].layer);
+        LK_CHECK(net->start[i].owned.held == want, LK_ESTATE,
+                 "this rank of the layout needs %s%s, and the model holds something else: leave "
+                 "lk_model_hold() to the trainer, which then holds what each rank needs",
+                 want ? "" : "nothing of ", net->use[net->start[i].first_use].name);
+    }
+    return LK_OK;
+}
+
 lk_status lk__model_check_tiles(const lk_model *model, const lk_range *tiles)
 {
     held_part part = {.n_tiles = {1, 1, 1}};

@@ -311,6 +311,9 @@ int64_t lk__net_tile_step(const lk__net *net);
 int64_t lk__model_tiles_count(const lk_model *model, int64_t param, const int64_t *n_tiles,
                               const lk_range *tiles);
 
+/** Fail unless the model, which holds something, holds these layers of its list, and no others. */
+lk_status lk__model_check_layers(const lk_model *model, lk_range layers) LK_NODISCARD;
+
 /** Fail unless the model, which holds something, holds what `tiles` [3] have, and all of what is not cut into
  * tiles. */
 lk_status lk__model_check_tiles(const lk_model *model, const lk_range *tiles) LK_NODISCARD;

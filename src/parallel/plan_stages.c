@@ -42,8 +42,10 @@ lk_status lk__stage_plan(lk_plan *p, const lk_model *model)
             p->layer[i].stage = s;
     lk_free(first);
     LK_TRY(st);
-    for (int64_t i = 0; i < p->n_layers; i++)
+    for (int64_t i = 0; i < p->n_layers; i++) {
+        p->layer[i].idle = !p->runs[i];
         p->runs[i] = p->runs[i] && p->layer[i].stage == p->stage;
+    }
     return LK_OK;
 }
 

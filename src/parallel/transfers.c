@@ -372,6 +372,8 @@ static lk_status boundary_add(walk *w, lk_step_phase when, int64_t layer)
         return LK_OK;
     bool by_tile = lk__boundary_held(p, w->model, layer) != NULL;
     int64_t samples = by_tile ? w->samples : w->own;
+    if (p->layer[w->net->list[0].instance[layer]].idle)
+        samples = 0;
     LK_TRY(add(
         w, (lk_transfer){when, LK_SENT, w->net->instance[w->net->list[0].instance[layer]].name, 2,
                          p->microbatches, samples * lk__boundary_bytes(p, w->model, layer)}));

@@ -17,6 +17,7 @@ static lk__boundary boundary_of(const lk_plan *plan, const lk_model *model, int6
     int64_t number = list->instance[layer];
     const lk_box *box = &plan->layer[number].box;
     b.name = plan->layer[number].name;
+    b.idle = plan->layer[number].idle;
     b.by_tile = lk__boundary_held(plan, model, layer) != NULL;
     b.type = (lk_tensor_type){model->net->instance[number].out.dtype, {.ndim = box->ndim}};
     memcpy(b.type.shape.dim, box->n, (size_t)box->ndim * sizeof box->n[0]);

@@ -21,6 +21,9 @@ void lk__pipeline_free(lk__pipeline *pipeline);
  * has it, joined over its replicas, to the others. */
 lk_status lk__pipeline_join_shared(const lk_trainer *t, lk_accumulator *sums) LK_NODISCARD;
 
+/** Whether this rank's stage is the first that uses a parameter: what is said once of it, it says. */
+bool lk__pipeline_owns(const lk_trainer *t, int64_t param);
+
 /** lk_optimizer_input.join_sums, its context being the trainer. */
 lk_status lk__pipeline_join_sums(void *trainer, double *sum, int64_t n) LK_NODISCARD;
 

@@ -22,6 +22,8 @@
 static int64_t samples_at(const lk__boundary *b, const lk__slot *s)
 {
     const lk_pass_parts *parts = &s->room.parts;
+    if (b->idle)
+        return 0;
     if (b->by_tile || !parts->samples)
         return s->part.n;
     return parts->samples[parts->rank + 1] - parts->samples[parts->rank];
@@ -69,8 +71,8 @@ static lk_status message_send(const lk__pipeline_work *w, lk_action a)
     const lk_tensor *value = w->p->dx_now[at];
     if (forward)
         LK_TRY(lk_value(s->out, &value));
-    LK_TRY(lk_isend(w->p->comm, lk_tensor_data(value), lk_tensor_count(value), b->type.dtype,
-                    w->p->plan->stage + (forward ? 1 : -1), a.microbatch, b->name,
+    LK_TRY(lk_isend(w->p->comm, lk_tensor_data(value), b->idle ? 0 : lk_tensor_count(value),
+                    b->type.dtype, w->p->plan->stage + (forward ? 1 : -1), a.microbatch, b->name,
                     forward ? &s->sent : &w->p->dx_sent[at]));
     return LK_OK;
 }
@@ -217,11 +219,10 @@ static lk_status weights_aim(const lk__pipeline_work *w, const lk__slot *s)
 static lk_status backward(const lk__pipeline_work *w, lk_action a)
 {
     lk__slot *s = lk__slot_of(w, a.microbatch);
-    int64_t n = s->losses;
     if (w->p->plan->spec.recompute_stages)
         LK_TRY(forward_record(w, s));
-    n = s->losses;
-    if (lk__boundary_is(&w->p->behind) && lk_needs_grad(s->out))
+    int64_t n = s->losses;
+    if (lk__boundary_is(&w->p->behind) && !w->p->behind.idle && lk_needs_grad(s->out))
         s->room.seeds[n++] = (lk_seed){s->out, s->dy_now};
     LK_TRY(gradient_aim(w, s, a.microbatch));
     if (a.kind == LK_ACTION_BACKWARD_INPUT)

@@ -148,8 +148,8 @@ static lk_status nonfinite_pass(const lk__pipeline_work *w, int64_t microbatch, 
         return LK_OK;
     LK_TRY(lk_contiguous(s->out, &s->out));
     LK_TRY(lk_value(s->out, &value));
-    LK_TRY(lk_send(p->comm, lk_tensor_data(value), lk_tensor_count(value), p->behind.type.dtype,
-                   p->plan->stage + 1, microbatch, p->behind.name));
+    LK_TRY(lk_send(p->comm, lk_tensor_data(value), p->behind.idle ? 0 : lk_tensor_count(value),
+                   p->behind.type.dtype, p->plan->stage + 1, microbatch, p->behind.name));
     return LK_OK;
 }
 

@@ -96,13 +96,18 @@ lk_status lk__pipeline_join_shared(const lk_trainer *t, lk_accumulator *sums)
     return LK_OK;
 }
 
+bool lk__pipeline_owns(const lk_trainer *t, int64_t param)
+{
+    return stage_of(t, t->spec.model->net->start[param].first_use) == t->plan->stage;
+}
+
 lk_status lk__pipeline_join_sums(void *trainer, double *sum, int64_t n)
 {
     const lk_trainer *t = trainer;
     const lk__net *net = t->spec.model->net;
     for (int64_t i = 0; i < n && i < net->n_params; i++)
-        if (stage_of(t, net->start[i].first_use) != t->plan->stage)
-            sum[i] = 0; /* another stage says it */
+        if (!lk__pipeline_owns(t, i))
+            sum[i] = 0;
     /* As integers, of which one rank has the bits and the others 0: nothing is rounded. */
     LK_TRY(lk_allreduce(t->mesh->along[LK_AXIS_STAGES], NULL, (int64_t *)(void *)sum, n, LK_I64,
                         LK_REDUCE_SUM, "sums over parameters"));

@@ -12,6 +12,7 @@
 typedef struct lk__boundary {
     lk_tensor_type type; /* of what a rank has of a sample; ndim of its shape -1: there is none */
     bool by_tile;        /* of all samples; otherwise whole samples of those that the rank owns */
+    bool idle;           /* the layer does not run, so messages have nothing in them */
     const char *name;    /* of the layer that gives it */
 } lk__boundary;
 

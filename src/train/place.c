@@ -199,14 +199,15 @@ static lk_status model_hold(lk_trainer *t)
     for (int64_t i = 0; i < model->net->n_params && t->mesh->n[LK_AXIS_SPACE] > 1; i++)
         t->spread = t->spread || lk__net_positions(model->net, i) > 0;
     LK_TRY(layers_find(t, &layers));
-    LK_CHECK(!lk_model_params(model) || t->mesh->n[LK_AXIS_STAGES] == 1, LK_ESTATE,
-             "the model holds something already, and a rank of several stages needs the layers of "
-             "its own: leave lk_model_hold() to the trainer");
-    if (!lk_model_params(model))
+    if (!lk_model_params(model)) {
         LK_TRY(lk_model_hold(model, &(lk_holding){.layers = &layers, .tiles = own}));
-    else if (t->spread)
+        return LK_OK;
+    }
+    if (t->mesh->n[LK_AXIS_STAGES] > 1)
+        LK_TRY(lk__model_check_layers(model, layers));
+    if (t->spread)
         LK_TRY(lk__model_check_tiles(model, own));
-    else
+    else if (t->mesh->n[LK_AXIS_STAGES] == 1)
         LK_TRY(lk__model_check_whole(model));
     return LK_OK;
 }

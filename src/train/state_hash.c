@@ -85,8 +85,7 @@ lk_status lk__state_hash_make(lk_trainer *t)
     int64_t params = t->n_params, behind = params + t->n_state;
     const lk_state_tensor *tensor = t->held->tensor;
     lk_status st = LK_OK;
-    bool parts = t->chained || t->mesh->along[LK_AXIS_STAGES];
-    if (t->spread && !parts) {
+    if (t->spread || t->pipeline) {
         st = lk__sums_open_own(&t->counted[PARAMS], tensor, params);
         if (st == LK_OK)
             st = lk__sums_open_own(&t->counted[OPTIMIZER], tensor + behind, t->held->n - behind);
@@ -95,8 +94,10 @@ lk_status lk__state_hash_make(lk_trainer *t)
         LK_TRY(lk__sums_open(&t->counted[OPTIMIZER], holders(t), tensor + behind,
                              t->held->n - behind));
     }
-    if (st == LK_OK)
-        st = lk__sums_open(&t->counted[STATE], parts ? holders(t) : NULL, tensor + params,
+    if (st == LK_OK && t->pipeline)
+        st = lk__sums_open_own(&t->counted[STATE], tensor + params, behind - params);
+    else if (st == LK_OK)
+        st = lk__sums_open(&t->counted[STATE], t->chained ? holders(t) : NULL, tensor + params,
                            behind - params);
     LK_TRY(lk_agree(comm, st));
     return LK_OK;
@@ -131,12 +132,22 @@ static lk_status positions_sum(lk_trainer *t)
     return LK_OK;
 }
 
+/* Leave a parameter that several stages hold, and what the optimizer keeps of it, to the first of them. */
+static void stages_leave(lk_trainer *t)
+{
+    for (int64_t i = 0; i < shared_sums(t); i++)
+        if (!lk__pipeline_owns(t, i % t->n_params))
+            t->sum[i] = 0;
+}
+
 static lk_status copies_sum(lk_trainer *t)
 {
     int64_t n = shared_sums(t);
     lk__sums_count(&t->counted[PARAMS], t->sum);
     lk__sums_count(&t->counted[OPTIMIZER], t->sum + t->counted[PARAMS].n);
     lk__sums_count(&t->counted[STATE], t->sum + n);
+    if (t->pipeline)
+        stages_leave(t);
     if (holders(t))
         LK_TRY(lk_allreduce(holders(t), NULL, t->sum, t->shares ? n : t->held->n, LK_I64,
                             LK_REDUCE_SUM, "state"));

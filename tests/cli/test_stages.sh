@@ -79,6 +79,11 @@ one_state "$work/words.yaml" --steps 4 --layouts stages4 parallel.schedule=zb1p
 [ -z "$first" ] || one_state "$work/net.yaml" --steps 4 --layouts data2.stages2,2x1.stages2 --transport mpi --mpi "${TEST_LONG+$listed}${TEST_LONG-$first}"
 [ -z "$first" ] || [ "$state" = "$all" ] || fail 'MPI: another state'
 
+# Phases, in some of which layers behind the last loss that counts do not run, and whose losses are on any stage;
+# and weights of which each position has its own.
+one_state experiments/mnist-gb.yaml --steps 5 --layouts 1,stages2,stages7,2x2.stages2 \
+    'data={type: glyphs, count: 14, test_count: 0, batch: 7, shards: 4, shape: [28, 28, 1], one_hot: true}'
+
 # ---- stopped on one layout, resumed on another ----
 
 trained() # LAYOUT RANKS STEPS ARGUMENTS...
