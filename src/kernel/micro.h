@@ -35,6 +35,8 @@ typedef struct lk__segment {
     int64_t step, len, w_row;
 } lk__segment;
 
+/* Rows of A may be anywhere if W is packed and NR is the width that lk__rows_pick() has for n_valid;
+ * otherwise they are equally far apart. */
 typedef struct lk__rows_args {
     const lk__segment *seg;
     int64_t n_seg;        /* 0: the chain is only its start */

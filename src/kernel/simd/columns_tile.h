@@ -6,6 +6,8 @@
  * every question about them disappears.
  */
 
+#include "kernel/simd/spaced.h"
+
 /* The sums of a tile, of which entries beyond MR and NV are never used, and what to fetch next. */
 typedef struct V(columns_sums) {
     VEC of[LK_MICRO_MR][2];
@@ -86,71 +88,80 @@ LK_INLINE void V(columns_store)(const int MR, const int NV, const V(columns_sums
     }
 }
 
-/* One pixel: acc += X[m] Y for the m of `mask`. */
+/* One pixel: acc += X[m] Y for the m of `mask`.  X has a row for each m, or one for all. */
 LK_INLINE void V(columns_pixel)(const int MR, const int NV, const int how, V(columns_sums) * acc,
-                                const lk__columns_args *t, uint32_t mask, const V(elem) * x,
-                                const VEC *y)
+                                uint32_t mask, const V(spaced) * x, const VEC *y, int n_valid)
 {
     LK_UNROLL
     for (int m = 0; m < MR; m++) {
         if (!(mask >> m & 1))
             continue;
-        VEC a = how & COLUMNS_OWN ? V(zero)() : V(splat)(x + m);
+        VEC a = how & COLUMNS_OWN ? V(zero)() : V(splat)(V(spaced_at)(x, 0, m));
         LK_UNROLL
         for (int v = 0; v < NV; v++) {
             if (how & COLUMNS_OWN)
-                a = V(columns_vector)(how, x + m * t->x_m, v, t->n_valid);
+                a = V(columns_vector)(how, V(spaced_at)(x, m, 0), v, n_valid);
             acc->of[m][v] = V(fma)(a, y[v], acc->of[m][v]);
         }
     }
 }
 
 /* `n` pixels.  With all MR taking part and whole vectors, this is the loop that does nearly all the
- * work. */
+ * work: it reads nothing but X and Y (tools/check-loops looks). */
 LK_INLINE void V(columns_run)(const int MR, const int NV, const int how, V(columns_sums) * acc,
-                              const lk__columns_args *t, const lk__phase *ph, const V(elem) * x,
+                              const lk__columns_args *t, const lk__phase *ph, const V(elem) * from,
                               const V(elem) * y)
 {
     enum { AHEAD = 12 };
-    const int64_t x_col = t->x_col, y_col = t->y_col, next_step = t->next_step;
+    const int rows = how & COLUMNS_OWN ? MR : 1, n_valid = t->n_valid;
     const uint32_t mask = how & COLUMNS_PART ? ph->mask : ~0U;
-    for (int64_t n = ph->n; n > 0; n--, x += x_col, y += y_col) {
+    int64_t x_col = t->x_col, y_col = t->y_col, next_step = t->next_step;
+    const char *next = acc->next;
+    V(spaced) x = V(spaced_rows)(from, t->x_m, rows);
+    LK_RENEW(x_col);
+    LK_RENEW(y_col);
+    LK_RENEW(next_step);
+    for (int64_t n = ph->n; n > 0; n--, y += y_col) {
         VEC b[2];
+        LK_IN_ORDER(); /* loads for later pixels would take the registers of the sums */
         LK_UNROLL
         for (int v = 0; v < NV; v++)
-            b[v] = V(columns_vector)(how, y, v, t->n_valid);
+            b[v] = V(columns_vector)(how, y, v, n_valid);
         if (how & COLUMNS_AHEAD)
             __builtin_prefetch(y + AHEAD * y_col);
         if (how & COLUMNS_AHEAD && how & COLUMNS_OWN)
-            __builtin_prefetch(x + AHEAD * x_col);
+            __builtin_prefetch(V(spaced_at)(&x, 0, 0) + AHEAD * x_col);
         if (!(how & COLUMNS_PART)) {
-            __builtin_prefetch(acc->next, 0, 2);
-            acc->next += next_step;
+            __builtin_prefetch(next, 0, 2);
+            next += next_step;
         }
-        V(columns_pixel)(MR, NV, how, acc, t, mask, x, b);
+        V(columns_pixel)(MR, NV, how, acc, mask, &x, b, n_valid);
+        V(spaced_move)(&x, x_col, rows);
     }
+    acc->next = next;
 }
 
-/* All rows, with one phase as in most tiles, or with several. */
+/* All rows, with one phase as in most tiles, or with several.  What is needed but once a row is read
+ * again there, and leaves its register to the pixels. */
 LK_INLINE void V(columns_pixels)(const int MR, const int NV, const int own, V(columns_sums) * acc,
                                  const lk__columns_args *t)
 {
     const uint32_t all = (1U << MR) - 1;
     const bool whole = t->y_packed || t->n_valid == NV * V(lanes);
-    const int64_t x_row = t->x_row, y_row = t->y_row;
-    const int64_t x_gap = t->x_image - t->n_rows * x_row, y_gap = t->y_image - t->n_rows * y_row;
     const V(elem) *x = t->x, *y = t->y;
     if (!own && t->y_packed && t->n_phase == 1 && (t->phase->mask & all) == all) {
-        const lk__phase ph = *t->phase;
-        x += ph.first * t->x_col;
-        y += ph.first * t->y_col;
-        for (int64_t i = t->n_images; i > 0; i--, x += x_gap, y += y_gap)
-            for (int64_t r = t->n_rows; r > 0; r--, x += x_row, y += y_row)
-                V(columns_run)(MR, NV, 0, acc, t, &ph, x, y);
+        x += t->phase->first * t->x_col;
+        y += t->phase->first * t->y_col;
+        for (int64_t i = t->n_images; i > 0; i--) {
+            for (int64_t r = t->n_rows; r > 0; r--, x += t->x_row, y += t->y_row)
+                V(columns_run)(MR, NV, 0, acc, t, t->phase, x, y);
+            x += t->x_image - t->n_rows * t->x_row;
+            y += t->y_image - t->n_rows * t->y_row;
+        }
         return;
     }
-    for (int64_t i = t->n_images; i > 0; i--, x += x_gap, y += y_gap)
-        for (int64_t r = t->n_rows; r > 0; r--, x += x_row, y += y_row)
+    for (int64_t i = t->n_images; i > 0; i--) {
+        for (int64_t r = t->n_rows; r > 0; r--, x += t->x_row, y += t->y_row)
             for (int64_t p = 0; p < t->n_phase; p++) {
                 const lk__phase *ph = &t->phase[p];
                 const V(elem) *xp = x + ph->first * t->x_col, *yp = y + ph->first * t->y_col;
@@ -159,6 +170,9 @@ LK_INLINE void V(columns_pixels)(const int MR, const int NV, const int own, V(co
                 else
                     V(columns_run)(MR, NV, own | COLUMNS_AHEAD, acc, t, ph, xp, yp);
             }
+        x += t->x_image - t->n_rows * t->x_row;
+        y += t->y_image - t->n_rows * t->y_row;
+    }
 }
 
 /* Ask early for what is needed last. */

@@ -14,8 +14,9 @@
 #    define CROSS_MR 3
 #endif
 
-/* The pieces of a linear layer's weight gradient, for which the tree has code of its own. */
-enum { USUAL_PIECE = 16 };
+/* The pieces of a linear layer's weight gradient, for which the tree has code of its own; steps of k
+ * that a strip takes at once. */
+enum { USUAL_PIECE = 16, STRIP_STEPS = 4 };
 
 #define VEC LK_VEC_F32
 #include "kernel/simd/cross_tile.h"

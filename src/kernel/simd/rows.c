@@ -78,9 +78,8 @@ const lk__rows_table LK_ISA(lk__rows) = {.of = {[LK_F32] = TABLE(float), [LK_F64
 
 #    include "kernel/simd/vec_transpose.h"
 
-/* What a tile does with W: its rows are readable as a whole, or only up to n_valid and far apart,
- * or they are to be copied too. */
-enum rows_mode { ROWS_PACKED, ROWS_IN_PLACE, ROWS_COPY };
+/* Steps of k at once, and the most sums in a tile for which they do not cost registers. */
+enum { ROWS_STEPS = 4, ROWS_MANY = 24 };
 
 #    define VEC f32x8
 #    include "kernel/simd/rows_tile.h"
@@ -100,11 +99,11 @@ enum rows_mode { ROWS_PACKED, ROWS_IN_PLACE, ROWS_COPY };
 #    endif
 
 /* A tile of MR x NV vectors. */
-#    define TILE(VEC, NV, MR)                   \
-        if (t->w_packed)                        \
-            VEC##_rows(t, MR, NV, ROWS_PACKED); \
-        else                                    \
-            VEC##_rows(t, MR, NV, ROWS_IN_PLACE);
+#    define TILE(VEC, NV, MR)                          \
+        if (t->w_packed && t->ldw == (NV)*VEC##_lanes) \
+            VEC##_rows_packed(t, MR, NV);              \
+        else                                           \
+            VEC##_rows_spaced(t, MR, NV, false);
 
 #    define NARROW_TILE(VEC, MR)                                \
         static void rows_##VEC##_1_##MR(const lk__rows_args *t) \
@@ -125,7 +124,7 @@ enum rows_mode { ROWS_PACKED, ROWS_IN_PLACE, ROWS_COPY };
 #    define COPY_TILE(VEC, NV, MR)                            \
         static void rows_##VEC##_copy(const lk__rows_args *t) \
         {                                                     \
-            VEC##_rows(t, MR, NV, ROWS_COPY);                 \
+            VEC##_rows_spaced(t, MR, NV, true);               \
         }
 
 /* Every MR up to a largest. */

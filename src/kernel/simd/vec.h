@@ -43,6 +43,10 @@
  * one index by a pointer for every address that it is part of. */
 #define LK_OPAQUE(x) __asm__("" : "+r"(x))
 
+/* The same for an invariant, in front of the loop that needs it in a register: what is computed there
+ * is no value of the loops around it, for which it would be kept in memory. */
+#define LK_RENEW(x) __asm__ volatile("" : "+r"(x))
+
 /* What is before it in the text reads and writes memory before what is behind it. */
 #define LK_IN_ORDER() __asm__ volatile("" ::: "memory")
 

@@ -79,6 +79,22 @@ LK_INLINE f64x4 f64x4_fresh(void)
     return v;
 }
 
+#if defined LK_SIMD_avx512 && !defined LK_EMULATE_AVX512
+
+LK_INLINE void f32x8_fma_to(f32x8 *acc, f32x8 a, f32x8 b)
+{
+    *acc = f32x8_fma(a, b, *acc);
+    __asm__("" : "+v"(*acc));
+}
+
+LK_INLINE void f64x4_fma_to(f64x4 *acc, f64x4 a, f64x4 b)
+{
+    *acc = f64x4_fma(a, b, *acc);
+    __asm__("" : "+v"(*acc));
+}
+
+#else
+
 LK_INLINE void f32x8_fma_to(f32x8 *acc, f32x8 a, f32x8 b)
 {
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
@@ -88,6 +104,8 @@ LK_INLINE void f64x4_fma_to(f64x4 *acc, f64x4 a, f64x4 b)
 {
     __asm__("vfmadd231pd %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
 }
+
+#endif
 
 LK_INLINE f32x8 f32x8_add(f32x8 a, f32x8 b)
 {

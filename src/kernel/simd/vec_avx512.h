@@ -12,6 +12,13 @@
 
 #include "kernel/simd/vec_avx2.h"
 
+/* A value stays in its register. */
+#ifdef LK_EMULATE_AVX512
+#    define LK_STAY(v) (void)(v)
+#else
+#    define LK_STAY(v) __asm__("" : "+v"(v))
+#endif
+
 typedef __m512 f32x16;
 typedef __m512d f64x8;
 typedef float f32x16_elem;
@@ -76,6 +83,7 @@ LK_INLINE f32x16 f32x16_fresh(void)
 LK_INLINE void f32x16_fma_to(f32x16 *acc, f32x16 a, f32x16 b)
 {
     *acc = f32x16_fma(a, b, *acc);
+    LK_STAY(*acc);
 }
 
 LK_INLINE f64x8 f64x8_fresh(void)
@@ -86,6 +94,7 @@ LK_INLINE f64x8 f64x8_fresh(void)
 LK_INLINE void f64x8_fma_to(f64x8 *acc, f64x8 a, f64x8 b)
 {
     *acc = f64x8_fma(a, b, *acc);
+    LK_STAY(*acc);
 }
 
 LK_INLINE f32x16 f32x16_add(f32x16 a, f32x16 b)

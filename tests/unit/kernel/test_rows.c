@@ -5,7 +5,9 @@
 
 enum { MAX_N = 32, A_LEN = 64, W_ROWS = 17, W_LEN = W_ROWS * MAX_N, MAX_SEG = 3 };
 
-static const int64_t a_off[LK_MICRO_MR] = {0, 7, 3, 30, 12, 1, 20, 9, 28, 15, 5, 2};
+/* Rows of A anywhere, and equally far apart. */
+static const int64_t a_off[2][LK_MICRO_MR] = {{0, 7, 3, 30, 12, 1, 20, 9, 28, 15, 5, 2},
+                                              {5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27}};
 static const int64_t c_off[LK_MICRO_MR] = {64, 0, 32, 96, 352, 128, 160, 320, 192, 288, 224, 256};
 enum { C_LEN = 352 + MAX_N };
 
@@ -30,9 +32,9 @@ static const lk__rows_type *tiles_of(lk_isa isa, lk_dtype dtype)
 struct operands {
     lk_dtype dtype;
     size_t size;
-    struct guard a, w, bias, c;  /* W is [W_ROWS][MAX_N] */
-    struct guard w_used, c_used; /* with fewer columns: what the tile gets */
-    double expect[LK_MICRO_MR][MAX_N];
+    struct guard a, w, bias, c;           /* W is [W_ROWS][MAX_N] */
+    struct guard w_used, c_used;          /* with fewer columns: what the tile gets */
+    double expect[2][LK_MICRO_MR][MAX_N]; /* by a_off */
 };
 
 static struct guard guard_fill(lk_dtype dtype, int64_t n, uint64_t seed, bool odd)
@@ -61,14 +63,14 @@ static void operands_free(struct operands *o)
         guard_free(all[i]);
 }
 
-static void expect_chains(struct operands *o, int list, lk__start start)
+static void expect_chains(struct operands *o, int list, lk__start start, int spaced)
 {
     for (int m = 0; m < LK_MICRO_MR; m++)
         for (int j = 0; j < MAX_N; j++) {
             double acc = start == LK_START_ZERO   ? 0
                          : start == LK_START_BIAS ? real_get(o->dtype, o->bias.data, j)
                                                   : real_get(o->dtype, o->c.data, c_off[m] + j);
-            int64_t at = a_off[m];
+            int64_t at = a_off[spaced][m];
             for (int s = 0; s < lists[list].n; s++) {
                 const lk__segment *seg = &lists[list].seg[s];
                 at += seg->step;
@@ -77,7 +79,7 @@ static void expect_chains(struct operands *o, int list, lk__start start)
                                    real_get(o->dtype, o->w.data, (seg->w_row + k) * MAX_N + j),
                                    acc);
             }
-            o->expect[m][j] = acc;
+            o->expect[spaced][m][j] = acc;
         }
 }
 
@@ -97,6 +99,7 @@ static void check_tile(const lk__rows_type *t, int width, int mr, struct operand
                        lk__rows_args args)
 {
     const size_t shift = (size_t)(MAX_N - args.n_valid) * o->size, bytes = C_LEN * o->size - shift;
+    const bool spaced = args.a_off == a_off[1];
     void *c = (char *)o->c_used.data + shift;
     memcpy(c, o->c.data, bytes);
     args.c = c;
@@ -104,10 +107,10 @@ static void check_tile(const lk__rows_type *t, int width, int mr, struct operand
     for (int m = 0; m < mr; m++)
         for (int j = 0; j < args.n_valid; j++) {
             const double got = real_get(o->dtype, c, c_off[m] + j);
-            if (!real_same(got, o->expect[m][j]))
+            if (!real_same(got, o->expect[spaced][m][j]))
                 TEST_FAIL("%s width %d mr %d n_valid %d start %d row %d column %d: %a, not %a",
                           lk_dtype_name(o->dtype), t->width[width], mr, args.n_valid,
-                          (int)args.start, m, j, got, o->expect[m][j]);
+                          (int)args.start, m, j, got, o->expect[spaced][m][j]);
             real_set(o->dtype, c, c_off[m] + j, real_get(o->dtype, o->c.data, c_off[m] + j));
         }
     if (memcmp(c, o->c.data, bytes) != 0)
@@ -121,6 +124,7 @@ static void check_width(const lk__rows_type *t, int width, struct operands *o, l
     for (args.n_valid = 1; args.n_valid <= nr; args.n_valid++)
         for (int packed = 0; packed <= 1; packed++) {
             args.w_packed = packed;
+            args.a_off = a_off[!packed || lk__rows_pick(t, args.n_valid) != width];
             args.ldw = packed ? nr : args.n_valid + 3 <= MAX_N ? args.n_valid + 3 : args.n_valid;
             args.w = w_columns(o, args.n_valid, (int)args.ldw, packed);
             args.bias = o->bias.data;
@@ -139,10 +143,10 @@ static void check_type(lk_isa isa, lk_dtype dtype, bool odd)
             const lk__rows_args args = {.seg = lists[list].seg,
                                         .n_seg = lists[list].n,
                                         .a = o.a.data,
-                                        .a_off = a_off,
                                         .c_off = c_off,
                                         .start = (lk__start)start};
-            expect_chains(&o, list, args.start);
+            expect_chains(&o, list, args.start, 0);
+            expect_chains(&o, list, args.start, 1);
             for (int width = 0; width < LK_MICRO_WIDTHS && t->width[width] > 0; width++)
                 check_width(t, width, &o, args);
         }
