@@ -23,9 +23,9 @@ enum { DEPTHWISE_BLOCK = 64 };
 static int width_pick(const lk__conv_pass *p, int64_t left)
 {
     const lk__rows_type *rows = p->rows;
-    int64_t wide = rows->width[0], usual = rows->width[rows->usual];
+    int64_t wide = rows->width[rows->close], usual = rows->width[rows->usual];
     bool close = p->taps * p->a_group <= NEAR_BYTES / (wide * p->elem);
-    return close && left > wide && left > 2 * usual ? 0 : lk__rows_pick(rows, left);
+    return close && (left == wide || left > 2 * usual) ? rows->close : lk__rows_pick(rows, left);
 }
 
 /* Cut the channels of a group of C into blocks. */

@@ -94,9 +94,10 @@ typedef struct lk__cross_type {
     lk__cross_pack_fn *pack;
 } lk__cross_type;
 
-/* c[j] = chain over k' < k of a[k' * a_step] * w[k' * ldw + j], from c[j], for j < n. */
+/* c[j] = chain over k' < k of a[k' * a_step] * w[k' * ldw + j], from c[j], or from +0 if `zero` and
+ * k > 0, for j < n. */
 typedef void lk__gemv_fn(void *c, const void *a, int64_t a_step, const void *w, int64_t ldw,
-                         int64_t k, int64_t n);
+                         int64_t k, int64_t n, bool zero);
 
 /* By lk_dtype, f32 and f64. */
 typedef struct lk__cross_table {

@@ -66,10 +66,22 @@ static void cut_rows(lk__gemm_job *job, int64_t rows, int64_t mr, int threads)
 {
     const int64_t m = job->g.m;
     int64_t blocks = lk__parts(m, rows);
-    while (blocks * job->n_panels * job->batch.count < 4 * (int64_t)threads && m / blocks > 4 * mr)
+    while (threads > 1 && blocks * job->n_panels * job->batch.count < 4 * (int64_t)threads &&
+           m / blocks > 4 * mr)
         blocks *= 2;
     job->block_rows = lk__parts(lk__parts(m, blocks), mr) * mr;
     job->n_blocks = lk__parts(m, job->block_rows);
+}
+
+/* Whether lk__gemm_one_row() suits a job: one row, or one step, where storing C takes all the time and
+ * long runs are stored fastest. */
+static bool is_row(const lk__gemm_job *job)
+{
+    const lk_gemm *g = &job->g;
+    const int64_t usual = job->rows->width[job->rows->usual];
+    if (g->m == 1)
+        return g->n > 2 * usual && !(g->trans_b && g->ldb * job->elem % LK_GEMM_SET == 0);
+    return g->k == 1 && g->piece == 0 && !g->trans_b && g->n >= 4 * usual;
 }
 
 static lk_status run_job(lk__gemm_job *job)
@@ -80,8 +92,7 @@ static lk_status run_job(lk__gemm_job *job)
     LK_TRY(lk_threads_now(&threads));
     lk__task_fn *fn = lk__gemm_by_rows;
     int64_t together = 1; /* panels that share what a task prepares */
-    if (g->m == 1 && g->n > (int64_t)2 * r->width[r->usual] &&
-        !(g->trans_b && g->ldb * job->elem % LK_GEMM_SET == 0)) {
+    if (is_row(job)) {
         fn = lk__gemm_one_row;
         cut_columns(job, LK_GEMM_ROW_PANEL, LK_GEMM_ROW_PANEL);
         cut_rows(job, 1, 1, 1);

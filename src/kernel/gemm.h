@@ -64,7 +64,7 @@ void lk__gemm_act(const lk__gemm_job *job, const lk__gemm_run *run, int64_t firs
 /** Whether lk__gemm_narrow() suits a job. */
 bool lk__gemm_is_narrow(const lk__gemm_job *job);
 
-/* Tasks, by how op(A) is read: by rows, by columns, by columns for a narrow C, or as one row. */
+/* Tasks, by how op(A) is read: by rows, by columns, by columns for a narrow C, or row by row. */
 void lk__gemm_by_rows(void *job, int64_t first, int64_t last);
 void lk__gemm_by_columns(void *job, int64_t first, int64_t last);
 void lk__gemm_narrow(void *job, int64_t first, int64_t last);

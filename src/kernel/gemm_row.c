@@ -1,6 +1,6 @@
-/* C of one row: a panel is a run of columns.  B is read in place.  Where it is transposed and its
- * sizes are no multiples of what the micro-kernel takes, the rest is packed by blocks.  Pieces go to
- * slots of as many columns as fit, which are joined as gemm.h says. */
+/* C of one row, or row by row: a panel is a run of columns.  B is read in place.  Where it is transposed
+ * and its sizes are no multiples of what the micro-kernel takes, the rest is packed by blocks.  Pieces go
+ * to slots of as many columns as fit, which are joined as gemm.h says. */
 #include "kernel/gemm.h"
 
 #include <lockstep/extra/alloc.h>
@@ -14,6 +14,7 @@ enum { BLOCK_STEPS = 64 };
 struct row {
     const lk__gemm_job *job;
     const lk__gemm_run *run;
+    const char *a; /* of op(A) */
     int64_t k0, k1;
 };
 
@@ -29,7 +30,7 @@ static void run_packed(const struct row *r, int64_t j, int64_t end, int64_t k, c
         const int64_t n_k = lk__min(BLOCK_STEPS, r->k1 - k);
         job->rows->transpose(room, r->run->b + (j * g->ldb + k) * elem, g->ldb, n_k, (int)(end - j),
                              (int)width);
-        job->gemv(c, r->run->a + k * a_step * elem, a_step, room, width, n_k, end - j);
+        job->gemv(c, r->a + k * a_step * elem, a_step, room, width, n_k, end - j, false);
     }
 }
 
@@ -42,8 +43,7 @@ static void run_transposed(const struct row *r, int64_t j, int64_t end, char *c)
     const int64_t steps = n_k / rows->dot_steps * rows->dot_steps;
     const bool direct = n_k >= BLOCK_STEPS && (!g->trans_a || g->lda == 1);
     for (; direct && end - j >= rows->dot_columns; j += rows->dot_columns) {
-        rows->dot(c, r->run->a + r->k0 * elem, r->run->b + (j * g->ldb + r->k0) * elem, g->ldb,
-                  steps);
+        rows->dot(c, r->a + r->k0 * elem, r->run->b + (j * g->ldb + r->k0) * elem, g->ldb, steps);
         run_packed(r, j, j + rows->dot_columns, r->k0 + steps, c);
         c += rows->dot_columns * elem;
     }
@@ -51,15 +51,17 @@ static void run_transposed(const struct row *r, int64_t j, int64_t end, char *c)
         run_packed(r, j, end, r->k0, c);
 }
 
-/* The chains of columns [j, end) go on from c, which is column j. */
-static void run_chains(const struct row *r, int64_t j, int64_t end, char *c)
+/* The chains of columns [j, end) go on from c, which is column j, or begin with +0 if `zero`. */
+static void run_chains(const struct row *r, int64_t j, int64_t end, char *c, bool zero)
 {
     const lk__gemm_job *job = r->job;
     const lk_gemm *g = &job->g;
     const int64_t elem = job->elem, a_step = g->trans_a ? g->lda : 1;
+    if (zero && (g->trans_b || r->k0 == r->k1))
+        memset(c, 0, (size_t)((end - j) * elem));
     if (!g->trans_b)
-        job->gemv(c, r->run->a + r->k0 * a_step * elem, a_step,
-                  r->run->b + (r->k0 * g->ldb + j) * elem, g->ldb, r->k1 - r->k0, end - j);
+        job->gemv(c, r->a + r->k0 * a_step * elem, a_step, r->run->b + (r->k0 * g->ldb + j) * elem,
+                  g->ldb, r->k1 - r->k0, end - j, zero);
     for (int64_t i = j; g->trans_b && i < end; i += job->panel)
         run_transposed(r, i, lk__min(end, i + job->panel), c + (i - j) * elem);
 }
@@ -75,8 +77,7 @@ static void run_pieces(struct row *r, int64_t j, int64_t end, char *slots)
         slot = slots + lk__gemm_level(i, pieces) * bytes;
         r->k0 = i * g->piece;
         r->k1 = lk__min(g->k, r->k0 + g->piece);
-        memset(slot, 0, (size_t)bytes);
-        run_chains(r, j, end, slot);
+        run_chains(r, j, end, slot, true);
         const char *from = slots;
         for (int64_t joins = lk__gemm_joins(i, pieces); joins > 0; joins >>= 1, from += bytes)
             if (joins & 1)
@@ -93,14 +94,11 @@ static void run_whole(struct row *r, int64_t j, int64_t end)
 {
     const lk__gemm_job *job = r->job;
     char *c = r->run->c + j * job->elem;
-    const size_t bytes = (size_t)((end - j) * job->elem);
-    if (job->start == LK_START_ZERO)
-        memset(c, 0, bytes);
-    else if (job->start == LK_START_BIAS)
-        memcpy(c, job->bias + j * job->elem, bytes);
+    if (job->start == LK_START_BIAS)
+        memcpy(c, job->bias + j * job->elem, (size_t)((end - j) * job->elem));
     r->k0 = 0;
     r->k1 = job->g.k;
-    run_chains(r, j, end, c);
+    run_chains(r, j, end, c, job->start == LK_START_ZERO);
 }
 
 void lk__gemm_one_row(void *arg, int64_t first, int64_t last)
@@ -113,7 +111,8 @@ void lk__gemm_one_row(void *arg, int64_t first, int64_t last)
     while (first < last) {
         const lk__gemm_run run = lk__gemm_next(job, &first, last);
         const int64_t j = run.first * job->panel, end = lk__min(g->n, run.last * job->panel);
-        struct row r = {.job = job, .run = &run};
+        struct row r = {
+            .job = job, .run = &run, .a = run.a + run.row * (g->trans_a ? 1 : g->lda) * job->elem};
         if (g->piece == 0)
             run_whole(&r, j, end);
         for (int64_t i = j; g->piece > 0 && i < end; i += most)

@@ -118,10 +118,10 @@ static void run_panel(const struct lk__gemm_rows *b, int64_t j, int64_t k0, int6
                        .n_valid = (int)lk__min(nr, g->n - j)};
     const bool usual = width == r->usual && t.n_valid == nr;
     const int64_t in_place = b->spread ? IN_PLACE_TILES : 1;
-    const bool copy = usual && !g->trans_b && b->run->n_rows > in_place * r->mr[width];
+    const bool copy = !g->trans_b && n_k > 0 && b->run->n_rows > in_place * r->mr[width];
     if (copy) {
         t.w_copy = b->room;
-        r->copy_tile(&t);
+        r->copy[width](&t);
     } else if (g->trans_b) {
         r->transpose(b->room, b->run->b + (j * g->ldb + k0) * elem, g->ldb, n_k, t.n_valid, nr);
     }

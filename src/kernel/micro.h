@@ -23,7 +23,7 @@
 
 #include <lockstep/dtype.h>
 
-enum { LK_MICRO_MR = 12, LK_MICRO_OWN = 6, LK_MICRO_WIDTHS = 4 };
+enum { LK_MICRO_MR = 12, LK_MICRO_OWN = 6, LK_MICRO_WIDTHS = 4, LK_MICRO_TILES = 5 };
 
 /* Where a chain starts. */
 typedef enum lk__start { LK_START_ZERO, LK_START_BIAS, LK_START_C } lk__start;
@@ -50,7 +50,7 @@ typedef struct lk__rows_args {
     lk__start start;
     int n_valid;   /* columns to write, 1..NR; W has as many unless it is packed to NR */
     bool w_packed; /* W's rows are readable up to NR */
-    void *w_copy;  /* for copy_tile: where W's rows go, NR apart */
+    void *w_copy;  /* for `copy`: where W's rows go, NR apart */
 } lk__rows_args;
 
 /* `n` pixels from column `first` on, for which only the m with bit m of `mask` set take part. */
@@ -95,14 +95,16 @@ typedef void lk__dot_fn(void *c, const void *a, const void *w, int64_t ldw, int6
 
 /* Tiles on offer for one element type: NR widths, widest first (0 where there are fewer), and for
  * each width the largest MR.  Functions are indexed by width and MR.  `usual` is the index of the
- * width for long runs of columns; a wider one serves only the end of a run. */
+ * width for long runs of columns; a wider one serves only the end of a run.  `close` is the index of
+ * the width that is best where a whole panel stays in the first-level cache: one of those, or one
+ * behind them whose tiles take packed W and n_valid = NR only. */
 typedef struct lk__rows_type {
-    int width[LK_MICRO_WIDTHS], mr[LK_MICRO_WIDTHS];
-    int usual;
-    lk__rows_fn *tile[LK_MICRO_WIDTHS][LK_MICRO_MR + 1];
-    /* The largest tile of the usual width, for W in place and one segment: it also copies the rows
-     * of W that it reads, so that the tiles after it find them packed at no cost. */
-    lk__rows_fn *copy_tile;
+    int width[LK_MICRO_TILES], mr[LK_MICRO_TILES];
+    int usual, close;
+    lk__rows_fn *tile[LK_MICRO_TILES][LK_MICRO_MR + 1];
+    /* The largest tile of a width, for W in place and one segment: it also copies the rows of W that
+     * it reads, so that the tiles after it find them packed at no cost. */
+    lk__rows_fn *copy[LK_MICRO_WIDTHS];
     lk__transpose_fn *transpose;
     int dot_columns, dot_steps;
     lk__dot_fn *dot;

@@ -332,7 +332,7 @@ static void V(cross_pack)(void *dst, const void *src, int64_t ld, int64_t n_k, i
 
 /* `rows` rows of W, n columns: see lk__gemv_fn. */
 LK_INLINE void V(gemv_rows)(V(elem) * c, const V(elem) * a, int64_t a_step, const V(elem) * w,
-                            int64_t ldw, int64_t n, const int rows)
+                            int64_t ldw, int64_t n, const int rows, const bool zero)
 {
     enum { AT_ONCE = 4 };
     const int lanes = V(lanes);
@@ -345,7 +345,7 @@ LK_INLINE void V(gemv_rows)(V(elem) * c, const V(elem) * a, int64_t a_step, cons
         VEC acc[AT_ONCE];
         LK_UNROLL
         for (int i = 0; i < AT_ONCE; i++)
-            acc[i] = V(load)(c + j + i * lanes);
+            acc[i] = zero ? V(zero)() : V(load)(c + j + i * lanes);
         LK_UNROLL
         for (int k = 0; k < rows; k++) {
             LK_UNROLL
@@ -359,7 +359,7 @@ LK_INLINE void V(gemv_rows)(V(elem) * c, const V(elem) * a, int64_t a_step, cons
     for (; j < n; j += lanes) {
         const int left = n - j < lanes ? (int)(n - j) : lanes;
         const V(mask) valid = V(mask_first)(left);
-        VEC acc = V(load_mask)(c + j, valid);
+        VEC acc = zero ? V(zero)() : V(load_mask)(c + j, valid);
         LK_UNROLL
         for (int k = 0; k < rows; k++)
             acc = V(fma)(av[k], V(load_mask)(w + k * ldw + j, valid), acc);
@@ -368,11 +368,22 @@ LK_INLINE void V(gemv_rows)(V(elem) * c, const V(elem) * a, int64_t a_step, cons
 }
 
 static void V(gemv)(void *c, const void *a, int64_t a_step, const void *w, int64_t ldw, int64_t k,
-                    int64_t n)
+                    int64_t n, bool zero)
 {
     const V(elem) *av = a, *wv = w;
+    if (zero && k >= 4) {
+        V(gemv_rows)(c, av, a_step, wv, ldw, n, 4, true);
+        k -= 4;
+        av += 4 * a_step;
+        wv += 4 * ldw;
+    } else if (zero && k > 0) {
+        V(gemv_rows)(c, av, a_step, wv, ldw, n, 1, true);
+        k--;
+        av += a_step;
+        wv += ldw;
+    }
     for (; k >= 4; k -= 4, av += 4 * a_step, wv += 4 * ldw)
-        V(gemv_rows)(c, av, a_step, wv, ldw, n, 4);
+        V(gemv_rows)(c, av, a_step, wv, ldw, n, 4, false);
     for (; k > 0; k--, av += a_step, wv += ldw)
-        V(gemv_rows)(c, av, a_step, wv, ldw, n, 1);
+        V(gemv_rows)(c, av, a_step, wv, ldw, n, 1, false);
 }

@@ -66,10 +66,10 @@
 DEFINE_TYPE(float)
 DEFINE_TYPE(double)
 
-#    define TABLE(T)                                                                             \
-        {                                                                                        \
-            .width = {4}, .mr = {3}, .tile = {{LIST_3(rows_##T)}}, .copy_tile = rows_##T##_copy, \
-            .transpose = transpose_##T, .dot_columns = 4, .dot_steps = 1, .dot = dot_##T         \
+#    define TABLE(T)                                                                          \
+        {                                                                                     \
+            .width = {4}, .mr = {3}, .tile = {{LIST_3(rows_##T)}}, .copy = {rows_##T##_copy}, \
+            .transpose = transpose_##T, .dot_columns = 4, .dot_steps = 1, .dot = dot_##T      \
         }
 
 const lk__rows_table LK_ISA(lk__rows) = {.of = {[LK_F32] = TABLE(float), [LK_F64] = TABLE(double)}};
@@ -78,8 +78,8 @@ const lk__rows_table LK_ISA(lk__rows) = {.of = {[LK_F32] = TABLE(float), [LK_F64
 
 #    include "kernel/simd/vec_transpose.h"
 
-/* Steps of k at once, and the most sums in a tile for which they do not cost registers. */
-enum { ROWS_STEPS = 4, ROWS_MANY = 24 };
+/* Steps of k at once, and the rows of three vectors for which the compiler would have no register. */
+enum { ROWS_STEPS = 4, ROWS_MANY = 8 };
 
 #    define VEC f32x8
 #    include "kernel/simd/rows_tile.h"
@@ -103,7 +103,7 @@ enum { ROWS_STEPS = 4, ROWS_MANY = 24 };
         if (t->w_packed && t->ldw == (NV)*VEC##_lanes) \
             VEC##_rows_packed(t, MR, NV);              \
         else                                           \
-            VEC##_rows_spaced(t, MR, NV, false);
+            VEC##_rows_spaced(t, MR, NV, false, false);
 
 #    define NARROW_TILE(VEC, MR)                                \
         static void rows_##VEC##_1_##MR(const lk__rows_args *t) \
@@ -121,10 +121,20 @@ enum { ROWS_STEPS = 4, ROWS_MANY = 24 };
                 TILE(VEC, NV, MR)                                    \
         }
 
-#    define COPY_TILE(VEC, NV, MR)                            \
-        static void rows_##VEC##_copy(const lk__rows_args *t) \
-        {                                                     \
-            VEC##_rows_spaced(t, MR, NV, true);               \
+#    define COPY_TILE(VEC, NV, MR)                                   \
+        static void rows_##VEC##_##NV##_copy(const lk__rows_args *t) \
+        {                                                            \
+            if (t->n_valid == (NV)*VEC##_lanes)                      \
+                VEC##_rows_spaced(t, MR, NV, true, true);            \
+            else                                                     \
+                VEC##_rows_spaced(t, MR, NV, true, false);           \
+        }
+
+/* For packed W and n_valid = NR only. */
+#    define CLOSE_TILE(VEC, NV, MR)                                  \
+        static void rows_##VEC##_##NV##_##MR(const lk__rows_args *t) \
+        {                                                            \
+            VEC##_rows_packed(t, MR, NV);                            \
         }
 
 /* Every MR up to a largest. */
@@ -143,13 +153,18 @@ UP_TO_6(WIDE_TILE, f32x8, 2, rows_f32x8_1)
 UP_TO_6(WIDE_TILE, f64x4, 2, rows_f64x4_1)
 UP_TO_4(WIDE_TILE, f32x8, 3, rows_f32x8_2)
 UP_TO_4(WIDE_TILE, f64x4, 3, rows_f64x4_2)
+COPY_TILE(f32x8, 1, 12)
+COPY_TILE(f64x4, 1, 12)
 COPY_TILE(f32x8, 2, 6)
 COPY_TILE(f64x4, 2, 6)
+COPY_TILE(f32x8, 3, 4)
+COPY_TILE(f64x4, 3, 4)
 
 #        define TABLE(VEC)                                                                      \
             {                                                                                   \
                 .width = {3 * VEC##_lanes, 2 * VEC##_lanes, VEC##_lanes}, .mr = {4, 6, 12},     \
-                .usual = 1, .copy_tile = rows_##VEC##_copy, .transpose = VEC##_transpose_panel, \
+                .usual = 1, .close = 0, .transpose = VEC##_transpose_panel,                     \
+                .copy = {rows_##VEC##_3_copy, rows_##VEC##_2_copy, rows_##VEC##_1_copy},        \
                 .dot_columns = 4 * VEC##_lanes, .dot_steps = VEC##_lanes / 2, .dot = VEC##_dot, \
                 .tile = {                                                                       \
                     {LIST_4(rows_##VEC##_3)},                                                   \
@@ -170,21 +185,33 @@ UP_TO_9(WIDE_TILE, f32x8, 3, rows_f32x16_1)
 UP_TO_9(WIDE_TILE, f64x4, 3, rows_f64x8_1)
 UP_TO_12(WIDE_TILE, f32x16, 2, rows_f32x16_1)
 UP_TO_12(WIDE_TILE, f64x8, 2, rows_f64x8_1)
+UP_TO_6(CLOSE_TILE, f32x16, 4)
+UP_TO_6(CLOSE_TILE, f64x8, 4)
+COPY_TILE(f32x8, 1, 12)
+COPY_TILE(f64x4, 1, 12)
+COPY_TILE(f32x16, 1, 12)
+COPY_TILE(f64x8, 1, 12)
+COPY_TILE(f32x8, 3, 9)
+COPY_TILE(f64x4, 3, 9)
 COPY_TILE(f32x16, 2, 12)
 COPY_TILE(f64x8, 2, 12)
 
 /* Three half-wide vectors for 3/2 of a wide one: a processor that splits wide vectors in two would
- * waste a half. */
+ * waste a half.  Four wide ones where k is short: a step then has ten loads instead of fourteen. */
 #        define TABLE(VEC, HALF)                                                         \
             {                                                                            \
-                .width = {2 * VEC##_lanes, 3 * HALF##_lanes, VEC##_lanes, HALF##_lanes}, \
-                .mr = {12, 9, 12, 12}, .usual = 0, .copy_tile = rows_##VEC##_copy,       \
+                .width = {2 * VEC##_lanes, 3 * HALF##_lanes, VEC##_lanes, HALF##_lanes,  \
+                          4 * VEC##_lanes},                                              \
+                .mr = {12, 9, 12, 12, 6}, .usual = 0, .close = LK_MICRO_WIDTHS,          \
+                .copy = {rows_##VEC##_2_copy, rows_##HALF##_3_copy, rows_##VEC##_1_copy, \
+                         rows_##HALF##_1_copy},                                          \
                 .transpose = HALF##_transpose_panel, .dot_columns = 4 * HALF##_lanes,    \
                 .dot_steps = HALF##_lanes / 2, .dot = HALF##_dot,                        \
                 .tile = {{LIST_12(rows_##VEC##_2)},                                      \
                          {LIST_9(rows_##HALF##_3)},                                      \
                          {LIST_12(rows_##VEC##_1)},                                      \
-                         {LIST_12(rows_##HALF##_1)}},                                    \
+                         {LIST_12(rows_##HALF##_1)},                                     \
+                         {LIST_6(rows_##VEC##_4)}},                                      \
             }
 
 const lk__rows_table LK_ISA(lk__rows) = {

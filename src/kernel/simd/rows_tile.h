@@ -10,7 +10,7 @@
 #include "kernel/simd/spaced.h"
 
 /* Every chain's start.  Only the last vector of a row is ever masked. */
-LK_INLINE void V(rows_start)(VEC acc[][3], const lk__rows_args *t, const int mr, const int nv)
+LK_INLINE void V(rows_start)(VEC acc[][4], const lk__rows_args *t, const int mr, const int nv)
 {
     const int lanes = V(lanes);
     const V(elem) *bias = t->bias, *c = t->c;
@@ -33,7 +33,7 @@ LK_INLINE void V(rows_start)(VEC acc[][3], const lk__rows_args *t, const int mr,
     }
 }
 
-LK_INLINE void V(rows_store)(VEC acc[][3], const lk__rows_args *t, const int mr, const int nv)
+LK_INLINE void V(rows_store)(VEC acc[][4], const lk__rows_args *t, const int mr, const int nv)
 {
     const int lanes = V(lanes), last = (nv - 1) * lanes;
     V(elem) *c = t->c;
@@ -66,10 +66,10 @@ LK_INLINE void V(rows_ahead)(const lk__rows_args *t, const int mr, const int nv)
 }
 
 /* One step of k with packed W; a[m] + k is row m's element. */
-LK_INLINE void V(rows_step)(VEC acc[][3], const char *const *a, int64_t k, const V(elem) * w,
+LK_INLINE void V(rows_step)(VEC acc[][4], const char *const *a, int64_t k, const V(elem) * w,
                             const int mr, const int nv)
 {
-    VEC w_row[3];
+    VEC w_row[4];
     LK_IN_ORDER(); /* loads for later steps would take the registers of the sums */
     LK_UNROLL
     for (int j = 0; j < nv; j++)
@@ -89,9 +89,9 @@ LK_INLINE void V(rows_packed)(const lk__rows_args *t, const int mr, const int nv
 {
     const int nr = nv * V(lanes);
     const int64_t size = sizeof(V(elem));
-    const int steps = mr * nv > ROWS_MANY ? 1 : ROWS_STEPS;
+    const int steps = nv == 3 && mr >= ROWS_MANY ? 1 : ROWS_STEPS;
     const char *a[LK_MICRO_MR];
-    VEC acc[LK_MICRO_MR][3];
+    VEC acc[LK_MICRO_MR][4];
     V(rows_ahead)(t, mr, nv);
     LK_UNROLL
     for (int m = 0; m < mr; m++)
@@ -122,29 +122,30 @@ LK_INLINE void V(rows_packed)(const lk__rows_args *t, const int mr, const int nv
 
 /* W's rows for one step of k.  They are far apart, and asked for early; the last line of each is the
  * one that the tile to the left has not brought. */
-LK_INLINE void V(rows_load)(VEC w_row[3], const V(elem) * w, int64_t ahead, const int nv,
-                            const V(mask) tail, const bool copy)
+LK_INLINE void V(rows_load)(VEC w_row[4], const V(elem) * w, int64_t ahead, const int nv,
+                            const V(mask) tail, const bool whole)
 {
     enum { LINE = 64 / (int)sizeof *w };
     const int lanes = V(lanes), last = (nv - 1) * lanes;
     LK_UNROLL
     for (int j = 0; j < nv - 1; j++)
         w_row[j] = V(load)(w + j * lanes);
-    w_row[nv - 1] = copy ? V(load)(w + last) : V(load_mask)(w + last, tail);
+    w_row[nv - 1] = whole ? V(load)(w + last) : V(load_mask)(w + last, tail);
     LK_UNROLL
     for (int j = nv * lanes - 1; j > 0; j -= LINE)
         __builtin_prefetch(w + ahead + j);
 }
 
 /* A tile with W in place, or with rows of another width, and rows of A equally far apart; `copy`:
- * W's rows are whole, and packed on the way. */
-LK_INLINE void V(rows_spaced)(const lk__rows_args *t, const int mr, const int nv, const bool copy)
+ * W's rows are packed on the way; `whole`: they are readable up to NR. */
+LK_INLINE void V(rows_spaced)(const lk__rows_args *t, const int mr, const int nv, const bool copy,
+                              const bool whole)
 {
     enum { AHEAD = 16 };
     const int lanes = V(lanes);
     const V(mask) tail = V(mask_first)(t->n_valid - (nv - 1) * lanes);
     V(elem) *w_copy = t->w_copy;
-    VEC acc[LK_MICRO_MR][3];
+    VEC acc[LK_MICRO_MR][4];
     V(spaced) a = V(spaced_rows)(t->a, mr > 1 ? t->a_off[1] - t->a_off[0] : 0, mr);
     V(spaced_move)(&a, t->a_off[0], mr);
     V(rows_ahead)(t, mr, nv);
@@ -157,8 +158,8 @@ LK_INLINE void V(rows_spaced)(const lk__rows_args *t, const int mr, const int nv
         LK_RENEW(ldw);
         LK_RENEW(ahead);
         do {
-            VEC w_row[3];
-            V(rows_load)(w_row, w, ahead, nv, tail, copy);
+            VEC w_row[4];
+            V(rows_load)(w_row, w, ahead, nv, tail, whole);
             LK_UNROLL
             for (int j = 0; j < nv && copy; j++)
                 V(store)(w_copy + j * lanes, w_row[j]);

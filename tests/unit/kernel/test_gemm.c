@@ -66,6 +66,27 @@ static void narrow_products_follow_the_tree(void)
     ASSERT_OK(lk_threads_set(0));
 }
 
+/* Few columns of B that many rows use: packed on the way, of every width on offer. */
+static void narrow_panels_are_the_same_chain(void)
+{
+    static const int64_t narrow[] = {1, 3, 7, 10, 13, 19, 23, 31};
+    for (int i = 0; i < 8; i++)
+        case_check_shape(70 + i, narrow[i], 29, 0, i % 3, i % 2);
+    case_check_shape(103, 10, 1100, 0, 0, false);
+}
+
+/* A product of a column and a row: each row of C is stored at once, a sum of +0 and -0 too. */
+static void one_step_is_row_by_row(void)
+{
+    case_check_shape(7, 131, 1, 0, 1, true);
+    case_check_shape(3, 257, 1, 1, 0, true);
+    const lk_gemm g = {.dtype = LK_F32, .trans_a = true, .m = 211, .n = 1003, .k = 1, .piece = 16};
+    struct gemm_case x = case_new(g, 2, true, false);
+    case_check_everywhere(&x, 4);
+    case_free(&x);
+    ASSERT_OK(lk_threads_set(0));
+}
+
 static void empty_axes_leave_the_start(void)
 {
     for (int64_t piece = 0; piece <= 2; piece += 2) {
@@ -214,6 +235,7 @@ static void nothing_is_allocated(void)
 TEST_MAIN(TEST(every_product_is_the_chain), TEST(zeros_denormals_and_infinities_take_part),
           TEST(pieces_follow_the_tree), TEST(long_sums_are_the_same_chain),
           TEST(large_products_are_the_same_chain), TEST(narrow_products_follow_the_tree),
+          TEST(narrow_panels_are_the_same_chain), TEST(one_step_is_row_by_row),
           TEST(empty_axes_leave_the_start), TEST(threads_never_change_a_bit),
           TEST(parts_are_the_whole), TEST(errors_stay_within_the_bound_of_the_chain),
           TEST(the_activation_is_the_map), TEST(batches_are_single_products),

@@ -3,13 +3,13 @@
 #include "kernel/micro.h"
 #include "real.h"
 
-enum { MAX_N = 32, A_LEN = 64, W_ROWS = 17, W_LEN = W_ROWS * MAX_N, MAX_SEG = 3 };
+enum { MAX_N = 64, A_LEN = 64, W_ROWS = 17, W_LEN = W_ROWS * MAX_N, MAX_SEG = 3 };
 
 /* Rows of A anywhere, and equally far apart. */
 static const int64_t a_off[2][LK_MICRO_MR] = {{0, 7, 3, 30, 12, 1, 20, 9, 28, 15, 5, 2},
                                               {5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27}};
-static const int64_t c_off[LK_MICRO_MR] = {64, 0, 32, 96, 352, 128, 160, 320, 192, 288, 224, 256};
-enum { C_LEN = 352 + MAX_N };
+static const int64_t c_off[LK_MICRO_MR] = {128, 0, 64, 192, 704, 256, 320, 640, 384, 576, 448, 512};
+enum { C_LEN = 704 + MAX_N };
 
 /* Segments that step forth and back, with rows of W in any order. */
 static const struct {
@@ -121,10 +121,11 @@ static void check_tile(const lk__rows_type *t, int width, int mr, struct operand
 static void check_width(const lk__rows_type *t, int width, struct operands *o, lk__rows_args args)
 {
     const int nr = t->width[width];
-    for (args.n_valid = 1; args.n_valid <= nr; args.n_valid++)
-        for (int packed = 0; packed <= 1; packed++) {
+    const bool any = width < LK_MICRO_WIDTHS; /* n_valid and W, not all of a panel, packed */
+    for (args.n_valid = any ? 1 : nr; args.n_valid <= nr; args.n_valid++)
+        for (int packed = !any; packed <= 1; packed++) {
             args.w_packed = packed;
-            args.a_off = a_off[!packed || lk__rows_pick(t, args.n_valid) != width];
+            args.a_off = a_off[any && (!packed || lk__rows_pick(t, args.n_valid) != width)];
             args.ldw = packed ? nr : args.n_valid + 3 <= MAX_N ? args.n_valid + 3 : args.n_valid;
             args.w = w_columns(o, args.n_valid, (int)args.ldw, packed);
             args.bias = o->bias.data;
@@ -147,7 +148,7 @@ static void check_type(lk_isa isa, lk_dtype dtype, bool odd)
                                         .start = (lk__start)start};
             expect_chains(&o, list, args.start, 0);
             expect_chains(&o, list, args.start, 1);
-            for (int width = 0; width < LK_MICRO_WIDTHS && t->width[width] > 0; width++)
+            for (int width = 0; width < LK_MICRO_TILES && t->width[width] > 0; width++)
                 check_width(t, width, &o, args);
         }
     operands_free(&o);
@@ -173,6 +174,8 @@ static void the_widths_on_offer_are_in_order(void)
                 ASSERT_TRUE(t->width[i] <= MAX_N && t->mr[i] <= LK_MICRO_MR);
             }
             ASSERT_EQ(lk__rows_pick(t, t->width[0] + 1), t->usual);
+            ASSERT_TRUE(t->width[t->close] <= MAX_N && t->mr[t->close] <= LK_MICRO_MR);
+            ASSERT_TRUE(t->width[t->close] <= 2 * t->width[t->usual]);
         }
 }
 
@@ -200,7 +203,7 @@ static void every_panel_is_the_transpose(void)
     for (int isa = 0; isa < LK_N_ISAS; isa++)
         for (int dtype = LK_F32; lk_isa_is_available((lk_isa)isa) && dtype <= LK_F64; dtype++) {
             const lk__rows_type *t = tiles_of((lk_isa)isa, (lk_dtype)dtype);
-            for (int i = 0; i < LK_MICRO_WIDTHS && t->width[i] > 0; i++)
+            for (int i = 0; i < LK_MICRO_TILES && t->width[i] > 0; i++)
                 for (int n_valid = 1; n_valid <= t->width[i]; n_valid++)
                     for (int64_t n_k = 1; n_k <= 19; n_k += n_k == 1 ? 6 : 1)
                         check_transpose(t->transpose, (lk_dtype)dtype, n_k, n_valid, t->width[i]);
