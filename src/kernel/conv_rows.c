@@ -35,14 +35,15 @@ static int rows_max(const lk__conv_strip *s, int pick)
     return crowded && mr > WAYS ? WAYS : mr;
 }
 
-/* Ask for the rows of A that the tile from position m on will read. */
+/* Ask for the rows of A that the tile from position m on will read, to be in the second-level cache:
+ * they are more lines than can be on their way to the first. */
 static void rows_prefetch(const lk__conv_strip *s, const void *a, int64_t m, int64_t n)
 {
     enum { LINE = 64 };
     const lk__conv_pass *p = s->pass;
     for (int64_t end = m + n < s->n ? m + n : s->n; m < end; m++)
         for (int64_t i = 0; i < p->a_group * p->elem; i += LINE)
-            __builtin_prefetch((const char *)a + s->a_off[m] * p->elem + i);
+            __builtin_prefetch((const char *)a + s->a_off[m] * p->elem + i, 0, 2);
 }
 
 /* All tiles of one block, of as even a size as they can be: small ones are slow. */
