@@ -92,36 +92,40 @@ static void gather(const lk__each_job *j, int i, int64_t first, int64_t n, char 
     }
 }
 
-static void one(lk__loop_fn *const *loops, lk__loop loop, lk__each_store store,
-                const lk__operands *o)
+/* Add the results to y, by way of a buffer. */
+static void add(lk__loop_fn *const *loops, lk__loop loop, const lk__operands *o)
 {
-    if (store == LK_EACH_STORE) {
-        loops[loop](o);
-        return;
-    }
     run_room room;
     lk__operands f = *o;
     f.y = &room;
     loops[loop](&f);
+    loops[LK__LOOP_ADD](&(lk__operands){.n = o->n, .x = {o->y, &room}, .y = o->y});
+}
+
+static void one(lk__loop_fn *const *loops, lk__loop loop, lk__each_store store, lk__operands *o)
+{
+    o->first = store == LK_EACH_FIRST;
     if (store == LK_EACH_ADD)
-        loops[LK__LOOP_ADD](&(lk__operands){.n = o->n, .x = {o->y, &room}, .y = o->y});
+        add(loops, loop, o);
     else
-        loops[LK__LOOP_SHIFT](&(lk__operands){.n = o->n, .x = {&room}, .y = o->y});
+        loops[loop](o);
 }
 
 lk_status lk__each_one(lk_dtype dtype, lk__loop loop, lk__each_store store, const lk__operands *o)
 {
     const lk__loops_table *t = NULL;
     LK_TRY(lk__loops_get(&t));
-    one(t->of[dtype], loop, store, o);
+    lk__operands all = *o;
+    one(t->of[dtype], loop, store, &all);
     return LK_OK;
 }
 
-static void run(const lk__each_job *j, int64_t first)
+/* Elements [first, first + n), or as many of them as there are. */
+static void run(const lk__each_job *j, int64_t first, int64_t n)
 {
     run_room room[LK_LOOP_MAX_IN];
     int64_t at = first * (int64_t)lk_dtype_size(j->dtype);
-    lk__operands o = {.n = j->n - first < RUN ? j->n - first : RUN,
+    lk__operands o = {.n = j->n - first < n ? j->n - first : n,
                       .y = (char *)j->y + at,
                       .z = j->z ? (char *)j->z + at : NULL};
     memcpy(o.p, j->p, sizeof o.p);
@@ -135,11 +139,21 @@ static void run(const lk__each_job *j, int64_t first)
     one(j->loops, j->loop, j->store, &o);
 }
 
+/* Whether something goes by way of a buffer. */
+static bool needs_runs(const lk__each_job *j)
+{
+    bool needs = j->store == LK_EACH_ADD;
+    for (int i = 0; i < j->n_in; i++)
+        needs = needs || !j->in[i].direct;
+    return needs;
+}
+
 static void run_all(void *arg, int64_t first, int64_t last)
 {
     const lk__each_job *j = arg;
-    for (int64_t r = first; r < last; r++)
-        run(j, r * RUN);
+    const int64_t n = needs_runs(j) ? RUN : (last - first) * RUN;
+    for (int64_t at = first * RUN; at < last * RUN; at += n)
+        run(j, at, n);
 }
 
 lk_status lk__each_job_run(lk__each_job *j)

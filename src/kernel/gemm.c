@@ -157,7 +157,7 @@ lk_status lk_gemm_run_batched(const lk_gemm *g, const lk_gemm_batch *batch, cons
     }
     if (job.g.piece > 0) {
         LK_TRY(lk__maps2_get(&maps));
-        job.add = maps->map[g->dtype][LK_MAP2_ADD];
+        job.add = maps->add[g->dtype];
     }
     LK_TRY(lk__act_get(g->dtype, g->act, &job.act));
     turn_column(&job);

@@ -15,21 +15,24 @@
 
 /* Enumerator, number of inputs, and y as an expression of a, b and c, their elements, and of the
  * numbers p and q.  T is the element type; constants that are not integers need a cast to it.
- * MATH(f) is the elementary function f of the type. */
+ * MATH(f) is the elementary function f of the type.  Moves come first: what they hand on may be an
+ * input as it is. */
+#define LK__LOOP_MOVE_MAP(X)                              \
+    X(FILL, 0, p)                                         \
+    X(PICK_ABOVE, 3, b > c ? a : 0)                       \
+    X(PICK_OTHERS, 3, b > c ? 0 : a)                      \
+    X(CLIP, 1, (a < p ? p : a) > q ? q : (a < p ? p : a)) \
+    X(CLIP_GRAD, 2, ((b >= p) & (b <= q)) ? a : 0)        \
+    X(RELU_GRAD, 2, b > 0 ? a : 0)
+
 #define LK__LOOP_MAP(X)                                                                    \
-    X(FILL, 0, p)                                                                          \
     X(AFFINE, 1, p *a + q)                                                                 \
     X(OVER, 1, a / p)                                                                      \
     X(RATIO, 2, b == 0 ? 0 : p * a / b)                                                    \
     X(NEG_MUL, 2, -(a * b))                                                                \
-    X(PICK_ABOVE, 3, b > c ? a : 0)                                                        \
-    X(PICK_OTHERS, 3, b > c ? 0 : a)                                                       \
-    X(CLIP, 1, (a < p ? p : a) > q ? q : (a < p ? p : a))                                  \
-    X(CLIP_GRAD, 2, ((b >= p) & (b <= q)) ? a : 0)                                         \
     X(ABS_GRAD, 2, (b > 0 ? a : 0) - (b < 0 ? a : 0))                                      \
     X(SQUARE_GRAD, 2, 2 * (a * b))                                                         \
     X(SQRT_GRAD, 2, a / (b + b))                                                           \
-    X(RELU_GRAD, 2, b > 0 ? a : 0)                                                         \
     X(LEAKY_RELU_GRAD, 2, a *(b > 0 ? 1 : p))                                              \
     X(ELU_GRAD, 2, a *((b > 0 ? 1 : p) * (b > 0 ? 1 : MATH(exp)(b))))                      \
     X(ELU_BEND, 2, a *((b > 0 ? 0 : p) * (b > 0 ? 0 : MATH(exp)(b))))                      \
@@ -69,8 +72,8 @@
 /* All of them; those of lk_map1() and lk_map2() come first, and have their parameter as p. */
 typedef enum lk__loop {
 #define X(code, ...) LK__LOOP_##code,
-    LK_MAP1_MAP(X) LK_MAP2_MAP(X) LK__LOOP_MAP(X) LK__LOOP_SPREAD_MAP(X) LK__LOOP_PAIR_MAP(X)
-        LK__LOOP_TYPED_MAP(X)
+    LK_MAP1_MAP(X) LK_MAP2_MAP(X) LK__LOOP_MOVE_MAP(X) LK__LOOP_MAP(X) LK__LOOP_SPREAD_MAP(X)
+        LK__LOOP_PAIR_MAP(X) LK__LOOP_TYPED_MAP(X)
 #undef X
             LK_N_LOOPS
 } lk__loop;
@@ -84,6 +87,7 @@ typedef struct lk__operands {
     const void *x[LK_LOOP_MAX_IN];
     void *y, *z;             /* z: of those that have a second output; it shares nothing */
     double p[LK_LOOP_MAX_P]; /* p and q, rounded to the type */
+    bool first;              /* y = 0 + the expression: the bits of adding to zeros */
 } lk__operands;
 
 typedef void lk__loop_fn(const lk__operands *o);

@@ -79,26 +79,21 @@ static lk_status check_operand(const char *in_name, const void *in, const char *
 }
 
 struct map_job {
-    lk__map1_fn *map1;
-    lk__map2_fn *map2;
+    lk__loop_fn *loop;
     double p;
     size_t size;
-    const char *x, *y;
+    const char *x, *y; /* y: NULL with one argument */
     char *out;
 };
 
-static void map1_run(void *arg, int64_t first, int64_t last)
+static void map_run(void *arg, int64_t first, int64_t last)
 {
     const struct map_job *j = arg;
     size_t at = (size_t)first * j->size;
-    j->map1(last - first, j->p, j->x + at, j->out + at);
-}
-
-static void map2_run(void *arg, int64_t first, int64_t last)
-{
-    const struct map_job *j = arg;
-    size_t at = (size_t)first * j->size;
-    j->map2(last - first, j->p, j->x + at, j->y + at, j->out + at);
+    j->loop(&(lk__operands){.n = last - first,
+                            .x = {j->x + at, j->y ? j->y + at : NULL},
+                            .y = j->out + at,
+                            .p = {j->p}});
 }
 
 lk_status lk_map1(lk_dtype dtype, lk_map1_op op, double p, int64_t n, const void *x, void *y)
@@ -113,8 +108,8 @@ lk_status lk_map1(lk_dtype dtype, lk_map1_op op, double p, int64_t n, const void
     size_t size = lk_dtype_size(dtype);
     LK_TRY(check_operand("x", x, "y", y, n * (int64_t)size));
     LK_TRY(lk__maps1_get(&t));
-    struct map_job job = {.map1 = t->map[dtype][op], .p = p, .size = size, .x = x, .out = y};
-    LK_TRY(lk__parallel(n, GRAIN, map1_run, &job));
+    struct map_job job = {.loop = t->map[dtype][op], .p = p, .size = size, .x = x, .out = y};
+    LK_TRY(lk__parallel(n, GRAIN, map_run, &job));
     return LK_OK;
 }
 
@@ -133,7 +128,7 @@ lk_status lk_map2(lk_dtype dtype, lk_map2_op op, double p, int64_t n, const void
     LK_TRY(check_operand("y", y, "z", z, n * (int64_t)size));
     LK_TRY(lk__maps2_get(&t));
     struct map_job job = {
-        .map2 = t->map[dtype][op], .p = p, .size = size, .x = x, .y = y, .out = z};
-    LK_TRY(lk__parallel(n, GRAIN, map2_run, &job));
+        .loop = t->map[dtype][op], .p = p, .size = size, .x = x, .y = y, .out = z};
+    LK_TRY(lk__parallel(n, GRAIN, map_run, &job));
     return LK_OK;
 }

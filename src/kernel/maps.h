@@ -3,14 +3,9 @@
 #ifndef LK_KERNEL_MAPS_H
 #define LK_KERNEL_MAPS_H
 
-#include "kernel/isa.h"
+#include "kernel/loops.h"
 
-#include <lockstep/extra/map.h>
-
-/* y[i] = op(x[i]; p) for i < n; y may be x. */
-typedef void lk__map1_fn(int64_t n, double p, const void *x, void *y);
-
-/* z[i] = op(x[i], y[i]; p) for i < n; z may be x or y. */
+/* z[i] = op(x[i], y[i]; p) for i < n, with the operands as arguments; z may be x or y. */
 typedef void lk__map2_fn(int64_t n, double p, const void *x, const void *y, void *z);
 
 /* c[i] = act(c[i]) for i < n. */
@@ -18,12 +13,13 @@ typedef void lk__act_fn(void *c, int64_t n);
 
 /* By lk_dtype (f32 and f64) and operation. */
 typedef struct lk__maps1_table {
-    lk__map1_fn *map[2][LK_N_MAP1];
+    lk__loop_fn *map[2][LK_N_MAP1];
     lk__act_fn *act[2][LK_N_ACTS];
 } lk__maps1_table;
 
 typedef struct lk__maps2_table {
-    lk__map2_fn *map[2][LK_N_MAP2];
+    lk__loop_fn *map[2][LK_N_MAP2];
+    lk__map2_fn *add[2];
 } lk__maps2_table;
 
 /* One row of n > 0 elements; y may be x. */

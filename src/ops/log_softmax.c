@@ -28,7 +28,7 @@ LK_ROW_MAP(less_share, b - o * p)
 static void log_softmax_grad_row(lk__row *r)
 {
     r->p[0] = lk__row_sum(r, r->x[1]);
-    r->maps->map[r->dtype][LK_MAP1_EXP](r->n, 0, r->x[0], r->y);
+    lk__row_loop(r, LK__LOOP_EXP);
     less_share(r);
 }
 

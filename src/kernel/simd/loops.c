@@ -2,6 +2,7 @@
 #include "kernel/loops.h"
 
 #include "kernel/maps.h"
+#include "kernel/simd/loop.h"
 #include "kernel/simd/math_f32.h"
 #include "kernel/simd/math_f64.h"
 #include "kernel/simd/math_pow.h"
@@ -36,12 +37,12 @@ const lk__loops_table LK_ISA(lk__loops) = {
     .of =
         {
 #define X(code, ...) [LK__LOOP_##code] = code##_f32,
-            [LK_F32] = {LK_MAP1_MAP(X) LK_MAP2_MAP(X) LK__LOOP_MAP(X) LK__LOOP_SPREAD_MAP(X)
-                            LK__LOOP_PAIR_MAP(X) LK__LOOP_TYPED_MAP(X)},
+            [LK_F32] = {LK_MAP1_MAP(X) LK_MAP2_MAP(X) LK__LOOP_MOVE_MAP(X) LK__LOOP_MAP(X)
+                            LK__LOOP_SPREAD_MAP(X) LK__LOOP_PAIR_MAP(X) LK__LOOP_TYPED_MAP(X)},
 #undef X
 #define X(code, ...) [LK__LOOP_##code] = code##_f64,
-            [LK_F64] = {LK_MAP1_MAP(X) LK_MAP2_MAP(X) LK__LOOP_MAP(X) LK__LOOP_SPREAD_MAP(X)
-                            LK__LOOP_PAIR_MAP(X) LK__LOOP_TYPED_MAP(X)},
+            [LK_F64] = {LK_MAP1_MAP(X) LK_MAP2_MAP(X) LK__LOOP_MOVE_MAP(X) LK__LOOP_MAP(X)
+                            LK__LOOP_SPREAD_MAP(X) LK__LOOP_PAIR_MAP(X) LK__LOOP_TYPED_MAP(X)},
 #undef X
         },
 };

@@ -17,21 +17,20 @@ LK_MATH T MATH(pow_log)(T x, T y)
 #define LOAD_OTHERS_2 const T b = x1[i];
 #define LOAD_OTHERS_3 LOAD_OTHERS_2 const T c = x2[i];
 
-#define LOOP(code, first_type, load, expr)                                    \
+#define LOOP(kind, code, first_type, load, expr)                              \
     static void NAME(code)(const lk__operands *o)                             \
     {                                                                         \
         const first_type *x0 = o->x[0];                                       \
         const T *x1 = o->x[1], *x2 = o->x[2], p = (T)o->p[0], q = (T)o->p[1]; \
-        T *y = o->y;                                                          \
         const int64_t n = o->n;                                               \
         (void)x0, (void)x1, (void)x2, (void)p, (void)q;                       \
-        LK_INDEPENDENT                                                        \
-        for (int64_t i = 0; i < n; i++) {                                     \
-            load y[i] = (expr);                                               \
-        }                                                                     \
+        kind(T, 0, n, load, expr)                                             \
     }
 
-#define X(code, n_in, expr) LOOP(code, T, LOAD_##n_in, expr)
+#define X(code, n_in, expr) LOOP(LK_TWO_LOOPS, code, T, LOAD_##n_in, expr)
+LK__LOOP_MOVE_MAP(X)
+#undef X
+#define X(code, n_in, expr) LOOP(LK_LOOP, code, T, LOAD_##n_in, expr)
 LK__LOOP_MAP(X)
 #undef X
 
@@ -41,17 +40,12 @@ LK__LOOP_MAP(X)
     {                                                                           \
         T spread[SPREAD];                                                       \
         const T *x0 = o->x[0], *x1 = o->x[1], p = (T)o->p[0];                   \
-        T *y = o->y;                                                            \
         (void)x1, (void)p;                                                      \
         for (int i = 0; i < SPREAD; i++)                                        \
             spread[i] = (T)o->p[1];                                             \
         for (int64_t first = 0; first < o->n; first += SPREAD) {                \
             const int64_t last = o->n - first < SPREAD ? o->n : first + SPREAD; \
-            LK_INDEPENDENT                                                      \
-            for (int64_t i = first; i < last; i++) {                            \
-                const T s = spread[i - first];                                  \
-                load y[i] = (expr);                                             \
-            }                                                                   \
+            LK_LOOP(T, first, last, const T s = spread[i - first]; load, expr)  \
         }                                                                       \
     }
 
@@ -76,23 +70,24 @@ LK__LOOP_SPREAD_MAP(X)
 LK__LOOP_PAIR_MAP(X)
 #undef X
 
-#define X(code, type, n_in, expr) LOOP(code, type, const type m = x0[i]; LOAD_OTHERS_##n_in, expr)
+#define X(code, type, n_in, expr) \
+    LOOP(LK_TWO_LOOPS, code, type, const type m = x0[i]; LOAD_OTHERS_##n_in, expr)
 LK__LOOP_TYPED_MAP(X)
 #undef X
 
 /* Maps that have loops already. */
-#define X(code, name, formula)                                                      \
-    static void NAME(code)(const lk__operands *o)                                   \
-    {                                                                               \
-        LK_ISA(lk__maps1).map[DTYPE][LK_MAP1_##code](o->n, o->p[0], o->x[0], o->y); \
+#define X(code, name, formula)                           \
+    static void NAME(code)(const lk__operands *o)        \
+    {                                                    \
+        LK_ISA(lk__maps1).map[DTYPE][LK_MAP1_##code](o); \
     }
 LK_MAP1_MAP(X)
 #undef X
 
-#define X(code, name, formula)                                                               \
-    static void NAME(code)(const lk__operands *o)                                            \
-    {                                                                                        \
-        LK_ISA(lk__maps2).map[DTYPE][LK_MAP2_##code](o->n, o->p[0], o->x[0], o->x[1], o->y); \
+#define X(code, name, formula)                           \
+    static void NAME(code)(const lk__operands *o)        \
+    {                                                    \
+        LK_ISA(lk__maps2).map[DTYPE][LK_MAP2_##code](o); \
     }
 LK_MAP2_MAP(X)
 #undef X

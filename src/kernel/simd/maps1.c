@@ -1,22 +1,18 @@
 /* The loops of the maps of one argument. */
 #include "kernel/maps.h"
+#include "kernel/simd/loop.h"
 #include "kernel/simd/math_f32.h"
 #include "kernel/simd/math_f64.h"
 #include "kernel/simd/math_trig.h"
 
 /* One loop y[i] = expr, an expression of x and the parameter p. */
-#define DEFINE_LOOP(code, T, type, expr)                                        \
-    static void code##_##T(int64_t n, double param, const void *src, void *dst) \
-    {                                                                           \
-        const type *from = src;                                                 \
-        type *to = dst;                                                         \
-        const type p = (type)param;                                             \
-        (void)p;                                                                \
-        LK_INDEPENDENT                                                          \
-        for (int64_t i = 0; i < n; i++) {                                       \
-            const type x = from[i];                                             \
-            to[i] = (expr);                                                     \
-        }                                                                       \
+#define DEFINE_LOOP(code, T, type, expr)                        \
+    static void code##_##T(const lk__operands *o)               \
+    {                                                           \
+        const type *from = o->x[0], p = (type)o->p[0];          \
+        const int64_t n = o->n;                                 \
+        (void)p;                                                \
+        LK_TWO_LOOPS(type, 0, n, const type x = from[i];, expr) \
     }
 
 #define DEFINE(code, expr_f32, expr_f64)    \
@@ -45,26 +41,20 @@ DEFINE(SHIFT, p + x, p + x)
 /* Sine and cosine: vectors where a block's arguments are all within the limit. */
 enum { BLOCK = 256 };
 
-#define DEFINE_TRIG(code, T, type, fn)                                          \
-    static void code##_##T(int64_t n, double param, const void *src, void *dst) \
-    {                                                                           \
-        (void)param;                                                            \
-        for (int64_t done = 0; done < n; done += BLOCK) {                       \
-            const type *from = (const type *)src + done;                        \
-            type *to = (type *)dst + done;                                      \
-            const int m = n - done < BLOCK ? (int)(n - done) : BLOCK;           \
-            int far = 0;                                                        \
-            for (int i = 0; i < m; i++)                                         \
-                far |= !T##_trig_is_near(from[i]);                              \
-            if (far) {                                                          \
-                for (int i = 0; i < m; i++)                                     \
-                    to[i] = T##_##fn(from[i]);                                  \
-                continue;                                                       \
-            }                                                                   \
-            LK_INDEPENDENT                                                      \
-            for (int i = 0; i < m; i++)                                         \
-                to[i] = T##_##fn##_near(from[i]);                               \
-        }                                                                       \
+#define DEFINE_TRIG(code, T, type, fn)                                                  \
+    static void code##_##T(const lk__operands *o)                                       \
+    {                                                                                   \
+        const type *from = o->x[0];                                                     \
+        for (int64_t first = 0; first < o->n; first += BLOCK) {                         \
+            const int64_t last = o->n - first < BLOCK ? o->n : first + BLOCK;           \
+            int far = 0;                                                                \
+            for (int64_t i = first; i < last; i++)                                      \
+                far |= !T##_trig_is_near(from[i]);                                      \
+            if (far)                                                                    \
+                LK_LOOP(type, first, last, const type x = from[i];, T##_##fn(x))        \
+            else                                                                        \
+                LK_LOOP(type, first, last, const type x = from[i];, T##_##fn##_near(x)) \
+        }                                                                               \
     }
 
 DEFINE_TRIG(SIN, f32, float, sin)
@@ -73,10 +63,10 @@ DEFINE_TRIG(COS, f32, float, cos)
 DEFINE_TRIG(COS, f64, double, cos)
 
 /* Activations are maps in place. */
-#define DEFINE_ACT(code, T)                          \
-    static void act_##code##_##T(void *c, int64_t n) \
-    {                                                \
-        code##_##T(n, 0, c, c);                      \
+#define DEFINE_ACT(code, T)                                    \
+    static void act_##code##_##T(void *c, int64_t n)           \
+    {                                                          \
+        code##_##T(&(lk__operands){.n = n, .x = {c}, .y = c}); \
     }
 
 #define X(code) DEFINE_ACT(code, f32) DEFINE_ACT(code, f64)

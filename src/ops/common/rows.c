@@ -33,7 +33,7 @@ static void rows_task(void *arg, int64_t first, int64_t last)
             r.x[k] = r.x[0];
         j->fn(&r);
         if (s->overwrite)
-            r.maps->map[s->dtype][LK_MAP1_SHIFT](s->n, 0, r.y, r.y);
+            r.loops[LK__LOOP_SHIFT](&(lk__operands){.n = s->n, .x = {r.y}, .y = r.y});
     }
 }
 
@@ -44,7 +44,6 @@ lk_status lk__rows_run(const lk__rows *s, lk__row_fn *fn)
     rows_job j = {.s = s, .fn = fn, .row = {.dtype = s->dtype, .n = s->n, .attr = s->attr}};
     LK_TRY(lk__fp_check());
     LK_TRY(lk__reduce_get(&sums));
-    LK_TRY(lk__maps1_get(&j.row.maps));
     LK_TRY(lk__loops_get(&loops));
     LK_TRY(lk__softmax_get(&j.row.softmax));
     memcpy(j.row.p, s->p, sizeof j.row.p);

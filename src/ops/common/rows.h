@@ -25,7 +25,6 @@ typedef struct lk__row {
     double p[LK_ROW_MAX_P];       /* numbers of the row, values of its dtype */
     const void *attr;
     const lk__reduce_type *sums;
-    const lk__maps1_table *maps;
     lk__loop_fn *const *loops; /* of the dtype */
     const lk__softmax_table *softmax;
 } lk__row;

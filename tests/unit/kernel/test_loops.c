@@ -29,7 +29,7 @@ static const struct {
         LK_MAP2_MAP(X)
 #undef X
 #define X(code, n_in, expr) [LK__LOOP_##code] = {#code, n_in, SAME},
-            LK__LOOP_MAP(X) LK__LOOP_SPREAD_MAP(X) LK__LOOP_PAIR_MAP(X)
+            LK__LOOP_MOVE_MAP(X) LK__LOOP_MAP(X) LK__LOOP_SPREAD_MAP(X) LK__LOOP_PAIR_MAP(X)
 #undef X
 #define X(code, type, n_in, expr) [LK__LOOP_##code] = {#code, n_in, FIRST_##type},
                 LK__LOOP_TYPED_MAP(X)
@@ -184,6 +184,61 @@ static void in_place_check(lk_dtype t, int loop)
 static void a_loop_may_write_over_an_input(void)
 {
     every_loop(in_place_check);
+}
+
+/* 0 + what there is otherwise: of -0 that is 0. */
+static void first_check(lk_dtype t, int loop)
+{
+    static double plain[N];
+    const lk__loops_table *table;
+    lk__operands o = {.n = N, .y = got, .p = {0.1, 0.75}, .first = true};
+    if (has_two(loop)) /* for whose outputs there is no such store */
+        return;
+    for (int k = 0; k < loops[loop].n_in; k++)
+        o.x[k] = inputs[k];
+    ASSERT_OK(lk__loops_get(&table));
+    table->of[t][loop](&o);
+    memcpy(plain, want, sizeof plain);
+    for (int i = 0; i < N; i++)
+        if (real_get(t, want, i) == 0)
+            real_set(t, want, i, 0);
+    bits_check(t, loop, "added to 0, element", 0);
+    memcpy(want, plain, sizeof plain);
+}
+
+static void a_first_gradient_has_the_bits_of_adding_to_zeros(void)
+{
+    every_loop(first_check);
+}
+
+/* What is handed on is handed on bit by bit, also a NaN that signals. */
+static void signals_check(lk_dtype t, int loop)
+{
+    enum { MANY = 40 };
+    const uint32_t f32 = 0xffa00001U;
+    const uint64_t f64 = UINT64_C(0xfff4000000000001);
+    const lk__loops_table *table;
+    static double nans[MANY], ones[MANY];
+    const bool where = loop == LK__LOOP_WHERE_F64;
+    lk__operands o = {.n = MANY, .x = {where ? ones : nans, where ? nans : ones, ones}, .y = got};
+    if (!where && loop != LK__LOOP_COPY && loop != LK__LOOP_RELU_GRAD && loop != LK__LOOP_MAX)
+        return;
+    for (int i = 0; i < MANY; i++) {
+        if (t == LK_F32)
+            memcpy((float *)nans + i, &f32, sizeof f32);
+        else
+            memcpy(nans + i, &f64, sizeof f64);
+        real_set(where ? LK_F64 : t, ones, i, 1);
+    }
+    ASSERT_OK(lk__loops_get(&table));
+    table->of[t][loop](&o);
+    if (memcmp(got, nans, MANY * lk_dtype_size(t)) != 0)
+        TEST_FAIL("%s %s: a signalling NaN has become another", lk_dtype_name(t), loops[loop].name);
+}
+
+static void what_is_handed_on_keeps_every_bit(void)
+{
+    every_loop(signals_check);
 }
 
 static void at_the_end_of_a_page(lk_dtype t, int loop)
@@ -371,5 +426,7 @@ static void gelu_beside_its_slope_is_gelu(void)
 }
 
 TEST_MAIN(TEST(every_loop_gives_the_same_bits_everywhere), TEST(a_loop_may_write_over_an_input),
-          TEST(nothing_beyond_the_operands_is_touched), TEST(loops_are_the_formulas_of_their_ops),
-          TEST(the_slope_of_gelu_is_within_its_bound), TEST(gelu_beside_its_slope_is_gelu))
+          TEST(a_first_gradient_has_the_bits_of_adding_to_zeros),
+          TEST(what_is_handed_on_keeps_every_bit), TEST(nothing_beyond_the_operands_is_touched),
+          TEST(loops_are_the_formulas_of_their_ops), TEST(the_slope_of_gelu_is_within_its_bound),
+          TEST(gelu_beside_its_slope_is_gelu))
