@@ -36,15 +36,6 @@ static const lk_op accumulate = {.name = "accumulate",
                                  .forward = accumulate_forward,
                                  .backward = accumulate_backward};
 
-/* acc = acc + g, or 0 + g where `first`: both contiguous. */
-static lk_status add_dense(const lk_tensor *acc, const lk_tensor *g, bool first)
-{
-    char *sum = lk__tensor_start(acc), *x = lk__tensor_start(g);
-    LK_TRY(first ? lk_map1(acc->dtype, LK_MAP1_SHIFT, 0, acc->count, x, sum)
-                 : lk_map2(acc->dtype, LK_MAP2_ADD, 0, acc->count, sum, x, sum));
-    return LK_OK;
-}
-
 /* Whether elements side by side in a row lie farther apart than those in a column, as in a transpose: then a
  * copy, which goes by strips, is faster than rows. */
 static bool jumps(const lk_tensor *g)
@@ -62,28 +53,24 @@ static lk_status add_in_place(lk_tape *t, const lk_tensor *acc, const lk_tensor 
 {
     if (acc->count == 0)
         return LK_OK;
-    if (lk_tensor_is_contiguous(g)) {
-        LK_TRY(add_dense(acc, g, first));
-        return LK_OK;
-    }
-    if (jumps(g)) {
+    if (!lk_tensor_is_contiguous(g) && jumps(g)) {
         lk_var copy;
         LK_TRY(lk__value_copy(t, g, &copy));
-        LK_TRY(add_dense(acc, &lk__value_at(t, copy.index)->tensor, first));
-        return LK_OK;
+        g = &lk__value_at(t, copy.index)->tensor;
     }
     if (!t->canonical)
         LK_TRY(lk__fp_check());
     char *sum = lk__tensor_start(acc), *x = lk__tensor_start(g);
     size_t size = lk_dtype_size(acc->dtype);
-    lk__each_job j = {
-        .loop = first ? LK__LOOP_SHIFT : LK__LOOP_ADD,
-        .dtype = acc->dtype,
-        .y = sum,
-        .n = acc->count,
-        .n_in = first ? 1 : 2,
-        .ndim = acc->shape.ndim,
-        .in = {{.start = x, .size = size}, {.start = sum, .size = size, .direct = true}}};
+    lk__each_job j = {.loop = first ? LK__LOOP_COPY : LK__LOOP_ADD,
+                      .store = first ? LK_EACH_FIRST : LK_EACH_STORE,
+                      .dtype = acc->dtype,
+                      .y = sum,
+                      .n = acc->count,
+                      .n_in = first ? 1 : 2,
+                      .ndim = acc->shape.ndim,
+                      .in = {{.start = x, .size = size, .direct = lk_tensor_is_contiguous(g)},
+                             {.start = sum, .size = size, .direct = true}}};
     memcpy(j.dim, acc->shape.dim, sizeof j.dim);
     memcpy(j.in[0].stride, g->stride, sizeof j.in[0].stride);
     LK_TRY(lk__each_job_run(&j));

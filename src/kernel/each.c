@@ -1,8 +1,9 @@
 /* Runs of elements.
  *
- * Inputs that are contiguous and have the output's shape are read where they are.  Others are first
- * gathered into a buffer that stays in cache, by axes of which there are as few as possible: those of
- * size 1 are left out, and neighbours that are one axis for all inputs are one.
+ * Inputs that are contiguous and have the output's shape are read where they are, and so are runs that
+ * lie side by side in others.  What is left is first gathered into a buffer that stays in cache, by axes
+ * of which there are as few as possible: those of size 1 are left out, and neighbours that are one axis
+ * for all inputs are one.
  */
 #include "kernel/each.h"
 
@@ -11,7 +12,12 @@
 
 #include <string.h>
 
-enum { RUN = LK_EACH_RUN, GRAIN = 8192 / RUN }; /* elements, runs */
+enum {
+    RUN = LK_EACH_RUN,  /* elements */
+    GRAIN = 8192 / RUN, /* runs */
+    SHORT = 16 << 10,   /* bytes of a row that ends before the processor has seen where it leads */
+    LINE = 64
+};
 
 /* Room for a run of any type. */
 typedef union run_room {
@@ -19,6 +25,12 @@ typedef union run_room {
     double f64[RUN];
     int64_t i64[RUN];
 } run_room;
+
+/* What is gathered of an input. */
+typedef struct run_buffer {
+    run_room room;
+    const char *repeated; /* the element of which it has RUN copies, or NULL */
+} run_buffer;
 
 /* Whether axis `d` continues axis `a`, which is before it, in every input that is gathered. */
 static bool continues(const lk__each_job *j, int a, int d)
@@ -52,19 +64,25 @@ static void merge_axes(lk__each_job *j)
     }
 }
 
-/* Copy n elements of the output's row-major order from `first` on, as input `i` has them: the rest of
- * a row, or as many whole rows as follow each other along one axis. */
-static void gather(const lk__each_job *j, int i, int64_t first, int64_t n, char *to)
+/* The place of element `first` of the output's row-major order in input `i`, and its index. */
+static int64_t find(const lk__each_job *j, int i, int64_t first, int64_t *index)
 {
-    int64_t index[LK_MAX_NDIM], at = 0;
+    int64_t at = 0;
+    for (int d = j->ndim - 1; d >= 0; d--) {
+        index[d] = first % j->dim[d];
+        first /= j->dim[d];
+        at += index[d] * j->in[i].stride[d];
+    }
+    return at;
+}
+
+/* Copy n elements of the output's row-major order from `index` on, as input `i` has them from `at` on:
+ * the rest of a row, or as many whole rows as follow each other along one axis. */
+static void gather(const lk__each_job *j, int i, int64_t at, int64_t *index, int64_t n, char *to)
+{
     const int64_t *stride = j->in[i].stride;
     const int last = j->ndim - 1;
     lk__gather g = {.size = j->in[i].size, .step = stride[last]};
-    for (int d = last; d >= 0; d--) {
-        index[d] = first % j->dim[d];
-        first /= j->dim[d];
-        at += index[d] * stride[d];
-    }
     while (n > 0) {
         g.rows = 1;
         g.cols = j->dim[last] - index[last];
@@ -90,6 +108,45 @@ static void gather(const lk__each_job *j, int i, int64_t first, int64_t n, char 
             index[d] = 0;
         }
     }
+}
+
+/* Ask for the same n elements of the next row, if there is one and rows are short: where it lies apart,
+ * the processor would not. */
+static void row_expect(const lk__each_job *j, int i, const int64_t *index, int64_t n,
+                       const char *from)
+{
+    const int last = j->ndim - 1;
+    const int64_t size = (int64_t)j->in[i].size;
+    if (last == 0 || j->dim[last] * size > SHORT || index[last - 1] + 1 == j->dim[last - 1] ||
+        j->in[i].stride[last - 1] == 0)
+        return;
+    from += j->in[i].stride[last - 1] * size;
+    for (int64_t b = 0; b < n * size; b += LINE)
+        __builtin_prefetch(from + b);
+}
+
+/* Where the n <= RUN elements from `first` on of input `i` lie side by side. */
+static const void *input_run(const lk__each_job *j, int i, int64_t first, int64_t n,
+                             run_buffer *buffer)
+{
+    const int last = j->ndim - 1;
+    const int64_t step = j->in[i].stride[last];
+    int64_t index[LK_MAX_NDIM], at = find(j, i, first, index);
+    const char *from = j->in[i].start + at * (int64_t)j->in[i].size;
+    bool in_row = n <= j->dim[last] - index[last];
+    if (in_row && step == 1) {
+        row_expect(j, i, index, n, from);
+        return from;
+    }
+    if (in_row && step == 0 && buffer->repeated != from) {
+        lk__gather g = {.size = j->in[i].size, .rows = 1, .cols = RUN};
+        lk__gather_run(&g, from, (char *)&buffer->room);
+        buffer->repeated = from;
+    } else if (!in_row || step != 0) {
+        gather(j, i, at, index, n, (char *)&buffer->room);
+        buffer->repeated = NULL;
+    }
+    return &buffer->room;
 }
 
 /* Add the results to y, by way of a buffer. */
@@ -121,20 +178,17 @@ lk_status lk__each_one(lk_dtype dtype, lk__loop loop, lk__each_store store, cons
 }
 
 /* Elements [first, first + n), or as many of them as there are. */
-static void run(const lk__each_job *j, int64_t first, int64_t n)
+static void run(const lk__each_job *j, int64_t first, int64_t n, run_buffer *buffer)
 {
-    run_room room[LK_LOOP_MAX_IN];
     int64_t at = first * (int64_t)lk_dtype_size(j->dtype);
     lk__operands o = {.n = j->n - first < n ? j->n - first : n,
                       .y = (char *)j->y + at,
                       .z = j->z ? (char *)j->z + at : NULL};
     memcpy(o.p, j->p, sizeof o.p);
     for (int i = 0; i < j->n_in; i++) {
-        o.x[i] = &room[i];
-        if (j->in[i].direct)
-            o.x[i] = j->in[i].start + first * (int64_t)j->in[i].size;
-        else
-            gather(j, i, first, o.n, (char *)&room[i]);
+        const lk__each_in *in = &j->in[i];
+        o.x[i] = in->direct ? in->start + first * (int64_t)in->size
+                            : input_run(j, i, first, o.n, &buffer[i]);
     }
     one(j->loops, j->loop, j->store, &o);
 }
@@ -152,8 +206,11 @@ static void run_all(void *arg, int64_t first, int64_t last)
 {
     const lk__each_job *j = arg;
     const int64_t n = needs_runs(j) ? RUN : (last - first) * RUN;
+    run_buffer buffer[LK_LOOP_MAX_IN];
+    for (int i = 0; i < LK_LOOP_MAX_IN; i++)
+        buffer[i].repeated = NULL;
     for (int64_t at = first * RUN; at < last * RUN; at += n)
-        run(j, at, n);
+        run(j, at, n, buffer);
 }
 
 lk_status lk__each_job_run(lk__each_job *j)
