@@ -167,6 +167,52 @@ static void prod_over_outer_axes_finds_its_factors(void)
     fixture_free(&f);
 }
 
+/* A tensor whose element i is first + step (i mod 13), but for some that are -0. */
+static lk_tensor *factors(lk_dtype dtype, lk_shape shape, double first, double step)
+{
+    lk_tensor *wide = test_filled(shape, 0, 0), *out = NULL;
+    for (int64_t i = 0; i < lk_tensor_count(wide); i++)
+        ((double *)(uintptr_t)lk_tensor_data(wide))[i] = i % 97 == 5
+                                                             ? -0.0
+                                                             : first + step * (double)(i % 13);
+    ASSERT_OK(lk_tensor_clone(wide, dtype, &out));
+    lk_tensor_free(wide);
+    return out;
+}
+
+/* The gradient of x by one op, and by those that it stands for. */
+static void expect_prod_gradients(lk_dtype dtype, lk_shape shape, const lk_axes *axes)
+{
+    struct fixture f = fixture_new();
+    for (f.n = 0; f.n < 2; f.n++) {
+        lk_var v, y;
+        f.value[f.n] = factors(dtype, shape, 0.7, 0.05);
+        ASSERT_OK(lk_tensor_zeros(dtype, shape, &f.grad[f.n]));
+        ASSERT_OK(lk_leaf_overwrite(f.tape, f.value[f.n], f.grad[f.n], &v));
+        ASSERT_OK(lk_prod(v, axes, &y));
+        lk_tensor *seed = factors(dtype, lk_shape_of(y), -5.1, 1);
+        ASSERT_OK(lk_backward(f.tape, &(lk_seed){y, seed}, 1, f.n == 0 ? 0 : LK_RECORD));
+        lk_tensor_free(seed);
+    }
+    if (memcmp(lk_tensor_data(f.grad[0]), lk_tensor_data(f.grad[1]),
+               (size_t)lk_tensor_count(f.grad[0]) * lk_dtype_size(dtype)) != 0)
+        TEST_FAIL("%s: another gradient than where it is recorded", lk_tensor_text(f.grad[0]).s);
+    fixture_free(&f);
+}
+
+static void prod_has_the_same_gradient_where_it_is_recorded(void)
+{
+    for (int t = LK_F32; t <= LK_F64; t++) {
+        expect_prod_gradients((lk_dtype)t, LK_SHAPE(700, 7), LK_AXES(1));
+        expect_prod_gradients((lk_dtype)t, LK_SHAPE(3, 5, 1700), LK_AXES(1));
+        expect_prod_gradients((lk_dtype)t, LK_SHAPE(13, 11, 3), LK_AXES(0, 1));
+        expect_prod_gradients((lk_dtype)t, LK_SHAPE(2, 9001), LK_AXES(1));
+        expect_prod_gradients((lk_dtype)t, LK_SHAPE(6001, 1, 2), LK_AXES(1));
+        expect_prod_gradients((lk_dtype)t, LK_SHAPE(31, 31), NULL);
+        expect_prod_gradients((lk_dtype)t, LK_SHAPE(3, 4, 5), LK_AXES(0, 2));
+    }
+}
+
 static void norm_is_the_root_of_the_squares(void)
 {
     struct fixture f = fixture_new();
@@ -384,9 +430,10 @@ TEST_MAIN(TEST(axes_are_dropped_or_kept), TEST(the_last_axis_has_a_name),
           TEST(of_equal_elements_the_first_gets_the_gradient),
           TEST(a_nan_is_the_largest_and_the_smallest), TEST(argmax_counts_along_the_axis),
           TEST(prod_is_right_with_zeros), TEST(second_derivatives_of_prod_are_right_with_zeros),
-          TEST(prod_over_outer_axes_finds_its_factors), TEST(norm_is_the_root_of_the_squares),
-          TEST(norm_squares_once_over_any_axes), TEST(norm_at_zero_has_zero_derivatives),
-          TEST(nothing_reduces_to_the_neutral_element), TEST(nothing_may_have_huge_axes),
-          TEST(a_scalar_reduces_to_itself), TEST(the_batch_is_summed_in_pieces),
-          TEST(wrong_axes_and_dtypes_are_named), TEST(sum_to_takes_living_values_alone),
-          TEST(threads_and_instruction_sets_do_not_matter))
+          TEST(prod_over_outer_axes_finds_its_factors),
+          TEST(prod_has_the_same_gradient_where_it_is_recorded),
+          TEST(norm_is_the_root_of_the_squares), TEST(norm_squares_once_over_any_axes),
+          TEST(norm_at_zero_has_zero_derivatives), TEST(nothing_reduces_to_the_neutral_element),
+          TEST(nothing_may_have_huge_axes), TEST(a_scalar_reduces_to_itself),
+          TEST(the_batch_is_summed_in_pieces), TEST(wrong_axes_and_dtypes_are_named),
+          TEST(sum_to_takes_living_values_alone), TEST(threads_and_instruction_sets_do_not_matter))
