@@ -49,11 +49,11 @@
     X(LOGISTIC_LOSS, 2, (a > 0 ? (1 - b) * a : -(b * a)) + MATH(softplus)(a > 0 ? -a : a)) \
     X(LOGISTIC_LOSS_GRAD, 3, (MATH(sigmoid)(a) - b) * c)
 
-/* Those that have q as s, written out as if it were one more input: of what does not change in a loop
- * the compiler makes branches. */
-#define LK__LOOP_SPREAD_MAP(X)        \
-    X(POW_SCALAR, 1, MATH(pow)(a, s)) \
-    X(POW_SCALAR_GRAD, 2, a *(p * MATH(pow)(b, s)))
+/* Those with a power of an input, the exponent q: enumerator, number of inputs, the base, and y as an
+ * expression of `power` too. */
+#define LK__LOOP_POWER_MAP(X)  \
+    X(POW_SCALAR, 1, a, power) \
+    X(POW_SCALAR_GRAD, 2, b, a *(p * power))
 
 /* Those that have a second output, z: the expression writes it to `second`. */
 #define LK__LOOP_PAIR_MAP(X) X(GELU_SLOPE, 1, MATH(gelu_slope)(a, &second))
@@ -72,7 +72,7 @@
 /* All of them; those of lk_map1() and lk_map2() come first, and have their parameter as p. */
 typedef enum lk__loop {
 #define X(code, ...) LK__LOOP_##code,
-    LK_MAP1_MAP(X) LK_MAP2_MAP(X) LK__LOOP_MOVE_MAP(X) LK__LOOP_MAP(X) LK__LOOP_SPREAD_MAP(X)
+    LK_MAP1_MAP(X) LK_MAP2_MAP(X) LK__LOOP_MOVE_MAP(X) LK__LOOP_MAP(X) LK__LOOP_POWER_MAP(X)
         LK__LOOP_PAIR_MAP(X) LK__LOOP_TYPED_MAP(X)
 #undef X
             LK_N_LOOPS

@@ -38,11 +38,11 @@ const lk__loops_table LK_ISA(lk__loops) = {
         {
 #define X(code, ...) [LK__LOOP_##code] = code##_f32,
             [LK_F32] = {LK_MAP1_MAP(X) LK_MAP2_MAP(X) LK__LOOP_MOVE_MAP(X) LK__LOOP_MAP(X)
-                            LK__LOOP_SPREAD_MAP(X) LK__LOOP_PAIR_MAP(X) LK__LOOP_TYPED_MAP(X)},
+                            LK__LOOP_POWER_MAP(X) LK__LOOP_PAIR_MAP(X) LK__LOOP_TYPED_MAP(X)},
 #undef X
 #define X(code, ...) [LK__LOOP_##code] = code##_f64,
             [LK_F64] = {LK_MAP1_MAP(X) LK_MAP2_MAP(X) LK__LOOP_MOVE_MAP(X) LK__LOOP_MAP(X)
-                            LK__LOOP_SPREAD_MAP(X) LK__LOOP_PAIR_MAP(X) LK__LOOP_TYPED_MAP(X)},
+                            LK__LOOP_POWER_MAP(X) LK__LOOP_PAIR_MAP(X) LK__LOOP_TYPED_MAP(X)},
 #undef X
         },
 };

@@ -34,23 +34,34 @@ LK__LOOP_MOVE_MAP(X)
 LK__LOOP_MAP(X)
 #undef X
 
-/* A block at a time, for which s is written out. */
-#define LOOP_SPREAD(code, load, expr)                                           \
-    static void NAME(code)(const lk__operands *o)                               \
-    {                                                                           \
-        T spread[SPREAD];                                                       \
-        const T *x0 = o->x[0], *x1 = o->x[1], p = (T)o->p[0];                   \
-        (void)x1, (void)p;                                                      \
-        for (int i = 0; i < SPREAD; i++)                                        \
-            spread[i] = (T)o->p[1];                                             \
-        for (int64_t first = 0; first < o->n; first += SPREAD) {                \
-            const int64_t last = o->n - first < SPREAD ? o->n : first + SPREAD; \
-            LK_LOOP(T, first, last, const T s = spread[i - first]; load, expr)  \
-        }                                                                       \
+/* Powers a block at a time: where all bases are positive and finite, without the special cases.
+ * Otherwise the exponent is written out as if it were one more input: of what does not change in a loop
+ * the compiler makes branches. */
+#define BASES_a x0
+#define BASES_b x1
+#define POWER_LOOP(code, load, base, expr)                                                       \
+    static void NAME(code)(const lk__operands *o)                                                \
+    {                                                                                            \
+        T spread[SPREAD];                                                                        \
+        const T *x0 = o->x[0], *x1 = o->x[1], p = (T)o->p[0], q = (T)o->p[1];                    \
+        (void)x1, (void)p;                                                                       \
+        for (int i = 0; i < SPREAD; i++)                                                         \
+            spread[i] = q;                                                                       \
+        for (int64_t first = 0; first < o->n; first += SPREAD) {                                 \
+            const int64_t last = o->n - first < SPREAD ? o->n : first + SPREAD;                  \
+            int usual = q - q == 0;                                                              \
+            for (int64_t i = first; i < last; i++)                                               \
+                usual &= (BASES_##base[i] > 0) & (BASES_##base[i] < (T)INFINITY);                \
+            if (usual)                                                                           \
+                LK_LOOP(T, first, last, load const T power = MATH(pow_usual)(base, q);, expr)    \
+            else                                                                                 \
+                LK_LOOP(T, first, last, load const T power = MATH(pow)(base, spread[i - first]); \
+                        , expr)                                                                  \
+        }                                                                                        \
     }
 
-#define X(code, n_in, expr) LOOP_SPREAD(code, LOAD_##n_in, expr)
-LK__LOOP_SPREAD_MAP(X)
+#define X(code, n_in, base, expr) POWER_LOOP(code, LOAD_##n_in, base, expr)
+LK__LOOP_POWER_MAP(X)
 #undef X
 
 /* Both outputs, of which the expression writes the second to `second`. */
@@ -92,7 +103,9 @@ LK_MAP1_MAP(X)
 LK_MAP2_MAP(X)
 #undef X
 
-#undef LOOP_SPREAD
+#undef POWER_LOOP
+#undef BASES_b
+#undef BASES_a
 #undef LOOP
 #undef LOAD_OTHERS_3
 #undef LOAD_OTHERS_2

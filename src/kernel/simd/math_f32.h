@@ -246,15 +246,21 @@ LK_MATH double f32_log_wide(double x)
     return fma(e, 0x1.62e42fefa39efp-1, fma(s * z, r, s + s));
 }
 
-/* |x|^y = e^(y log |x|) in double, then the sign and the many special cases of the C standard. */
+/* x^y = e^(y log x) in double for a finite x > 0 and a finite y. */
+LK_MATH float f32_pow_usual(float x, float y)
+{
+    float b = fabsf(y), bounded = f32_with_sign(b < 0x1p40F ? b : 0x1p40F, y);
+    double w = (double)bounded * f32_log_wide((double)x);
+    w = w < -200.0 ? -200.0 : w;
+    w = w > 200.0 ? 200.0 : w;
+    return (float)f32_exp_wide(w);
+}
+
+/* |x|^y, then the sign and the many special cases of the C standard. */
 LK_MATH float f32_pow(float x, float y)
 {
     float a = fabsf(x), b = fabsf(y);
-    float bounded = f32_with_sign(b < 0x1p40F ? b : 0x1p40F, y);
-    double w = (double)bounded * f32_log_wide((double)a);
-    w = w < -200.0 ? -200.0 : w;
-    w = w > 200.0 ? 200.0 : w;
-    float r = (float)f32_exp_wide(w);
+    float r = f32_pow_usual(a, y);
     float edge = (a == 0.0F) == (y > 0.0F) ? 0.0F : INFINITY;
     r = a == 0.0F || a == INFINITY ? edge : r;
     int odd = f32_is_integer(b) & !f32_is_integer(0.5F * b);

@@ -50,19 +50,25 @@ LK_MATH double f64_log_double(double x, double *lo)
     return sum;
 }
 
-/* |x|^y = e^(y log |x|), then the sign and the many special cases of the C standard. */
-LK_MATH double f64_pow(double x, double y)
+/* x^y = e^(y log x) for a finite x > 0 and a finite y. */
+LK_MATH double f64_pow_usual(double x, double y)
 {
-    double a = fabs(x), b = fabs(y);
-    double bounded = f64_with_sign(b < 0x1p65 ? b : 0x1p65, y);
-    double l_lo, l = f64_log_double(a, &l_lo);
+    double b = fabs(y), bounded = f64_with_sign(b < 0x1p65 ? b : 0x1p65, y);
+    double l_lo, l = f64_log_double(x, &l_lo);
     double w = bounded * l;
     double w_lo = fma(bounded, l_lo, fma(bounded, l, -w));
     w_lo = fabs(w) < 800.0 ? w_lo : 0.0;
     w = w < -800.0 ? -800.0 : w;
     w = w > 800.0 ? 800.0 : w;
     f64_exp_parts e = f64_exp_split(w, w_lo);
-    double r = f64_scale(1.0 + e.m, e.biased);
+    return f64_scale(1.0 + e.m, e.biased);
+}
+
+/* |x|^y, then the sign and the many special cases of the C standard. */
+LK_MATH double f64_pow(double x, double y)
+{
+    double a = fabs(x), b = fabs(y);
+    double r = f64_pow_usual(a, y);
     double edge = (a == 0.0) == (y > 0.0) ? 0.0 : (double)INFINITY;
     r = a == 0.0 || a == (double)INFINITY ? edge : r;
     int odd = f64_is_integer(b) & !f64_is_integer(0.5 * b);

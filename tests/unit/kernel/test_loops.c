@@ -28,8 +28,8 @@ static const struct {
 #define X(code, name, formula) [LK__LOOP_##code] = {#code, 2, SAME},
         LK_MAP2_MAP(X)
 #undef X
-#define X(code, n_in, expr) [LK__LOOP_##code] = {#code, n_in, SAME},
-            LK__LOOP_MOVE_MAP(X) LK__LOOP_MAP(X) LK__LOOP_SPREAD_MAP(X) LK__LOOP_PAIR_MAP(X)
+#define X(code, n_in, ...) [LK__LOOP_##code] = {#code, n_in, SAME},
+            LK__LOOP_MOVE_MAP(X) LK__LOOP_MAP(X) LK__LOOP_POWER_MAP(X) LK__LOOP_PAIR_MAP(X)
 #undef X
 #define X(code, type, n_in, expr) [LK__LOOP_##code] = {#code, n_in, FIRST_##type},
                 LK__LOOP_TYPED_MAP(X)
@@ -388,6 +388,31 @@ static void loops_are_the_formulas_of_their_ops(void)
     every_loop(formula_check);
 }
 
+/* Bases without special cases have loops of their own: they give what others give. */
+static void powers_of_positive_numbers_are_those_of_all(void)
+{
+    static const double exponents[] = {0.5, -1.7, 3, 7.25, -40, 0, 1e30, (double)NAN};
+    for (int t = LK_F32; t <= LK_F64; t++)
+        for (int e = 0; e < (int)(sizeof exponents / sizeof *exponents); e++) {
+            lk_dtype dtype = (lk_dtype)t;
+            const lk__loops_table *table;
+            double q = rounded(dtype, exponents[e]);
+            lk__operands o = {.n = N, .x = {inputs[0]}, .y = got, .p = {0, q}};
+            inputs_fill(dtype, LK__LOOP_POW_SCALAR);
+            for (int i = 0; i < N; i++) {
+                double x = fabs(real_get(dtype, inputs[0], i));
+                x = i % 50 == 0 ? 1 : i % 50 == 1 ? 5e-324 : x;
+                x = rounded(dtype, x == 0 || !isfinite(x) ? 1e-40 : x);
+                real_set(dtype, inputs[0], i, x == 0 ? 1.5 : x);
+                real_set(dtype, want, i, pow_of(dtype, real_get(dtype, inputs[0], i), q));
+            }
+            ASSERT_OK(lk__loops_get(&table));
+            table->of[t][LK__LOOP_POW_SCALAR](&o);
+            nan_unify(dtype, want);
+            bits_check(dtype, LK__LOOP_POW_SCALAR, "exponent", e);
+        }
+}
+
 /* Phi(x) + x f(x).  It is 0 near -0.75, so the bound is that of an absolute error; for f64, where long
  * double may be double, with room for the reference's own. */
 static void slope_check(lk_dtype t, int loop)
@@ -428,5 +453,6 @@ static void gelu_beside_its_slope_is_gelu(void)
 TEST_MAIN(TEST(every_loop_gives_the_same_bits_everywhere), TEST(a_loop_may_write_over_an_input),
           TEST(a_first_gradient_has_the_bits_of_adding_to_zeros),
           TEST(what_is_handed_on_keeps_every_bit), TEST(nothing_beyond_the_operands_is_touched),
-          TEST(loops_are_the_formulas_of_their_ops), TEST(the_slope_of_gelu_is_within_its_bound),
-          TEST(gelu_beside_its_slope_is_gelu))
+          TEST(loops_are_the_formulas_of_their_ops),
+          TEST(powers_of_positive_numbers_are_those_of_all),
+          TEST(the_slope_of_gelu_is_within_its_bound), TEST(gelu_beside_its_slope_is_gelu))
