@@ -39,7 +39,7 @@ static const lk_op avg_pool_grad = {.name = "avg_pool_grad",
                                     .min_in = 1,
                                     .max_in = 1,
                                     .n_out = 1,
-                                    .flags = LK_OP_LINEAR,
+                                    .flags = LK_OP_LINEAR | LK__POOL_BACK_FLAGS,
                                     .attr_size = sizeof(lk__pool_back),
                                     .infer = lk__pool_back_infer,
                                     .forward = avg_pool_grad_forward,
@@ -48,7 +48,7 @@ static const lk_op avg_pool_grad = {.name = "avg_pool_grad",
 static lk_status avg_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk__pool_back b = {*(const lk_pool_attr *)c->attr, lk_shape_of(c->in[0])};
-    LK_TRY(lk_apply(c->tape, &avg_pool_grad, dout, 1, &b, &din[0]));
+    LK_TRY(lk_apply_gradient(c, 0, &avg_pool_grad, dout, 1, &b, &din[0]));
     return LK_OK;
 }
 

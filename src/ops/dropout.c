@@ -23,6 +23,7 @@ typedef struct dropout_job {
     int64_t stretch;    /* elements that lie side by side in the whole sample too */
     uint64_t below;
     double scale;
+    bool first; /* y = 0 + the result */
     const char *x;
     char *y;
     _Atomic int failed; /* the status of a draw that failed */
@@ -84,18 +85,21 @@ static inline int32_t signed_order(uint32_t u)
     return (int32_t)(u ^ 0x80000000u);
 }
 
-/* The product's bits, masked: compilers make a branch of a choice, and half of them are wrong. */
+/* The product's bits, masked: compilers make a branch of a choice, and half of them are wrong.  To add -0
+ * changes nothing. */
 #define DROPOUT_RUN(type, word)                                        \
     {                                                                  \
         const type *x = (const type *)(const void *)j->x + at;         \
         type *restrict y = (type *)(void *)j->y + at;                  \
         const type scale = (type)j->scale;                             \
+        const type zero = (type)(j->first ? 0 : -0.0);                 \
         for (int64_t i = 0; i < n; i++) {                              \
-            const type kept = x[i] * scale;                            \
+            type kept = x[i] * scale;                                  \
             word w;                                                    \
             memcpy(&w, &kept, sizeof w);                               \
             w &= (word)0 - (word)(signed_order(bits[i]) <= last_kept); \
-            memcpy(&y[i], &w, sizeof w);                               \
+            memcpy(&kept, &w, sizeof w);                               \
+            y[i] = kept + zero;                                        \
         }                                                              \
     }
 
@@ -132,6 +136,7 @@ static lk_status dropout_forward(lk_call *c)
                      .dtype = x->dtype,
                      .below = (uint64_t)(a->keep * 0x1p32 + 0.5),
                      .scale = 1 / a->keep,
+                     .first = c->overwrite,
                      .x = lk__tensor_start(x),
                      .y = lk__tensor_start(c->y[0])};
     LK_TRY(lk__fp_check());
@@ -155,7 +160,7 @@ static lk_status dropout_forward(lk_call *c)
 
 static lk_status dropout_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_dropout(dout[0], c->attr, &din[0]));
+    LK_TRY(lk_apply_gradient(c, 0, c->op, dout, 1, c->attr, &din[0]));
     return LK_OK;
 }
 
@@ -176,7 +181,7 @@ const lk_op lk__op_dropout = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_LINEAR,
+    .flags = LK_OP_LINEAR | LK_OP_OVERWRITES,
     .attr_size = sizeof(lk_dropout_attr),
     .infer = dropout_infer,
     .forward = dropout_forward,

@@ -58,7 +58,7 @@ static const lk_op max_pool_scatter = {.name = "max_pool_scatter",
                                        .min_in = 2,
                                        .max_in = 2,
                                        .n_out = 1,
-                                       .flags = LK_OP_LINEAR,
+                                       .flags = LK_OP_LINEAR | LK__POOL_BACK_FLAGS,
                                        .attr_size = sizeof(lk__pool_back),
                                        .saves_in = 2,
                                        .infer = lk__pool_back_infer,
@@ -134,7 +134,7 @@ static const lk_op max_pool_gather = {.name = "max_pool_gather",
 lk_status lk__max_pool_gradient(lk_call *c, lk_var dy, lk_var *dx)
 {
     lk__pool_back b = {*(const lk_pool_attr *)c->attr, lk_shape_of(c->in[0])};
-    LK_TRY(lk_apply(c->tape, &max_pool_scatter, (lk_var[]){dy, c->out[1]}, 2, &b, dx));
+    LK_TRY(lk_apply_gradient(c, 0, &max_pool_scatter, (lk_var[]){dy, c->out[1]}, 2, &b, dx));
     return LK_OK;
 }
 

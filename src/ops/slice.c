@@ -5,9 +5,14 @@
  *
  * The gradient of slice_grad is the slice of its output's.
  */
+#include "base/fpenv.h"
+#include "kernel/loops.h"
+#include "kernel/parallel.h"
 #include "ops/common/axes.h"
 #include "ops/common/ops.h"
 #include "ops/common/parts.h"
+
+enum { GRAIN = 8192 }; /* elements that one thread takes at a time */
 
 static int64_t step_of(const lk_slice_attr *a)
 {
@@ -50,13 +55,68 @@ static lk_status slice_grad_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
+/* y [outer][all] is 0 but for x [outer][length] from `start` on. */
+typedef struct stretch_job {
+    lk__loop_fn *copy;
+    int64_t all, start, length; /* elements */
+    int64_t size;               /* of an element */
+    bool first;                 /* y = 0 + x */
+    const char *x;
+    char *y;
+} stretch_job;
+
+static void stretches_put(void *arg, int64_t first, int64_t last)
+{
+    const stretch_job *j = arg;
+    const int64_t before = j->start * j->size, bytes = j->length * j->size;
+    const int64_t behind = before + bytes, all = j->all * j->size;
+    for (int64_t o = first; o < last; o++) {
+        char *y = j->y + o * all;
+        memset(y, 0, (size_t)before);
+        j->copy(&(lk__operands){
+            .n = j->length, .x = {j->x + o * bytes}, .y = y + before, .first = j->first});
+        memset(y + behind, 0, (size_t)(all - behind));
+    }
+}
+
+/* In one pass over y: x is contiguous, and its indices follow each other. */
+static lk_status stretches_run(lk_call *c, const lk_slice_attr *s)
+{
+    const lk_tensor *x = c->x[0], *y = c->y[0];
+    const lk__loops_table *loops = NULL;
+    const int64_t inner = lk__axes_count(y->shape, ~0u << (s->axis + 1));
+    stretch_job j = {.all = y->shape.dim[s->axis] * inner,
+                     .start = s->start * inner,
+                     .length = x->shape.dim[s->axis] * inner,
+                     .size = (int64_t)lk_dtype_size(y->dtype),
+                     .first = c->overwrite,
+                     .x = lk__tensor_start(x),
+                     .y = lk__tensor_start(y)};
+    LK_TRY(lk__loops_get(&loops));
+    j.copy = loops->of[y->dtype][LK__LOOP_COPY];
+    LK_TRY(lk__parallel(y->count / j.all, GRAIN / j.all + 1, stretches_put, &j));
+    return LK_OK;
+}
+
 static lk_status slice_grad_forward(lk_call *c)
 {
     const slice_grad_attr *a = c->attr;
     const lk_slice_attr *s = &a->slice;
-    LK_TRY(lk__fill(c->y[0], 0));
-    lk_tensor part = lk__part(c->y[0], s->axis, s->start, c->x[0]->shape.dim[s->axis], step_of(s));
-    LK_TRY(lk__copy(c->x[0], &part));
+    const lk_tensor *x = c->x[0], *y = c->y[0];
+    if (c->overwrite)
+        LK_TRY(lk__fp_check());
+    if (y->count == 0)
+        return LK_OK;
+    if (step_of(s) == 1 && lk_tensor_is_contiguous(x)) {
+        LK_TRY(stretches_run(c, s));
+        return LK_OK;
+    }
+    LK_TRY(lk__fill(y, 0));
+    lk_tensor part = lk__part(y, s->axis, s->start, x->shape.dim[s->axis], step_of(s));
+    LK_TRY(lk__copy(x, &part));
+    if (c->overwrite)
+        LK_TRY(lk_map1(y->dtype, LK_MAP1_SHIFT, 0, y->count, lk__tensor_start(y),
+                       lk__tensor_start(y)));
     return LK_OK;
 }
 
@@ -75,7 +135,7 @@ static const lk_op slice_grad = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LK_OP_LINEAR | LK_OP_STRIDED,
+    .flags = LK_OP_LINEAR | LK_OP_STRIDED | LK_OP_OVERWRITES,
     .attr_size = sizeof(slice_grad_attr),
     .infer = slice_grad_infer,
     .forward = slice_grad_forward,
@@ -85,7 +145,7 @@ static const lk_op slice_grad = {
 static lk_status slice_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     slice_grad_attr a = {.shape = lk_shape_of(c->in[0]), .slice = *(const lk_slice_attr *)c->attr};
-    LK_TRY(lk_apply(c->tape, &slice_grad, dout, 1, &a, din));
+    LK_TRY(lk_apply_gradient(c, 0, &slice_grad, dout, 1, &a, din));
     return LK_OK;
 }
 

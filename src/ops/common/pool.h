@@ -12,6 +12,9 @@ typedef struct lk__pool_back {
     lk_shape x;
 } lk__pool_back;
 
+/* Flags of one whose elements are chains of additions from +0: such a sum is never -0, so 0 + it is it. */
+enum { LK__POOL_BACK_FLAGS = LK_OP_OVERWRITES };
+
 /** The infer of pooling: x [batch, in..., channels] becomes [batch, out..., channels].  Errors:
  * LK_EDTYPE, LK_ESHAPE (axes, a window that does not fit), LK_EINVAL. */
 lk_status lk__pool_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;

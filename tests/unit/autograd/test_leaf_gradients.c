@@ -65,6 +65,10 @@ GRAPH(norm, lk_norm(v[0], LK_AXES(1), y))
 GRAPH(transpose, lk_transpose(v[0], 0, 1, y))
 GRAPH(reshape, lk_reshape(v[0], LK_SHAPE((int64_t)ROWS *COLS), y))
 GRAPH(slice, lk_slice(v[0], 1, 3, COLS, 2, y))
+GRAPH(slice_columns, lk_slice(v[0], 1, 3, COLS - 2, 1, y))
+GRAPH(slice_rows, lk_slice(v[0], 0, 0, 5, 1, y))
+GRAPH(dropout, lk_dropout(v[0], &(lk_dropout_attr){.keep = 0.5}, y))
+GRAPH(prod, lk_prod(v[0], LK_AXES(1), y))
 GRAPH(broadcast, lk_broadcast(v[2], LK_SHAPE(ROWS, COLS), y))
 GRAPH(pad, lk_pad(v[0], &(lk_pad_attr){.before = {2, 1}, .after = {0, 3}}, y))
 GRAPH(concat_rows, lk_concat(v, 2, 0, y))
@@ -166,6 +170,10 @@ static const struct entry {
     ENTRY(transpose),
     ENTRY(reshape),
     ENTRY(slice),
+    ENTRY(slice_columns),
+    ENTRY(slice_rows),
+    ENTRY(dropout),
+    ENTRY(prod),
     ENTRY(broadcast),
     ENTRY(pad),
     ENTRY(concat_rows),
@@ -499,11 +507,12 @@ static void a_constant_may_share_elements_with_a_gradient(void)
 /* What the tape holds at most is the output: neither the seed nor a gradient is written to it. */
 static void nothing_of_a_gradient_is_written_to_the_tape(void)
 {
-    static const struct entry some[] = {ENTRY(relu),    ENTRY(exp),         ENTRY(mul),
-                                        ENTRY(add),     ENTRY(sub),         ENTRY(sum_columns),
-                                        ENTRY(sum),     ENTRY(mean),        ENTRY(concat_columns),
-                                        ENTRY(clip),    ENTRY(sigmoid),     ENTRY(copy),
-                                        ENTRY(softmax), ENTRY(log_softmax), ENTRY(pad)};
+    static const struct entry some[] = {ENTRY(relu),    ENTRY(exp),           ENTRY(mul),
+                                        ENTRY(add),     ENTRY(sub),           ENTRY(sum_columns),
+                                        ENTRY(sum),     ENTRY(mean),          ENTRY(concat_columns),
+                                        ENTRY(clip),    ENTRY(sigmoid),       ENTRY(copy),
+                                        ENTRY(softmax), ENTRY(log_softmax),   ENTRY(pad),
+                                        ENTRY(slice),   ENTRY(slice_columns), ENTRY(dropout)};
     for (int k = 0; k < LK_COUNT(some); k++) {
         struct nets n;
         ASSERT_OK(nets_make(&n, (struct how){.dtype = LK_F64, .unset = true}, some[k].graph));

@@ -1,5 +1,6 @@
 /* max_pool, avg_pool and l2_pool: values, gradients and second derivatives. */
 #include "op_program.h"
+#include "tape_fixture.h"
 #include "unit/kernel/pool_reference.h"
 
 typedef enum kind { MAX, AVG, L2, N_KINDS } kind;
@@ -272,7 +273,35 @@ static void the_bits_are_the_same_everywhere(void)
     test_same_bits_everywhere(three_pools);
 }
 
-TEST_MAIN(TEST(max_takes_the_first_of_the_largest),
+/* Gradients that are set, over what was there, have the bits of those that are added to zeros. */
+static void gradients_are_set_as_they_are_added(void)
+{
+    const lk_pool_attr attr[] = {{.window = {.kernel = {2, 2}, .stride = {2, 2}}},
+                                 {.window = {.kernel = {3, 2}, .pad_lo = {1, 1}}}};
+    for (int k = 0; k < 6; k++) {
+        struct fixture f = fixture_new();
+        for (f.n = 0; f.n < 2; f.n++) {
+            lk_var v, y;
+            lk_tensor *seed = NULL;
+            f.value[f.n] = test_filled(LK_SHAPE(2, 5, 7, 3), -4, 0.25);
+            f.grad[f.n] = test_filled(LK_SHAPE(2, 5, 7, 3), 0, f.n);
+            ASSERT_OK(f.n ? lk_leaf_overwrite(f.tape, f.value[f.n], f.grad[f.n], &v)
+                          : lk_leaf(f.tape, f.value[f.n], f.grad[f.n], &v));
+            ASSERT_OK(k < 2   ? lk_avg_pool(v, &attr[k % 2], &y)
+                      : k < 4 ? lk_max_pool(v, &attr[k % 2], &y, NULL)
+                              : lk_relu_max_pool(v, &attr[k % 2], &y));
+            seed = test_filled(lk_shape_of(y), -3, 0.5);
+            ((double *)(uintptr_t)lk_tensor_data(seed))[6] = -0.0;
+            ASSERT_OK(lk_backward(f.tape, &(lk_seed){y, seed}, 1, 0));
+            lk_tensor_free(seed);
+        }
+        ASSERT_SAME_BITS(lk_tensor_data(f.grad[1]), lk_tensor_data(f.grad[0]),
+                         (size_t)lk_tensor_count(f.grad[0]) * sizeof(double));
+        fixture_free(&f);
+    }
+}
+
+TEST_MAIN(TEST(gradients_are_set_as_they_are_added), TEST(max_takes_the_first_of_the_largest),
           TEST(a_window_of_padding_alone_gives_nothing_back),
           TEST(avg_divides_by_the_valid_positions_or_by_all),
           TEST(l2_of_a_window_of_zeros_has_gradient_zero),
