@@ -36,6 +36,7 @@
     X(TIMES_DIFFERENCE, a *(b - p))                      \
     X(CENTRED_SQUARE, (a - b) * (a - b))                 \
     X(TIMES_CENTRED, b *(a - c))                         \
+    X(SCALE, b *d)                                       \
     X(CHANNELS, (a - b) * c + d)                         \
     X(CHANNELS_GRADIENT, d *b + (a - c) * e + f)
 

@@ -38,9 +38,76 @@ static lk_status batch_norm_inference_forward(lk_call *c)
     return LK_OK;
 }
 
-/* The gradients of mean and variance, from sum dy and sum (dy c). */
-static lk_status statistics_grad(lk_call *c, lk_var inv, lk_var k, const lk_var *sum, lk_var *din)
+/* ---- batch_norm_inference_grad: dx, sum dy and sum (dy c) at once, of x, dy, mean and gamma inv ---- */
+
+static void scale_sheet(lk__sheet *t)
 {
+    lk__sheet_map(t, LK__TERM_SCALE);
+}
+
+static lk_status grad_forward(lk_call *c)
+{
+    lk__pieces s = lk__pieces_of(c->tape, c->x[0]->dtype, c->x[0]->shape, true);
+    void *const sums[] = {lk__tensor_start(c->y[1]), lk__tensor_start(c->y[2])};
+    lk__map_sums m = {.dtype = s.dtype,
+                      .rows = s.rows,
+                      .n = s.channels,
+                      .piece = s.sum,
+                      .of = {LK_SUMS_ROWS, LK_SUMS_ROWS, LK_SUMS_SHARED, LK_SUMS_SHARED},
+                      .y = lk__tensor_start(c->y[0]),
+                      .overwrite = c->overwrite,
+                      .fn = scale_sheet,
+                      .folds = true,
+                      .down = LK__DOWN_CENTRED};
+    for (int i = 0; i < c->n_in; i++)
+        m.x[i] = lk__tensor_start(c->x[i]);
+    LK_TRY(lk__call_sums_joined(c, &m, sums));
+    return LK_OK;
+}
+
+static lk_status grad_infer(lk_call *c, lk_output_spec *out)
+{
+    for (int j = 0; j < 3; j++) {
+        out[j].dtype = c->x[0]->dtype;
+        out[j].shape = c->x[j == 0 ? 0 : 2]->shape;
+    }
+    return LK_OK;
+}
+
+static const lk_op batch_norm_inference_grad = {
+    .name = "batch_norm_inference_grad",
+    .summary = "the gradient of x, and sums for the others",
+    .min_in = 4,
+    .max_in = 4,
+    .n_out = 3,
+    .flags = LK_OP_OVERWRITES,
+    .infer = grad_infer,
+    .forward = grad_forward,
+};
+
+/* ---- backward ---- */
+
+/* The same of other ops, as far as it is wanted. */
+static lk_status compose(lk_call *c, lk_var dy, lk_var k, const bool wants[2], lk_var made[3])
+{
+    lk_shape channels = lk_shape_of(c->in[GAMMA]);
+    if (lk_call_needs_grad(c, X))
+        LK_TRY(lk_apply_gradient(c, X, &lk__op_mul, (lk_var[]){dy, k}, 2, NULL, &made[0]));
+    if (wants[0])
+        LK_TRY(lk_sum_to(dy, channels, &made[1]));
+    if (wants[1]) {
+        LK_TRY(lk_sub(c->in[X], c->in[MEAN], &made[2]));
+        LK_TRY(lk_mul(dy, made[2], &made[2]));
+        LK_TRY(lk_sum_to(made[2], channels, &made[2]));
+    }
+    return LK_OK;
+}
+
+/* The gradients of gamma, mean and variance, from sum dy and sum (dy c). */
+static lk_status vectors_grad(lk_call *c, lk_var inv, lk_var k, const lk_var *sum, lk_var *din)
+{
+    if (lk_call_needs_grad(c, GAMMA))
+        LK_TRY(lk_mul(sum[1], inv, &din[GAMMA]));
     if (lk_call_needs_grad(c, MEAN)) {
         LK_TRY(lk_mul(sum[0], k, &din[MEAN]));
         LK_TRY(lk_neg(din[MEAN], &din[MEAN]));
@@ -56,23 +123,20 @@ static lk_status statistics_grad(lk_call *c, lk_var inv, lk_var k, const lk_var 
 
 static lk_status batch_norm_inference_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk_shape channels = lk_shape_of(c->in[GAMMA]);
-    lk_var inv, k, sum[2] = {LK_NO_VAR, LK_NO_VAR};
+    lk_var inv, k, made[3] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR};
+    bool wants[] = {lk_call_needs_grad(c, BETA) || lk_call_needs_grad(c, MEAN),
+                    lk_call_needs_grad(c, GAMMA) || lk_call_needs_grad(c, VARIANCE)};
     LK_TRY(lk__batch_norm_inverse(c, c->in[VARIANCE], &inv));
     LK_TRY(lk_mul(c->in[GAMMA], inv, &k));
-    if (lk_call_needs_grad(c, X))
-        LK_TRY(lk_mul(dout[0], k, &din[X]));
-    if (lk_call_needs_grad(c, BETA) || lk_call_needs_grad(c, MEAN))
-        LK_TRY(lk_sum_to(dout[0], channels, &sum[0]));
-    if (lk_call_needs_grad(c, GAMMA) || lk_call_needs_grad(c, VARIANCE)) {
-        LK_TRY(lk_sub(c->in[X], c->in[MEAN], &sum[1]));
-        LK_TRY(lk_mul(dout[0], sum[1], &sum[1]));
-        LK_TRY(lk_sum_to(sum[1], channels, &sum[1]));
+    if (!lk_tape_is_recording(c->tape) && wants[1]) {
+        lk_var in[] = {c->in[X], dout[0], c->in[MEAN], k};
+        LK_TRY(lk_apply_gradient(c, X, &batch_norm_inference_grad, in, 4, NULL, made));
+    } else {
+        LK_TRY(compose(c, dout[0], k, wants, made));
     }
-    if (lk_call_needs_grad(c, GAMMA))
-        LK_TRY(lk_mul(sum[1], inv, &din[GAMMA]));
-    din[BETA] = sum[0];
-    LK_TRY(statistics_grad(c, inv, k, sum, din));
+    din[X] = made[0];
+    din[BETA] = made[1];
+    LK_TRY(vectors_grad(c, inv, k, &made[1], din));
     return LK_OK;
 }
 

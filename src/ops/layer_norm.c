@@ -15,8 +15,6 @@
 #include "ops/common/sums.h"
 #include "tensor/tensor.h"
 
-#include <lockstep/extra/reduce.h>
-
 static const double DEFAULT_EPS = 1e-5;
 
 double lk__layer_norm_eps(const lk_layer_norm_attr *a)
@@ -167,19 +165,14 @@ static lk_status gradient_forward(lk_call *c)
     lk__map_sums s = rows_of(c, row_of(c), 2, dx_sheet);
     const lk_tensor *x = c->x[0];
     double eps = lk__layer_norm_eps(c->attr);
-    int64_t samples = lk_tape_shard_size(c->tape), bytes = s.n * (int64_t)lk_dtype_size(s.dtype);
+    int64_t samples = lk_tape_shard_size(c->tape);
+    void *const sums[] = {lk__tensor_start(c->y[1]), lk__tensor_start(c->y[2])};
     if (samples > 0 && samples < x->shape.dim[0])
         s.piece = samples * (s.rows / x->shape.dim[0]);
     s.overwrite = c->overwrite;
     s.arg = &eps;
     s.down = LK__DOWN_NORMALS;
-    lk_reduce_axis_shape tree = {
-        .outer = 1, .n = lk__map_sums_pieces(&s), .inner = c->x[1]->count, .piece = 1};
-    LK_TRY(lk_call_scratch(c, 2 * tree.n * bytes, &s.sums));
-    LK_TRY(lk__call_sums(c, &s));
-    for (int j = 0; j < 2; j++)
-        LK_TRY(lk_reduce_axis(s.dtype, LK_REDUCE_AXIS_SUM, &tree,
-                              (char *)s.sums + j * tree.n * bytes, lk__tensor_start(c->y[1 + j])));
+    LK_TRY(lk__call_sums_joined(c, &s, sums));
     return LK_OK;
 }
 

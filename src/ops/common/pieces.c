@@ -101,17 +101,11 @@ static lk_status terms_sum(lk_call *c, const lk__pieces *s, const lk__pieces_in 
                            lk__sum_down down, void *out)
 {
     lk__map_sums m = sums_of(s, in, s->sum > 0 ? s->sum : s->piece);
-    lk_reduce_axis_shape tree = {.outer = lk__down_terms[down][1] == LK__TERM_NONE ? 1 : 2,
-                                 .n = lk__map_sums_pieces(&m),
-                                 .inner = s->channels,
-                                 .piece = 1};
+    void *const all[] = {out, (char *)out + row_bytes(s)};
     m.down = down;
     m.sums = out;
-    if (tree.n != s->n)
-        LK_TRY(lk_call_scratch(c, tree.outer * tree.n * row_bytes(s), &m.sums));
-    LK_TRY(lk__call_sums(c, &m));
-    if (tree.n != s->n) /* of no rows, too */
-        LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &tree, m.sums, out));
+    LK_TRY(lk__map_sums_pieces(&m) == s->n ? lk__call_sums(c, &m)
+                                           : lk__call_sums_joined(c, &m, all));
     return LK_OK;
 }
 

@@ -174,6 +174,30 @@ static void inference_uses_what_it_is_given(void)
     }
 }
 
+/* One pass over memory against other ops. */
+static void inference_has_one_gradient_recorded_or_not(void)
+{
+    for (int type = LK_F32; type <= LK_F64; type++)
+        for (int wide = 0; wide < 2; wide++) {
+            struct program p[2];
+            const int64_t n = wide ? 300 : 5;
+            for (int k = 0; k < 2; k++) {
+                p[k] = program_new((lk_dtype)type, false);
+                ASSERT_OK(lk_tape_set_shard_size(p[k].tape, 4));
+                lk_var in[5], y;
+                for (int i = 0; i < 5; i++)
+                    in[i] = program_leaf(&p[k], i == 0 ? LK_SHAPE(23, 3, n) : LK_SHAPE(n));
+                ASSERT_OK(lk_square(in[4], &in[4]));
+                ASSERT_OK(lk_batch_norm_inference(in[0], in[1], in[2], in[3], in[4], NULL, &y));
+                program_backward(&p[k], y, k == 0 ? 0 : LK_RECORD);
+            }
+            for (int i = 0; i < 5; i++)
+                ASSERT_TRUE(lk_tensor_is_equal(p[0].grad[i], p[1].grad[i]));
+            program_free(&p[0]);
+            program_free(&p[1]);
+        }
+}
+
 static void training_agrees_with_inference_by_its_statistics(void)
 {
     struct program p = program_new(LK_F32, false);
@@ -265,6 +289,6 @@ TEST_MAIN(TEST(values_and_statistics_of_one_piece), TEST(each_piece_has_its_own_
           TEST(a_piece_alone_has_the_same_bits),
           TEST(gradients_of_gamma_and_beta_are_trees_of_pieces),
           TEST(a_recorded_backward_gives_the_same_numbers), TEST(gradients_of_the_statistics_alone),
-          TEST(inference_uses_what_it_is_given),
+          TEST(inference_uses_what_it_is_given), TEST(inference_has_one_gradient_recorded_or_not),
           TEST(training_agrees_with_inference_by_its_statistics), TEST(empty_axes_are_fine),
           TEST(misuse_is_refused), TEST(every_thread_count_and_instruction_set_gives_the_same_bits))
