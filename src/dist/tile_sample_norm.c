@@ -22,7 +22,6 @@
 #include "kernel/sums.h"
 #include "ops/common/layer_norm.h"
 #include "ops/common/ops.h"
-#include "ops/common/rows.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -58,7 +57,7 @@ typedef struct lines {
     lk__tile_part part; /* the tile in the box */
     int64_t samples, n, per_sample;
     array x[3], y;
-    const void *numbers; /* [OF_SAMPLE][samples], as far as the map looks */
+    const char *numbers; /* [OF_SAMPLE][samples], as far as the map looks */
     int n_numbers;
 } lines;
 
@@ -76,13 +75,12 @@ static char *line_at(const lines *l, const array *a, int64_t sample, int64_t lin
 static void lines_task(void *arg, int64_t first, int64_t last)
 {
     const lines *l = arg;
-    const lk__row number = {.dtype = l->dtype};
-    lk__sheet t = {.rows = 1, .n = l->n, .last = 1, .type = l->type};
+    lk__sheet t = {.dtype = l->dtype, .rows = 1, .n = l->n, .last = 1, .type = l->type};
     for (int64_t i = first; i < last; i++) {
         int64_t sample = i / l->per_sample, line = i % l->per_sample;
+        t.row = sample;
         for (int k = 0; k < l->n_numbers; k++)
-            lk__row_set(&number, &t.p[k], 0,
-                        lk__row_at(&number, l->numbers, k * l->samples + sample));
+            lk__sheet_take(&t, k, l->numbers + k * l->samples * (int64_t)lk_dtype_size(l->dtype));
         for (int k = 0; k < LK_SUMS_MAX_IN; k++)
             t.x[k] = line_at(l, &l->x[k < 3 ? k : 0], sample, line);
         t.y = line_at(l, &l->y, sample, line);
@@ -127,7 +125,7 @@ typedef struct norm_sums {
     lk_call *c;
     const norm_attr *a;
     lk__leaf_sums of;
-    lk__row sample; /* as long as all of a sample */
+    int64_t sample; /* elements of a whole one */
     lk__leaf_part part[2];
     int n;
 } norm_sums;
@@ -138,15 +136,15 @@ static norm_sums sums_of(lk_call *c)
     const lk_tensor *x = c->x[0];
     s.of = lk__leaf_sums_of(s.a->tile, x->dtype, x->shape, 1);
     s.of.over_channels = true;
-    s.sample = (lk__row){.dtype = x->dtype, .n = s.of.channels};
+    s.sample = s.of.channels;
     for (int d = 0; d < s.a->tile->x.box.ndim; d++)
-        s.sample.n *= s.a->tile->in[d];
+        s.sample *= s.a->tile->in[d];
     return s;
 }
 
 static bool is_empty(const norm_sums *s)
 {
-    return s->of.samples == 0 || s->sample.n == 0; /* on all ranks alike */
+    return s->of.samples == 0 || s->sample == 0; /* on all ranks alike */
 }
 
 static lk_status leaves_sum(norm_sums *s, const lk_tensor *x)
@@ -168,8 +166,8 @@ static lk_status means_join(norm_sums *s, void *out)
     LK_TRY(lk_call_scratch(s->c, lk__tiles_join_room(t, count) * elem, &room));
     LK_TRY(lk__tiles_join(t, s->of.dtype, s->part, s->n, room, out, s->a->d.name));
     s->n = 0;
-    for (int64_t i = 0; i < count; i++)
-        lk__row_set(&s->sample, out, i, lk__row_over_n(&s->sample, lk__row_at(&s->sample, out, i)));
+    const double n[] = {(double)s->sample, 0};
+    LK_TRY(lk__vector_map(s->of.dtype, count, (const void *[]){out}, 1, n, LK__TERM_OVER, out));
     return LK_OK;
 }
 
@@ -222,7 +220,7 @@ static lk_status norm_forward(lk_call *c)
     const lk_tensor *y = c->y[0];
     char *mean = lk__tensor_start(c->y[1]);
     char *inv = mean + l.samples * (int64_t)lk_dtype_size(l.dtype);
-    double eps = lk__layer_norm_eps(&s.a->norm);
+    const double eps[] = {0, lk__layer_norm_eps(&s.a->norm)};
     if (is_empty(&s))
         return LK_OK;
     margin_clear(c, y);
@@ -233,9 +231,8 @@ static lk_status norm_forward(lk_call *c)
     LK_TRY(lines_run(&l, LK__TERM_SQUARE, y, OF_BOX)); /* y is room for them */
     LK_TRY(leaves_sum(&s, y));
     LK_TRY(means_join(&s, inv));
-    for (int64_t i = 0; i < l.samples; i++)
-        lk__row_set(&s.sample, inv, i,
-                    lk__row_rsqrt(&s.sample, lk__row_at(&s.sample, inv, i), eps));
+    LK_TRY(
+        lk__vector_map(l.dtype, l.samples, (const void *[]){inv}, 1, eps, LK__TERM_INVERSE, inv));
     l.n_numbers = INV + 1;
     LK_TRY(lines_run(&l, LK__TERM_NORMALISE, y, OF_BOX));
     return LK_OK;

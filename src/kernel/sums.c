@@ -299,8 +299,11 @@ lk_status lk__map_sums_run(const lk__map_sums *s, void *room)
     if (s->rows == 0 || s->n == 0)
         return LK_OK;
     sums_job j = job_plan(s);
-    j.sheet = (lk__sheet){
-        .n = s->n, .overwrite = s->overwrite, .type = &table->of[s->dtype], .arg = s->arg};
+    j.sheet = (lk__sheet){.dtype = s->dtype,
+                          .n = s->n,
+                          .overwrite = s->overwrite,
+                          .type = &table->of[s->dtype],
+                          .arg = s->arg};
     j.lanes = room;
     if (room) /* otherwise there is nothing to repeat */
         inputs_repeat(&j, (char *)room + lanes_room(&j));
@@ -312,26 +315,4 @@ lk_status lk__map_sums_run(const lk__map_sums *s, void *room)
     const int64_t lines = (j.n_pieces - 1) * j.lines + (last - 1) / j.fold + 1;
     LK_TRY(lk__parallel(lines, GRAIN / (j.fold * s->n + 1) + 1, lines_task, &j));
     return LK_OK;
-}
-
-/* ---- of a sheet ---- */
-
-void lk__sheet_sum(lk__sheet *t, lk__sum_along sum, int k)
-{
-    t->type->along[sum](t, &t->p[k], k + 1 < LK_SUMS_MAX_P ? &t->p[k + 1] : NULL);
-}
-
-void lk__sheet_mean(lk__sheet *t, int k)
-{
-    t->type->mean(t, 0, &t->p[k]);
-}
-
-void lk__sheet_inverse(lk__sheet *t, int k, double eps)
-{
-    t->type->inverse(t, eps, &t->p[k]);
-}
-
-void lk__sheet_map(lk__sheet *t, lk__sum_term term)
-{
-    t->type->map[term](t);
 }

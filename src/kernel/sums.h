@@ -10,6 +10,8 @@
  *
  * Every operation is rounded on its own, in the order in which the terms read.  How rows are cut into
  * sheets and spread over threads changes no bit.
+ *
+ * A vector, such as the statistics of channels, is a row of its own: lk__vector_map().
  */
 #ifndef LK_KERNEL_SUMS_H
 #define LK_KERNEL_SUMS_H
@@ -21,7 +23,7 @@
 #include <stdint.h>
 
 /* Enumerator, term: of a, b, c, d, e and f, elements of the inputs, and p, q, u and v, numbers of the
- * row. */
+ * row.  ROOT is the square root. */
 #define LK__TERMS(X)                                     \
     X(FIRST, a)                                          \
     X(SECOND, b)                                         \
@@ -38,7 +40,11 @@
     X(TIMES_CENTRED, b *(a - c))                         \
     X(SCALE, b *d)                                       \
     X(CHANNELS, (a - b) * c + d)                         \
-    X(CHANNELS_GRADIENT, d *b + (a - c) * e + f)
+    X(CHANNELS_GRADIENT, d *b + (a - c) * e + f)         \
+    X(OVER, a / p)                                       \
+    X(INVERSE, 1 / ROOT(a + q))                          \
+    X(SLOPE, 2 * d / p - a * b * b * (c / p))            \
+    X(OFFSET, c / p - a * (b / p))
 
 typedef enum lk__sum_term {
     LK__TERM_NONE,
@@ -94,6 +100,7 @@ typedef struct lk__map_sums_type lk__map_sums_type;
 
 /* Some neighbouring rows, at most LK_SHEET_ROWS. */
 typedef struct lk__sheet {
+    lk_dtype dtype;
     int64_t rows, n;
     int64_t row;         /* where the first of them is in the array */
     int64_t first, last; /* those that sums along rows and maps are of now */
@@ -126,6 +133,19 @@ void lk__sheet_inverse(lk__sheet *t, int k, double eps);
 
 /** y = the term of each element. */
 void lk__sheet_map(lk__sheet *t, lk__sum_term term);
+
+/** p[k] = numbers of an array that has one for each row of all. */
+void lk__sheet_take(lk__sheet *t, int k, const void *from);
+
+/** p[k] of row r = value. */
+void lk__sheet_set(lk__sheet *t, int k, int64_t r, double value);
+
+/* ---- of one row ---- */
+
+/** y [n] = the term of x, which are n_x inputs, and of the numbers p and q; on this thread.  y may be
+ * one of them.  Errors: LK_EFPENV, and those of lk_isa_now(). */
+lk_status lk__vector_map(lk_dtype dtype, int64_t n, const void *const *x, int n_x,
+                         const double pq[2], lk__sum_term term, void *y) LK_NODISCARD;
 
 /* ---- of all rows ---- */
 

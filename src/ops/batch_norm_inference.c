@@ -14,14 +14,6 @@
 
 enum { X, GAMMA, BETA, MEAN, VARIANCE };
 
-/* gamma inv, of variance and gamma. */
-static void scale_row(lk__row *r)
-{
-    lk__batch_norm_inverse_row(r);
-    r->x[0] = r->y;
-    lk__row_loop(r, LK__LOOP_MUL);
-}
-
 static lk_status batch_norm_inference_forward(lk_call *c)
 {
     lk__pieces s = lk__pieces_of(c->tape, c->x[X]->dtype, c->x[X]->shape, true);
@@ -30,8 +22,10 @@ static lk_status batch_norm_inference_forward(lk_call *c)
     for (int i = 0; i < 5; i++)
         v[i] = lk__tensor_start(c->x[i]);
     LK_TRY(lk_call_scratch(c, s.channels * (int64_t)lk_dtype_size(s.dtype), &scale));
-    lk__pieces_in one = {.v = {v[VARIANCE], v[GAMMA]}, .y = scale};
-    LK_TRY(lk__pieces_vector(&s, &one, lk__batch_norm_eps(c), scale_row));
+    lk__pieces_in inverse = {.v = {v[VARIANCE]}, .y = scale};
+    lk__pieces_in by_gamma = {.v = {scale, v[GAMMA]}, .y = scale};
+    LK_TRY(lk__pieces_vector(&s, &inverse, lk__batch_norm_eps(c), LK__TERM_INVERSE));
+    LK_TRY(lk__pieces_vector(&s, &by_gamma, 0, LK__TERM_PRODUCT));
     lk__pieces_in all = {
         .x = {v[X]}, .v = {v[MEAN], scale, v[BETA]}, .y = lk__tensor_start(c->y[0])};
     LK_TRY(lk__pieces_map(c, &s, &all, LK__TERM_CHANNELS));

@@ -25,6 +25,7 @@ LK_INLINE VEC LANE(term)(const int term, const LANE(row) * row, int64_t i, const
     const VEC a = x[0], b = x[1], c = x[2], d = x[3], e = x[4], f = x[5];
     const VEC p = row->p[0], q = row->p[1], u = row->p[2], v = row->p[3];
     (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)p, (void)q, (void)u, (void)v;
+#define ROOT(x) V(sqrt)(x)
     switch (term) {
 #define X(code, expression) \
     case LK__TERM_##code: return expression;
@@ -32,6 +33,7 @@ LK_INLINE VEC LANE(term)(const int term, const LANE(row) * row, int64_t i, const
 #undef X
     default: return V(zero)();
     }
+#undef ROOT
 }
 
 /* ---- along rows ---- */

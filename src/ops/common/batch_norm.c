@@ -28,12 +28,6 @@ lk_status lk__batch_norm_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-void lk__batch_norm_inverse_row(lk__row *r)
-{
-    for (int64_t i = 0; i < r->n; i++)
-        lk__row_set(r, r->y, i, lk__row_rsqrt(r, lk__row_at(r, r->x[0], i), r->p[1]));
-}
-
 lk_status lk__batch_norm_inverse(const lk_call *c, lk_var variance, lk_var *out)
 {
     lk_var one;

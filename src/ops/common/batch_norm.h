@@ -16,9 +16,6 @@ static inline double lk__batch_norm_eps(const lk_call *c)
 /** x has channels, and all other inputs one number for each; the first output is as x. */
 lk_status lk__batch_norm_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 
-/** y = 1 / sqrt(x[0] + eps) for a vector; eps is the row's number p[1]. */
-void lk__batch_norm_inverse_row(lk__row *r);
-
 /** *out = 1 / sqrt(variance + eps). */
 lk_status lk__batch_norm_inverse(const lk_call *c, lk_var variance, lk_var *out) LK_NODISCARD;
 

@@ -11,7 +11,7 @@
 #include "ops/common/batch_norm.h"
 #include "tensor/tensor.h"
 
-LK_ROW_MAP(product, a *b)
+#include <lockstep/extra/reduce.h>
 
 /* Mean and variance; y is room of x's size. */
 static lk_status statistics(lk_call *c, const lk__pieces *s, const void *x, void *y)
@@ -32,9 +32,9 @@ lk_status lk__batch_norm_values(lk_call *c, const lk__pieces *s)
     LK_TRY(lk_call_scratch(c, c->y[1]->count * (int64_t)lk_dtype_size(s->dtype), &scale));
     LK_TRY(statistics(c, s, x, y));
     LK_TRY(lk__pieces_vector(s, &(lk__pieces_in){.v = {variance}, .y = scale},
-                             lk__batch_norm_eps(c), lk__batch_norm_inverse_row));
+                             lk__batch_norm_eps(c), LK__TERM_INVERSE));
     lk__pieces_in by_gamma = {.v = {scale, gamma}, .shared = {false, true}, .y = scale};
-    LK_TRY(lk__pieces_vector(s, &by_gamma, 0, product));
+    LK_TRY(lk__pieces_vector(s, &by_gamma, 0, LK__TERM_PRODUCT));
     lk__pieces_in all = {.x = {x},
                          .v = {mean, scale, lk__tensor_start(c->x[LK__NORM_BETA])},
                          .shared = {false, false, true},
@@ -70,9 +70,6 @@ lk_status lk__batch_norm_grad_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-LK_ROW_MAP(slope, 2 * d / p - a * b * b * (c / p))
-LK_ROW_MAP(offset, c / p - a * (b / p))
-
 /* The vectors of the formula, [pieces][channels] each. */
 typedef struct grad_vectors {
     void *dy, *dy_c, *inv, *k, *w, *b; /* dy and, behind it, dy_c are sums */
@@ -99,11 +96,11 @@ static lk_status vectors_make(lk_call *c, const lk__pieces *s, const grad_vector
     lk__pieces_in w = {.v = {v->k, v->inv, v->dy_c, x[DVARIANCE]}, .y = v->w};
     lk__pieces_in b = {.v = {v->k, v->dy, x[DMEAN]}, .y = v->b};
     lk__pieces_in scaled = {.v = {v->dy_c, v->inv}, .y = v->dy_c};
-    LK_TRY(lk__pieces_vector(s, &inv, lk__batch_norm_eps(c), lk__batch_norm_inverse_row));
-    LK_TRY(lk__pieces_vector(s, &k, 0, product));
-    LK_TRY(lk__pieces_vector(s, &w, 0, slope));
-    LK_TRY(lk__pieces_vector(s, &b, 0, offset));
-    LK_TRY(lk__pieces_vector(s, &scaled, 0, product));
+    LK_TRY(lk__pieces_vector(s, &inv, lk__batch_norm_eps(c), LK__TERM_INVERSE));
+    LK_TRY(lk__pieces_vector(s, &k, 0, LK__TERM_PRODUCT));
+    LK_TRY(lk__pieces_vector(s, &w, 0, LK__TERM_SLOPE));
+    LK_TRY(lk__pieces_vector(s, &b, 0, LK__TERM_OFFSET));
+    LK_TRY(lk__pieces_vector(s, &scaled, 0, LK__TERM_PRODUCT));
     return LK_OK;
 }
 

@@ -62,11 +62,6 @@ static lk_status spread_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-static void share_row(lk__row *r)
-{
-    lk__row_loop(r, LK__LOOP_OVER);
-}
-
 static lk_status spread_forward(lk_call *c)
 {
     lk__pieces s = pieces_of(c);
@@ -74,7 +69,7 @@ static lk_status spread_forward(lk_call *c)
     if (((const piece_attr *)c->attr)->mean) {
         lk__pieces_in shares = {.v = {in.v[0]}};
         LK_TRY(lk_call_scratch(c, c->x[0]->count * (int64_t)lk_dtype_size(s.dtype), &shares.y));
-        LK_TRY(lk__pieces_vector(&s, &shares, 0, share_row));
+        LK_TRY(lk__pieces_vector(&s, &shares, 0, LK__TERM_OVER));
         in.v[0] = shares.y;
     }
     LK_TRY(lk__pieces_map(c, &s, &in, LK__TERM_FIRST));

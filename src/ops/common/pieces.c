@@ -1,8 +1,6 @@
 /* Pieces of the batch, channel by channel. */
 #include "ops/common/pieces.h"
 
-#include <lockstep/extra/reduce.h>
-
 lk__pieces lk__pieces_of(const lk_tape *tape, lk_dtype dtype, lk_shape x, bool whole)
 {
     lk__pieces s = {.dtype = dtype, .channels = x.dim[x.ndim - 1]};
@@ -124,30 +122,25 @@ lk_status lk__pieces_sum(lk_call *c, const lk__pieces *s, const lk__pieces_in *i
     return LK_OK;
 }
 
-static void divide_row(lk__row *r)
-{
-    lk__row_loop(r, LK__LOOP_OVER);
-}
-
 lk_status lk__pieces_mean(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
                           lk__sum_down down, void *out)
 {
     LK_TRY(lk__pieces_sum(c, s, in, down, out));
-    LK_TRY(lk__pieces_vector(s, &(lk__pieces_in){.v = {out}, .y = out}, 0, divide_row));
+    LK_TRY(lk__pieces_vector(s, &(lk__pieces_in){.v = {out}, .y = out}, 0, LK__TERM_OVER));
     return LK_OK;
 }
 
-lk_status lk__pieces_vector(const lk__pieces *s, const lk__pieces_in *in, double q, lk__row_fn *fn)
+lk_status lk__pieces_vector(const lk__pieces *s, const lk__pieces_in *in, double q,
+                            lk__sum_term term)
 {
     for (int64_t p = 0; p < s->n; p++) {
-        lk__rows rows = {.dtype = s->dtype,
-                         .rows = 1,
-                         .n = s->channels,
-                         .y = (char *)in->y + p * row_bytes(s),
-                         .p = {rows_of_mean(s, p), q}};
-        for (int k = 0; k < LK_PIECES_MAX_V && in->v[k]; k++)
-            rows.x[k] = (const char *)in->v[k] + (in->shared[k] ? 0 : p * row_bytes(s));
-        LK_TRY(lk__rows_run(&rows, fn));
+        const double pq[] = {rows_of_mean(s, p), q};
+        const void *x[LK_PIECES_MAX_V];
+        int n = 0;
+        for (; n < LK_PIECES_MAX_V && in->v[n]; n++)
+            x[n] = (const char *)in->v[n] + (in->shared[n] ? 0 : p * row_bytes(s));
+        LK_TRY(lk__vector_map(s->dtype, s->channels, x, n, pq, term,
+                              (char *)in->y + p * row_bytes(s)));
     }
     return LK_OK;
 }

@@ -7,7 +7,6 @@
 #ifndef LK_OPS_COMMON_PIECES_H
 #define LK_OPS_COMMON_PIECES_H
 
-#include "ops/common/rows.h"
 #include "ops/common/sums.h"
 
 /* Who adds up what others have parts of: of a batch, or of its samples. */
@@ -60,10 +59,10 @@ lk_status lk__pieces_mean(lk_call *c, const lk__pieces *s, const lk__pieces_in *
 lk_status lk__pieces_map(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
                          lk__sum_term term) LK_NODISCARD;
 
-/** Run `fn` on vectors alone: in->v gives a vector in->y.  Its number p is the rows that a mean is over, q
+/** The term of vectors alone: in->v give a vector in->y.  The number p is the rows that a mean is over, q
  * is `q`. */
 lk_status lk__pieces_vector(const lk__pieces *s, const lk__pieces_in *in, double q,
-                            lk__row_fn *fn) LK_NODISCARD;
+                            lk__sum_term term) LK_NODISCARD;
 
 /* ---- as ops, for backward that is recorded ---- */
 

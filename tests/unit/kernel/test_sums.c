@@ -26,6 +26,7 @@
         default: return 0;                                                                         \
         }                                                                                          \
     }
+#define ROOT(x) _Generic((x), float : sqrtf, double : sqrt)(x)
 #define TERM_CASE(code, expression) \
     case LK__TERM_##code: return (double)(expression);
 
@@ -152,8 +153,7 @@ static void numbers_read(lk__sheet *t)
 {
     const struct sums_case *c = t->arg;
     for (int k = 0; k < c->n_numbers; k++)
-        for (int64_t r = t->first; r < t->last; r++)
-            real_set(c->s.dtype, &t->p[k], r, real_get(c->s.dtype, c->number[k].data, t->row + r));
+        lk__sheet_take(t, k, c->number[k].data);
 }
 
 /* Sums of numbers 0 and 1 go to 2 and 3. */
@@ -262,6 +262,18 @@ static void maps_write_terms(void)
         }
 }
 
+/* In place: x / 2, and 1 / sqrt(16 + 9). */
+static void a_vector_is_a_row_by_itself(void)
+{
+    double x[] = {4, -6, 9, 1}, y[] = {16, 91, 0};
+    ASSERT_OK(
+        lk__vector_map(LK_F64, 3, (const void *[]){x}, 1, (double[]){2, 9}, LK__TERM_OVER, x));
+    ASSERT_TRUE(x[0] == 2 && x[1] == -3 && x[2] == 4.5 && x[3] == 1);
+    ASSERT_OK(
+        lk__vector_map(LK_F64, 2, (const void *[]){y}, 1, (double[]){2, 9}, LK__TERM_INVERSE, y));
+    ASSERT_TRUE(y[0] == 0.2 && y[1] == 0.1 && y[2] == 0);
+}
+
 /* ---- down columns ---- */
 
 static void check_down(const struct sums_case *c)
@@ -345,6 +357,6 @@ static void a_thread_that_rounds_otherwise_is_refused(void)
 
 TEST_MAIN(TEST(sums_along_rows_are_lane_sums_of_terms),
           TEST(a_row_has_a_mean_and_an_inverse_deviation), TEST(maps_write_terms),
-          TEST(sums_down_columns_are_lane_sums_of_each_piece),
+          TEST(a_vector_is_a_row_by_itself), TEST(sums_down_columns_are_lane_sums_of_each_piece),
           TEST(large_sums_down_columns_are_the_same), TEST(no_rows_and_no_columns_are_nothing),
           TEST(a_thread_that_rounds_otherwise_is_refused))
