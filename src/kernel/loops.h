@@ -47,7 +47,9 @@
     X(SQUARED_ERROR, 2, p *((a - b) * (a - b)))                                            \
     X(SQUARED_ERROR_GRAD, 3, p *((a - b) * c))                                             \
     X(LOGISTIC_LOSS, 2, (a > 0 ? (1 - b) * a : -(b * a)) + MATH(softplus)(a > 0 ? -a : a)) \
-    X(LOGISTIC_LOSS_GRAD, 3, (MATH(sigmoid)(a) - b) * c)
+    X(LOGISTIC_LOSS_GRAD, 3, (MATH(sigmoid)(a) - b) * c)                                   \
+    X(ENTROPY, 2, b == 0 ? 0 : b * ((a - p) - q))                                          \
+    X(LOG_SOFTMAX_GRAD, 2, (b - MATH(exp)(a) * p) + q)
 
 /* Those with a power of an input, the exponent q: enumerator, number of inputs, the base, and y as an
  * expression of `power` too. */

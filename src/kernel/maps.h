@@ -25,8 +25,16 @@ typedef struct lk__maps2_table {
 /* One row of n > 0 elements; y may be x. */
 typedef void lk__softmax_fn(int64_t n, const void *x, void *y);
 
+/* y = exp(x - max x), *sum = their sum; y may be x. */
+typedef void lk__exps_fn(int64_t n, const void *x, void *y, void *sum);
+
+/* *max = max x, *log_sum = log sum exp(x - max x). */
+typedef void lk__log_sum_fn(int64_t n, const void *x, void *max, void *log_sum);
+
 typedef struct lk__softmax_table {
     lk__softmax_fn *softmax[2], *log_softmax[2];
+    lk__exps_fn *exps[2];
+    lk__log_sum_fn *log_sum[2];
 } lk__softmax_table;
 
 LK_ISA_TABLE(lk__maps1_table, lk__maps1)

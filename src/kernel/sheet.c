@@ -24,10 +24,85 @@ void lk__sheet_map(lk__sheet *t, lk__sum_term term)
     t->type->map[term](t);
 }
 
+/* Have `x` as the first input; what it was before. */
+static const void *first_set(lk__sheet *t, const void *x, int64_t *step)
+{
+    const void *before = t->x[0];
+    const int64_t step_before = t->step[0];
+    t->x[0] = x;
+    t->step[0] = *step;
+    *step = step_before;
+    return before;
+}
+
+void lk__sheet_sum_y(lk__sheet *t, lk__sum_along sum, int k)
+{
+    int64_t step = t->step_y;
+    const void *x = first_set(t, t->y, &step);
+    lk__sheet_sum(t, sum, k);
+    first_set(t, x, &step);
+}
+
+void lk__sheet_map_y(lk__sheet *t, lk__sum_term term)
+{
+    int64_t step = t->step_y;
+    const void *x = first_set(t, t->y, &step);
+    lk__sheet_map(t, term);
+    first_set(t, x, &step);
+}
+
+/* Row r of input k, and of the output. */
+static const void *row_of(const lk__sheet *t, int k, int64_t r)
+{
+    return (const char *)t->x[k] + r * t->step[k] * (int64_t)lk_dtype_size(t->dtype);
+}
+
+static void *out_of(const lk__sheet *t, int64_t r)
+{
+    return (char *)t->y + r * t->step_y * (int64_t)lk_dtype_size(t->dtype);
+}
+
+/* Where p[k] of row r is. */
+static void *number_of(lk__sheet *t, int k, int64_t r)
+{
+    return (char *)&t->p[k] + r * (int64_t)lk_dtype_size(t->dtype);
+}
+
+void lk__sheet_loop(lk__sheet *t, lk__loop loop)
+{
+    for (int64_t r = t->first; r < t->last; r++) {
+        lk__operands o = {.n = t->n, .y = out_of(t, r)};
+        for (int k = 0; k < LK_LOOP_MAX_IN; k++)
+            o.x[k] = row_of(t, k, r);
+        for (int k = 0; k < LK_LOOP_MAX_P; k++)
+            o.p[k] = t->dtype == LK_F32 ? (double)t->p[k].f32[r] : t->p[k].f64[r];
+        t->loops[loop](&o);
+    }
+}
+
+void lk__sheet_exps(lk__sheet *t, int k)
+{
+    for (int64_t r = t->first; r < t->last; r++)
+        t->softmax->exps[t->dtype](t->n, row_of(t, 0, r), out_of(t, r), number_of(t, k, r));
+}
+
+void lk__sheet_log_sum(lk__sheet *t, int k)
+{
+    for (int64_t r = t->first; r < t->last; r++)
+        t->softmax->log_sum[t->dtype](t->n, row_of(t, 0, r), number_of(t, k, r),
+                                      number_of(t, k + 1, r));
+}
+
+void lk__sheet_start(lk__sheet *t, int k)
+{
+    for (int64_t r = t->first; r < t->last; r++)
+        lk__sheet_set(t, k, r, t->overwrite ? 0.0 : -0.0);
+}
+
 void lk__sheet_take(lk__sheet *t, int k, const void *from)
 {
     const int64_t elem = (int64_t)lk_dtype_size(t->dtype);
-    memcpy((char *)&t->p[k] + t->first * elem, (const char *)from + (t->row + t->first) * elem,
+    memcpy(number_of(t, k, t->first), (const char *)from + (t->row + t->first) * elem,
            (size_t)((t->last - t->first) * elem));
 }
 

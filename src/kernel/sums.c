@@ -294,8 +294,12 @@ lk_status lk__map_sums_room(lk__map_sums *s, int64_t *bytes)
 lk_status lk__map_sums_run(const lk__map_sums *s, void *room)
 {
     const lk__map_sums_table *table = NULL;
+    const lk__softmax_table *softmax = NULL;
+    const lk__loops_table *loops = NULL;
     LK_TRY(lk__fp_check());
     LK_TRY(lk__map_sums_get(&table));
+    LK_TRY(lk__softmax_get(&softmax));
+    LK_TRY(lk__loops_get(&loops));
     if (s->rows == 0 || s->n == 0)
         return LK_OK;
     sums_job j = job_plan(s);
@@ -303,6 +307,8 @@ lk_status lk__map_sums_run(const lk__map_sums *s, void *room)
                           .n = s->n,
                           .overwrite = s->overwrite,
                           .type = &table->of[s->dtype],
+                          .softmax = softmax,
+                          .loops = loops->of[s->dtype],
                           .arg = s->arg};
     j.lanes = room;
     if (room) /* otherwise there is nothing to repeat */

@@ -16,11 +16,8 @@
 #ifndef LK_KERNEL_SUMS_H
 #define LK_KERNEL_SUMS_H
 
-#include "kernel/isa.h"
-
-#include <lockstep/dtype.h>
-
-#include <stdint.h>
+#include "kernel/loops.h"
+#include "kernel/maps.h"
 
 /* Enumerator, term: of a, b, c, d, e and f, elements of the inputs, and p, q, u and v, numbers of the
  * row.  ROOT is the square root. */
@@ -44,7 +41,9 @@
     X(OVER, a / p)                                       \
     X(INVERSE, 1 / ROOT(a + q))                          \
     X(SLOPE, 2 * d / p - a * b * b * (c / p))            \
-    X(OFFSET, c / p - a * (b / p))
+    X(OFFSET, c / p - a * (b / p))                       \
+    X(SHARE, a / p * q)                                  \
+    X(SHARE_LESS, (a / p * u - b) * q)
 
 typedef enum lk__sum_term {
     LK__TERM_NONE,
@@ -57,6 +56,7 @@ typedef enum lk__sum_term {
 /* Enumerator, one or two terms: what is added up along rows, and down columns. */
 #define LK__SUMS_ALONG(X)      \
     X(VALUES, FIRST, NONE)     \
+    X(SECONDS, SECOND, NONE)   \
     X(SQUARES, SQUARE, NONE)   \
     X(PRODUCTS, PRODUCT, NONE) \
     X(WEIGHTS, WEIGH, WEIGH_NORMAL)
@@ -115,7 +115,9 @@ typedef struct lk__sheet {
     int64_t lanes;                 /* l, l + lanes, ... */
     int64_t lane_first, lane_last; /* those that are added to now */
     const lk__map_sums_type *type;
-    const void *arg; /* of lk__map_sums */
+    const lk__softmax_table *softmax;
+    lk__loop_fn *const *loops; /* of the dtype */
+    const void *arg;           /* of lk__map_sums */
 } lk__sheet;
 
 typedef void lk__sheet_fn(lk__sheet *t);
@@ -133,6 +135,22 @@ void lk__sheet_inverse(lk__sheet *t, int k, double eps);
 
 /** y = the term of each element. */
 void lk__sheet_map(lk__sheet *t, lk__sum_term term);
+
+/** The same with y, as it is, in place of the first input. */
+void lk__sheet_sum_y(lk__sheet *t, lk__sum_along sum, int k);
+void lk__sheet_map_y(lk__sheet *t, lk__sum_term term);
+
+/** y = the loop of the first inputs; its numbers are p[0] and p[1].  It does not look at `overwrite`. */
+void lk__sheet_loop(lk__sheet *t, lk__loop loop);
+
+/** y = exp(x - max x) of the first input, p[k] = its sum along each row. */
+void lk__sheet_exps(lk__sheet *t, int k);
+
+/** p[k] = max x of the first input along each row, p[k + 1] = log sum exp(x - max x). */
+void lk__sheet_log_sum(lk__sheet *t, int k);
+
+/** p[k] = what a map adds to its term: 0 where it overwrites, else -0, which changes no number. */
+void lk__sheet_start(lk__sheet *t, int k);
 
 /** p[k] = numbers of an array that has one for each row of all. */
 void lk__sheet_take(lk__sheet *t, int k, const void *from);

@@ -7,9 +7,11 @@
  */
 #include "ops/common/along.h"
 #include "ops/common/ops.h"
-#include "ops/common/rows.h"
 #include "ops/common/softmax.h"
+#include "ops/common/sums.h"
 #include "tensor/tensor.h"
+
+#include <lockstep/extra/map.h>
 
 static lk_status log_softmax_forward(lk_call *c)
 {
@@ -23,26 +25,25 @@ static lk_status log_softmax_forward(lk_call *c)
 
 /* ---- log_softmax_grad: dx of y and dy ---- */
 
-LK_ROW_MAP(less_share, b - o * p)
-
-static void log_softmax_grad_row(lk__row *r)
+static void log_softmax_grad_sheet(lk__sheet *t)
 {
-    r->p[0] = lk__row_sum(r, r->x[1]);
-    lk__row_loop(r, LK__LOOP_EXP);
-    less_share(r);
+    lk__sheet_sum(t, LK__ALONG_SECONDS, 0);
+    lk__sheet_start(t, 1);
+    lk__sheet_loop(t, LK__LOOP_LOG_SOFTMAX_GRAD);
 }
 
 static lk_status log_softmax_grad_forward(lk_call *c)
 {
     lk__along a;
     LK_TRY(lk__along_begin(c, lk__softmax_axis(c, c->x[0]->shape.ndim), &a));
-    lk__rows rows = {.dtype = c->x[0]->dtype,
-                     .rows = a.rows,
-                     .n = a.n,
-                     .x = {a.x[0], a.x[1]},
-                     .y = a.y,
-                     .overwrite = c->overwrite};
-    LK_TRY(lk__rows_run(&rows, log_softmax_grad_row));
+    lk__map_sums s = {.dtype = c->x[0]->dtype,
+                      .rows = a.rows,
+                      .n = a.n,
+                      .x = {a.x[0], a.x[1]},
+                      .y = a.y,
+                      .overwrite = c->overwrite,
+                      .fn = log_softmax_grad_sheet};
+    LK_TRY(lk__call_sums(c, &s));
     LK_TRY(lk__along_end(c, &a));
     return LK_OK;
 }

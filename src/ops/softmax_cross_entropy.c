@@ -12,6 +12,9 @@
 #include "ops/common/loss.h"
 #include "ops/common/ops.h"
 #include "ops/common/softmax.h"
+#include "ops/common/sums.h"
+
+#include <string.h>
 
 static bool by_label(lk_dtype target)
 {
@@ -44,29 +47,53 @@ static lk_status softmax_cross_entropy_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-/* What a row needs besides its elements. */
+/* What rows need besides their elements. */
 typedef struct entropy_job {
     const lk_tensor *label; /* NULL: probabilities */
     void *losses;
     const void *dl;
 } entropy_job;
 
-LK_ROW_MAP(weigh, b == 0 ? 0 : b * o)
-
-/* x, t; the output is room for log p. */
-static void entropy_row(lk__row *r)
+/* Element i of x, and x[i] = value. */
+static double at(lk_dtype dtype, const void *x, int64_t i)
 {
-    const entropy_job *j = r->attr;
-    double log_p;
-    if (r->n > 0)
-        r->softmax->log_softmax[r->dtype](r->n, r->x[0], r->y);
-    if (j->label) {
-        log_p = lk__row_at(r, r->y, lk__index_at(j->label, r->index));
-    } else {
-        weigh(r);
-        log_p = lk__row_sum(r, r->y);
+    return dtype == LK_F32 ? (double)((const float *)x)[i] : ((const double *)x)[i];
+}
+
+static void set(lk_dtype dtype, void *x, int64_t i, double value)
+{
+    if (dtype == LK_F32)
+        ((float *)x)[i] = (float)value;
+    else
+        ((double *)x)[i] = value;
+}
+
+/* A number that was computed in f64 from numbers of the dtype, rounded as if it were in that. */
+static double rounded(lk_dtype dtype, double value)
+{
+    return dtype == LK_F32 ? (double)(float)value : value;
+}
+
+enum { MAX, LOG_SUM, SUM = 0 }; /* numbers of a row */
+
+/* x and, of probabilities, t; y is then room. */
+static void entropy_sheet(lk__sheet *t)
+{
+    const entropy_job *j = t->arg;
+    lk__sheet_log_sum(t, MAX);
+    if (!j->label) {
+        lk__sheet_loop(t, LK__LOOP_ENTROPY);
+        lk__sheet_sum_y(t, LK__ALONG_VALUES, SUM);
     }
-    lk__row_set(r, j->losses, r->index, 0 - log_p);
+    for (int64_t r = t->first; r < t->last; r++) {
+        double log_p = at(t->dtype, &t->p[SUM], r);
+        if (j->label) {
+            int64_t k = r * t->step[0] + lk__index_at(j->label, t->row + r);
+            log_p = rounded(t->dtype, at(t->dtype, t->x[0], k) - at(t->dtype, &t->p[MAX], r));
+            log_p = rounded(t->dtype, log_p - at(t->dtype, &t->p[LOG_SUM], r));
+        }
+        set(t->dtype, j->losses, t->row + r, 0 - log_p);
+    }
 }
 
 static lk_status softmax_cross_entropy_forward(lk_call *c)
@@ -79,35 +106,45 @@ static lk_status softmax_cross_entropy_forward(lk_call *c)
     LK_TRY(lk__loss_room(c, shape, &j.losses));
     if (j.label)
         LK_TRY(lk__index_check(t, classes, "softmax_cross_entropy: label"));
-    lk__rows rows = {.dtype = x->dtype,
-                     .rows = n,
-                     .n = classes,
-                     .x = {lk__tensor_start(x), j.label ? NULL : lk__tensor_start(t)},
-                     .attr = &j};
-    LK_TRY(lk_call_scratch(c, x->count * (int64_t)lk_dtype_size(x->dtype), &rows.y));
-    LK_TRY(lk__rows_run(&rows, entropy_row));
+    lk__map_sums s = {.dtype = x->dtype,
+                      .rows = n,
+                      .n = classes,
+                      .x = {lk__tensor_start(x), j.label ? NULL : lk__tensor_start(t)},
+                      .fn = entropy_sheet,
+                      .arg = &j};
+    if (!j.label)
+        LK_TRY(lk_call_scratch(c, x->count * (int64_t)lk_dtype_size(x->dtype), &s.y));
+    if (classes == 0) /* a sum of nothing */
+        memset(j.losses, 0, (size_t)n * lk_dtype_size(x->dtype));
+    LK_TRY(lk__call_sums(c, &s));
     LK_TRY(lk__loss_reduce(c, LK_LOSS_MEAN, shape, j.losses));
     return LK_OK;
 }
 
 /* ---- softmax_cross_entropy_grad: dx of x, k or t, and dl ---- */
 
-LK_ROW_MAP(times, o *q)
-LK_ROW_MAP(scaled_difference, (o * p - b) * q)
+enum { DL = 1, SUM_T }; /* more numbers of a row */
 
-static void entropy_grad_row(lk__row *r)
+static void entropy_grad_sheet(lk__sheet *t)
 {
-    const entropy_job *j = r->attr;
-    r->softmax->softmax[r->dtype](r->n, r->x[0], r->y);
-    r->p[1] = lk__row_at(r, j->dl, r->index);
+    const entropy_job *j = t->arg;
+    double e[LK_SHEET_ROWS]; /* exp(x - max x) of the label */
+    lk__sheet_exps(t, SUM);
+    lk__sheet_take(t, DL, j->dl);
     if (!j->label) {
-        r->p[0] = lk__row_sum(r, r->x[1]);
-        scaled_difference(r);
+        lk__sheet_sum(t, LK__ALONG_SECONDS, SUM_T);
+        lk__sheet_map_y(t, LK__TERM_SHARE_LESS);
         return;
     }
-    int64_t k = lk__index_at(j->label, r->index);
-    lk__row_set(r, r->y, k, lk__row_at(r, r->y, k) - 1);
-    times(r);
+    for (int64_t r = t->first; r < t->last; r++)
+        e[r] = at(t->dtype, t->y, r * t->step_y + lk__index_at(j->label, t->row + r));
+    lk__sheet_map_y(t, LK__TERM_SHARE);
+    for (int64_t r = t->first; r < t->last; r++) {
+        double p = rounded(t->dtype, e[r] / at(t->dtype, &t->p[SUM], r));
+        double dx = rounded(t->dtype, rounded(t->dtype, p - 1) * at(t->dtype, &t->p[DL], r));
+        set(t->dtype, t->y, r * t->step_y + lk__index_at(j->label, t->row + r),
+            t->overwrite ? 0 + dx : dx);
+    }
 }
 
 static lk_status entropy_grad_forward(lk_call *c)
@@ -115,14 +152,15 @@ static lk_status entropy_grad_forward(lk_call *c)
     const lk_tensor *x = c->x[0], *t = c->x[1];
     int64_t classes = x->shape.dim[x->shape.ndim - 1];
     entropy_job j = {.label = by_label(t->dtype) ? t : NULL, .dl = lk__tensor_start(c->x[2])};
-    lk__rows rows = {.dtype = x->dtype,
-                     .rows = classes > 0 ? x->count / classes : 0,
-                     .n = classes,
-                     .x = {lk__tensor_start(x), j.label ? NULL : lk__tensor_start(t)},
-                     .y = lk__tensor_start(c->y[0]),
-                     .attr = &j,
-                     .overwrite = c->overwrite};
-    LK_TRY(lk__rows_run(&rows, entropy_grad_row));
+    lk__map_sums s = {.dtype = x->dtype,
+                      .rows = classes > 0 ? x->count / classes : 0,
+                      .n = classes,
+                      .x = {lk__tensor_start(x), j.label ? NULL : lk__tensor_start(t)},
+                      .y = lk__tensor_start(c->y[0]),
+                      .overwrite = c->overwrite,
+                      .fn = entropy_grad_sheet,
+                      .arg = &j};
+    LK_TRY(lk__call_sums(c, &s));
     return LK_OK;
 }
 

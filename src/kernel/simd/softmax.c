@@ -26,4 +26,6 @@
 const lk__softmax_table LK_ISA(lk__softmax) = {
     .softmax = {[LK_F32] = f32_softmax, [LK_F64] = f64_softmax},
     .log_softmax = {[LK_F32] = f32_log_softmax, [LK_F64] = f64_log_softmax},
+    .exps = {[LK_F32] = f32_exps, [LK_F64] = f64_exps},
+    .log_sum = {[LK_F32] = f32_log_sum, [LK_F64] = f64_log_sum},
 };

@@ -40,11 +40,22 @@ LK_INLINE V(elem) MATH(exp_sum)(int64_t n, const V(elem) * x, V(elem) max, V(ele
     return lane[0];
 }
 
-static void MATH(softmax)(int64_t n, const void *src, void *dst)
+static void MATH(exps)(int64_t n, const void *x, void *y, void *sum)
 {
-    const V(elem) *x = src;
-    V(elem) *y = dst;
-    const V(elem) sum = MATH(exp_sum)(n, x, LANE(lane_max)(x, n), y, true);
+    *(V(elem) *)sum = MATH(exp_sum)(n, x, LANE(lane_max)(x, n), y, true);
+}
+
+static void MATH(log_sum)(int64_t n, const void *x, void *max, void *log_sum)
+{
+    const V(elem) top = LANE(lane_max)(x, n);
+    *(V(elem) *)max = top;
+    *(V(elem) *)log_sum = MATH(log)(MATH(exp_sum)(n, x, top, NULL, false));
+}
+
+static void MATH(softmax)(int64_t n, const void *x, void *dst)
+{
+    V(elem) *y = dst, sum;
+    MATH(exps)(n, x, y, &sum);
     for (int64_t i = 0; i < n; i++)
         y[i] = y[i] / sum;
 }
@@ -52,9 +63,8 @@ static void MATH(softmax)(int64_t n, const void *src, void *dst)
 static void MATH(log_softmax)(int64_t n, const void *src, void *dst)
 {
     const V(elem) *x = src;
-    V(elem) *y = dst;
-    const V(elem) max = LANE(lane_max)(x, n);
-    const V(elem) log_sum = MATH(log)(MATH(exp_sum)(n, x, max, y, false));
+    V(elem) *y = dst, max, log_sum;
+    MATH(log_sum)(n, x, &max, &log_sum);
     LK_INDEPENDENT
     for (int64_t i = 0; i < n; i++)
         y[i] = (x[i] - max) - log_sum;

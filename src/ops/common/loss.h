@@ -2,8 +2,9 @@
 #ifndef LK_OPS_COMMON_LOSS_H
 #define LK_OPS_COMMON_LOSS_H
 
-#include "ops/common/rows.h"
+#include "kernel/loops.h"
 
+#include <lockstep/op.h>
 #include <lockstep/ops.h>
 
 /** The output for losses of `shape`: that, or a scalar.  Errors: LK_EINVAL for the attribute. */

@@ -157,6 +157,58 @@ static void a_label_is_its_one_hot_probabilities(void)
     program_free(&p);
 }
 
+/* loss = 0 - log p[k] or the sum of 0 - t log p, and dx = (p sum t - t) dl, where t of a label is 1 or 0: of
+ * a row of `n` classes, one by one. */
+static void check_entropy(lk_dtype type, int64_t n, bool labels)
+{
+    enum { ROWS = 70 };
+    struct program p = program_new(type, false), q = program_new(type, true);
+    int64_t label[ROWS];
+    lk_var x = program_leaf(&p, LK_SHAPE(ROWS, n)), t = program_leaf(&q, LK_SHAPE(ROWS, n)), y, s,
+           log_s;
+    for (int r = 0; r < ROWS; r++)
+        label[r] = 5 * r % n;
+    lk_var of = labels ? values_index(&p, false, LK_SHAPE(ROWS), label) : LK_NO_VAR;
+    if (!labels)
+        ASSERT_OK(lk_constant(p.tape, q.value[0], &of)); /* whole numbers, 0 among them */
+    ASSERT_OK(lk_softmax_cross_entropy(x, of, LK_LOSS_NONE, &y));
+    program_backward(&p, y, 0);
+    ASSERT_OK(lk_softmax(x, LK_LAST_AXIS, &s));
+    ASSERT_OK(lk_log_softmax(x, LK_LAST_AXIS, &log_s));
+    for (int64_t r = 0; r < ROWS; r++) {
+        double dl = tensor_at(p.seed, r), sum = 0, lane[16] = {0};
+        for (int64_t i = 0; i < n; i++) {
+            double ti = labels ? i == label[r] : value_at(t, r * n + i);
+            sum += ti; /* exact */
+            lane[i % 16] = real_add(type, lane[i % 16],
+                                    ti == 0 ? 0
+                                            : real_fma(type, ti, value_at(log_s, r * n + i), 0));
+        }
+        for (int half = 8; half > 0; half /= 2)
+            for (int l = 0; l < half; l++)
+                lane[l] = real_add(type, lane[2 * l], lane[2 * l + 1]);
+        ASSERT_TRUE(real_same(value_at(y, r), 0 - lane[0]));
+        for (int64_t i = 0; i < n; i++) {
+            double ti = labels ? i == label[r] : value_at(t, r * n + i);
+            double dx = real_fma(type, value_at(s, r * n + i), sum, 0);
+            dx = real_fma(type, real_add(type, dx, -ti), dl, 0);
+            ASSERT_TRUE(real_same(tensor_at(p.grad[0], r * n + i), dx));
+        }
+    }
+    program_free(&p);
+    program_free(&q);
+}
+
+static void entropies_have_the_bits_of_softmax(void)
+{
+    static const int64_t some_n[] = {1, 7, 16, 33, 1000};
+    for (int i = 0; i < LK_COUNT(some_n); i++)
+        for (int labels = 0; labels < 2; labels++) {
+            check_entropy(LK_F32, some_n[i], labels);
+            check_entropy(LK_F64, some_n[i], labels);
+        }
+}
+
 static void large_logits_and_impossible_classes_are_fine(void)
 {
     const double x[6] = {1e30, 0, -1e30, 3, -HUGE_VAL, 3};
@@ -273,6 +325,7 @@ TEST_MAIN(TEST(squared_errors_have_the_factors_they_say),
           TEST(without_a_reduction_each_element_has_its_loss),
           TEST(logistic_losses_are_exact_for_any_logit), TEST(labels_pick_one_class_of_each_row),
           TEST(probabilities_weigh_the_classes), TEST(a_label_is_its_one_hot_probabilities),
+          TEST(entropies_have_the_bits_of_softmax),
           TEST(large_logits_and_impossible_classes_are_fine),
           TEST(sums_are_cut_into_pieces_of_samples), TEST(no_samples_have_the_sum_zero_and_no_mean),
           TEST(misuse_is_refused), TEST(every_thread_count_and_instruction_set_gives_the_same_bits))
