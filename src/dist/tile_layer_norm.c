@@ -45,6 +45,7 @@ static lk_status norm_infer(lk_call *c, lk_output_spec *out)
                  lk_tensor_text(c->x[0]).s, i == 1 ? "gamma" : "beta", lk_tensor_text(v).s,
                  (long long)a->tile->leaves, (long long)channels_of(c));
     }
+    lk__layer_norm_kept(1, out);
     return LK_OK;
 }
 
@@ -56,7 +57,7 @@ static lk_status norm_forward(lk_call *c)
     return LK_OK;
 }
 
-/* ---- backward: of x, gamma, dy ---- */
+/* ---- backward: of x, gamma, dy, mean and inv ---- */
 
 static lk_status grad_infer(lk_call *c, lk_output_spec *out)
 {
@@ -69,16 +70,15 @@ static lk_status grad_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status grad_forward(lk_call *c)
 {
-    const norm_attr *a = c->attr;
     if (c->y[0]->count > 0)
-        LK_TRY(lk__layer_norm_gradients(c, channels_of(c), &a->norm));
+        LK_TRY(lk__layer_norm_gradients(c, channels_of(c)));
     return LK_OK;
 }
 
 static const lk_op grad = {.name = "tile_layer_norm.grad",
                            .summary = "the gradient of x, and dy times the normalised x",
-                           .min_in = 3,
-                           .max_in = 3,
+                           .min_in = 5,
+                           .max_in = 5,
                            .n_out = 2,
                            .flags = LK_OP_FIRST_ORDER | LK_OP_STRIDED,
                            .attr_size = sizeof(norm_attr),
@@ -92,8 +92,8 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
     lk_var dy, both[2] = {LK_NO_VAR, LK_NO_VAR};
     LK_TRY(lk_contiguous(dout[0], &dy));
     if (lk_call_needs_grad(c, 0) || lk_call_needs_grad(c, 1)) {
-        lk_var in[] = {c->in[0], c->in[1], dy};
-        LK_TRY(lk_apply(c->tape, &grad, in, 3, c->attr, both));
+        lk_var in[] = {c->in[0], c->in[1], dy, c->out[1], c->out[2]};
+        LK_TRY(lk_apply(c->tape, &grad, in, 5, c->attr, both));
         din[0] = both[0];
     }
     if (lk_call_needs_grad(c, 1))
@@ -109,7 +109,7 @@ static const lk_op norm = {.name = "tile_layer_norm",
                            .summary = "the channels of each position of tiles, normalised",
                            .min_in = 3,
                            .max_in = 3,
-                           .n_out = 1,
+                           .n_out = 3,
                            .flags = LK_OP_FIRST_ORDER | LK_OP_STRIDED,
                            .attr_size = sizeof(norm_attr),
                            .saves_in = 3,
@@ -121,7 +121,7 @@ lk_status lk_dist_tile_layer_norm(const lk_tile *tile, lk_var x, lk_var gamma, l
                                   const lk_layer_norm_attr *attr, const char *name, lk_var *out)
 {
     norm_attr a;
-    lk_var in[] = {x, gamma, beta};
+    lk_var in[] = {x, gamma, beta}, made[3];
     LK_CHECK(tile && out, LK_EINVAL, "tile_layer_norm: %s is NULL", tile ? "out" : "tile");
     *out = LK_NO_VAR;
     int axes = attr && attr->axes != 0 ? attr->axes : 1, all = tile->x.box.ndim + 1;
@@ -141,6 +141,7 @@ lk_status lk_dist_tile_layer_norm(const lk_tile *tile, lk_var x, lk_var gamma, l
     LK_TRY_DIST(comm, lk_contiguous(in[0], &in[0]));
     for (int i = 1; i < 3; i++)
         LK_TRY_DIST(comm, lk__tile_param(tile->tiling, in[i], 1, name, &in[i]));
-    LK_TRY_DIST(comm, lk_apply(x.tape, &norm, in, 3, &a, out));
+    LK_TRY_DIST(comm, lk_apply(x.tape, &norm, in, 3, &a, made));
+    *out = made[0];
     return LK_OK;
 }

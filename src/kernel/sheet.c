@@ -101,9 +101,16 @@ void lk__sheet_start(lk__sheet *t, int k)
 
 void lk__sheet_take(lk__sheet *t, int k, const void *from)
 {
-    const int64_t elem = (int64_t)lk_dtype_size(t->dtype);
-    memcpy(number_of(t, k, t->first), (const char *)from + (t->row + t->first) * elem,
-           (size_t)((t->last - t->first) * elem));
+    const size_t elem = lk_dtype_size(t->dtype);
+    memcpy(number_of(t, k, t->first), (const char *)from + (size_t)(t->row + t->first) * elem,
+           (size_t)(t->last - t->first) * elem);
+}
+
+void lk__sheet_keep(lk__sheet *t, int k, void *to)
+{
+    const size_t elem = lk_dtype_size(t->dtype);
+    memcpy((char *)to + (size_t)(t->row + t->first) * elem, number_of(t, k, t->first),
+           (size_t)(t->last - t->first) * elem);
 }
 
 void lk__sheet_set(lk__sheet *t, int k, int64_t r, double value)

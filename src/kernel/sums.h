@@ -152,8 +152,9 @@ void lk__sheet_log_sum(lk__sheet *t, int k);
 /** p[k] = what a map adds to its term: 0 where it overwrites, else -0, which changes no number. */
 void lk__sheet_start(lk__sheet *t, int k);
 
-/** p[k] = numbers of an array that has one for each row of all. */
+/** p[k] = numbers of an array that has one for each row of all; or these = p[k]. */
 void lk__sheet_take(lk__sheet *t, int k, const void *from);
+void lk__sheet_keep(lk__sheet *t, int k, void *to);
 
 /** p[k] of row r = value. */
 void lk__sheet_set(lk__sheet *t, int k, int64_t r, double value);

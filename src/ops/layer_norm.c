@@ -4,9 +4,10 @@
  *   y    = c inv gamma + beta
  *
  *   dx     = inv ((g - sum g / n) - c inv (sum (g c inv) / n))         g = dy gamma
+ *            + dmean / n - c inv (dinv inv inv / n)
  *   dgamma = dy c inv, dbeta = dy, summed over the rows, pieces of the batch by the fixed tree
  *
- * Sums within a row are lane sums of lk_reduce_axis(), one piece.  Every product is rounded, so that the
+ * lk_layer_norm() gives y; mean and inv are kept for backward.  Sums within a row are lane sums of lk_reduce_axis(), one piece.  Every product is rounded, so that the
  * fused gradient and the one that is recorded, made of other ops, have the same bits.
  */
 #include "ops/common/layer_norm.h"
@@ -14,6 +15,8 @@
 #include "ops/common/ops.h"
 #include "ops/common/sums.h"
 #include "tensor/tensor.h"
+
+#include <math.h>
 
 static const double DEFAULT_EPS = 1e-5;
 
@@ -70,45 +73,67 @@ static lk_status layer_norm_infer(lk_call *c, lk_output_spec *out)
     LK_TRY(lk__layer_norm_check(c, a));
     LK_TRY(check_vector(c, 1, "gamma"));
     LK_TRY(check_vector(c, 2, "beta"));
+    lk__layer_norm_kept(axes_of(c), out);
     return LK_OK;
+}
+
+void lk__layer_norm_kept(int axes, lk_output_spec out[3])
+{
+    out[1] = out[0];
+    for (int d = out[0].shape.ndim - axes; d < out[0].shape.ndim; d++)
+        out[1].shape.dim[d] = 1;
+    out[2] = out[1];
 }
 
 /* ---- by rows ---- */
 
 enum { MEAN, INV, MEAN_G, MEAN_G_NORMAL }; /* numbers of a row */
 
-static void statistics(lk__sheet *t)
-{
-    lk__sheet_sum(t, LK__ALONG_VALUES, MEAN);
-    lk__sheet_mean(t, MEAN);
-    lk__sheet_sum(t, LK__ALONG_SQUARES, INV);
-    lk__sheet_inverse(t, INV, *(const double *)t->arg);
-}
+/* What sheets share. */
+typedef struct norm_job {
+    double eps;
+    void *mean, *inv; /* of all rows */
+    char *product;    /* of lk__layer_norm_gradients() */
+    int64_t row_bytes;
+} norm_job;
 
 /* x, gamma, beta */
 static void values_sheet(lk__sheet *t)
 {
-    statistics(t);
+    const norm_job *j = t->arg;
+    lk__sheet_sum(t, LK__ALONG_VALUES, MEAN);
+    lk__sheet_mean(t, MEAN);
+    lk__sheet_sum(t, LK__ALONG_SQUARES, INV);
+    lk__sheet_inverse(t, INV, j->eps);
     lk__sheet_map(t, LK__TERM_NORMALISE);
+    lk__sheet_keep(t, MEAN, j->mean);
+    lk__sheet_keep(t, INV, j->inv);
 }
 
 /* x, gamma, dy */
 static void dx_sheet(lk__sheet *t)
 {
-    statistics(t);
+    const norm_job *j = t->arg;
+    lk__sheet_take(t, MEAN, j->mean);
+    lk__sheet_take(t, INV, j->inv);
     lk__sheet_sum(t, LK__ALONG_WEIGHTS, MEAN_G);
     lk__sheet_mean(t, MEAN_G);
     lk__sheet_mean(t, MEAN_G_NORMAL);
     lk__sheet_map(t, LK__TERM_NORM_GRADIENT);
 }
 
-/* Rows of n elements of input 0; bit i of `shared`: input i is one row, for all. */
-static lk__map_sums rows_of(const lk_call *c, int64_t n, unsigned shared, lk__sheet_fn *fn)
+/* Rows of n elements of the first three inputs; bit i of `shared`: input i is one row, for all. */
+static lk__map_sums rows_of(const lk_call *c, int64_t n, unsigned shared, lk__sheet_fn *fn,
+                            const norm_job *j)
 {
     const lk_tensor *x = c->x[0];
-    lk__map_sums s = {
-        .dtype = x->dtype, .rows = x->count / n, .n = n, .y = lk__tensor_start(c->y[0]), .fn = fn};
-    for (int i = 0; i < c->n_in; i++) {
+    lk__map_sums s = {.dtype = x->dtype,
+                      .rows = x->count / n,
+                      .n = n,
+                      .y = lk__tensor_start(c->y[0]),
+                      .fn = fn,
+                      .arg = j};
+    for (int i = 0; i < 3; i++) {
         s.x[i] = lk__tensor_start(c->x[i]);
         s.of[i] = shared >> i & 1 ? LK_SUMS_SHARED : LK_SUMS_ROWS;
     }
@@ -117,23 +142,23 @@ static lk__map_sums rows_of(const lk_call *c, int64_t n, unsigned shared, lk__sh
 
 lk_status lk__layer_norm_values(lk_call *c, int64_t n, const lk_layer_norm_attr *a)
 {
-    lk__map_sums s = rows_of(c, n, 6, values_sheet);
-    double eps = lk__layer_norm_eps(a);
-    s.arg = &eps;
+    norm_job j = {.eps = lk__layer_norm_eps(a),
+                  .mean = lk__tensor_start(c->y[1]),
+                  .inv = lk__tensor_start(c->y[2])};
+    lk__map_sums s = rows_of(c, n, 6, values_sheet, &j);
     LK_TRY(lk__call_sums(c, &s));
     return LK_OK;
 }
 
-/* What the sheets of lk__layer_norm_gradients() share. */
-typedef struct product_job {
-    double eps; /* first: statistics() looks for it */
-    char *product;
-    int64_t row_bytes;
-} product_job;
+/* Of x, gamma, dy, mean and inv. */
+static norm_job grad_job(const lk_call *c)
+{
+    return (norm_job){.mean = lk__tensor_start(c->x[3]), .inv = lk__tensor_start(c->x[4])};
+}
 
 static void product_sheet(lk__sheet *t)
 {
-    const product_job *j = t->arg;
+    const norm_job *j = t->arg;
     dx_sheet(t);
     void *dx = t->y;
     t->y = j->product + t->row * j->row_bytes;
@@ -141,19 +166,20 @@ static void product_sheet(lk__sheet *t)
     t->y = dx;
 }
 
-lk_status lk__layer_norm_gradients(lk_call *c, int64_t n, const lk_layer_norm_attr *a)
+lk_status lk__layer_norm_gradients(lk_call *c, int64_t n)
 {
-    lk__map_sums s = rows_of(c, n, 2, product_sheet);
-    product_job j = {.eps = lk__layer_norm_eps(a),
-                     .product = lk__tensor_start(c->y[1]),
-                     .row_bytes = n * (int64_t)lk_dtype_size(s.dtype)};
-    s.arg = &j;
+    norm_job j = grad_job(c);
+    lk__map_sums s = rows_of(c, n, 2, product_sheet, &j);
+    j.product = lk__tensor_start(c->y[1]);
+    j.row_bytes = n * (int64_t)lk_dtype_size(s.dtype);
     LK_TRY(lk__call_sums(c, &s));
     return LK_OK;
 }
 
 static lk_status layer_norm_forward(lk_call *c)
 {
+    for (int j = 1; j < 3 && c->x[0]->count == 0; j++) /* the mean of nothing */
+        LK_TRY(lk_tensor_fill_f64(c->y[j], (double)NAN));
     LK_TRY(lk__layer_norm_values(c, row_of(c), c->attr));
     return LK_OK;
 }
@@ -162,15 +188,14 @@ static lk_status layer_norm_forward(lk_call *c)
 
 static lk_status gradient_forward(lk_call *c)
 {
-    lk__map_sums s = rows_of(c, row_of(c), 2, dx_sheet);
+    norm_job j = grad_job(c);
+    lk__map_sums s = rows_of(c, row_of(c), 2, dx_sheet, &j);
     const lk_tensor *x = c->x[0];
-    double eps = lk__layer_norm_eps(c->attr);
     int64_t samples = lk_tape_shard_size(c->tape);
     void *const sums[] = {lk__tensor_start(c->y[1]), lk__tensor_start(c->y[2])};
     if (samples > 0 && samples < x->shape.dim[0])
         s.piece = samples * (s.rows / x->shape.dim[0]);
     s.overwrite = c->overwrite;
-    s.arg = &eps;
     s.down = LK__DOWN_NORMALS;
     LK_TRY(lk__call_sums_joined(c, &s, sums));
     return LK_OK;
@@ -188,8 +213,8 @@ static lk_status gradient_infer(lk_call *c, lk_output_spec *out)
 static const lk_op layer_norm_grad = {
     .name = "layer_norm_grad",
     .summary = "the gradients of x, gamma and beta",
-    .min_in = 3,
-    .max_in = 3,
+    .min_in = 5,
+    .max_in = 5,
     .n_out = 3,
     .flags = LK_OP_OVERWRITES,
     .attr_size = sizeof(lk_layer_norm_attr),
@@ -199,19 +224,27 @@ static const lk_op layer_norm_grad = {
 
 /* ---- of other ops ---- */
 
+/* *out = v / n. */
+static lk_status over_n(const lk_call *c, lk_var v, lk_var *out)
+{
+    lk_shape shape = lk_shape_of(c->in[0]);
+    double n = 1;
+    lk_var by;
+    for (int d = shape.ndim - axes_of(c); d < shape.ndim; d++)
+        n *= (double)shape.dim[d];
+    LK_TRY(lk_full(c->tape, lk_dtype_of(v), LK_SCALAR, n, &by));
+    LK_TRY(lk_div(v, by, out));
+    return LK_OK;
+}
+
 /* *out = the mean of x over the last axes, which stay with size 1. */
 static lk_status mean_of(const lk_call *c, lk_var x, lk_var *out)
 {
     lk_shape shape = lk_shape_of(x);
-    double n = 1;
-    lk_var by;
-    for (int d = shape.ndim - axes_of(c); d < shape.ndim; d++) {
-        n *= (double)shape.dim[d];
+    for (int d = shape.ndim - axes_of(c); d < shape.ndim; d++)
         shape.dim[d] = 1;
-    }
-    LK_TRY(lk_full(c->tape, lk_dtype_of(x), LK_SCALAR, n, &by));
     LK_TRY(lk_sum_to(x, shape, out));
-    LK_TRY(lk_div(*out, by, out));
+    LK_TRY(over_n(c, *out, out));
     return LK_OK;
 }
 
@@ -229,40 +262,63 @@ static lk_status compose_dx(lk_call *c, lk_var dy, lk_var normal, lk_var inv, lk
     return LK_OK;
 }
 
-/* The gradient of x, and the product that dgamma is the sum of. */
-static lk_status compose(lk_call *c, lk_var dy, lk_var *dx, lk_var *product)
+/* *dx = *dx + dmean / n - normal (dinv inv inv / n), where *dx may be none yet. */
+static lk_status add_statistics(lk_call *c, const lk_var *dout, lk_var normal, lk_var inv,
+                                lk_var *dx)
 {
-    lk_var normal, inv, one;
+    lk_var t;
+    if (!lk_is_var(*dx))
+        LK_TRY(lk_zeros_like(c->in[0], dx));
+    if (lk_is_var(dout[1])) {
+        LK_TRY(over_n(c, dout[1], &t));
+        LK_TRY(lk_add(*dx, t, dx));
+    }
+    if (lk_is_var(dout[2])) {
+        LK_TRY(lk_mul(dout[2], inv, &t));
+        LK_TRY(lk_mul(t, inv, &t));
+        LK_TRY(over_n(c, t, &t));
+        LK_TRY(lk_mul(normal, t, &t));
+        LK_TRY(lk_sub(*dx, t, dx));
+    }
+    return LK_OK;
+}
+
+/* The gradients, from x anew, so that they can be differentiated. */
+static lk_status compose(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var normal, inv, one, dy = dout[0];
     LK_TRY(mean_of(c, c->in[0], &normal));
     LK_TRY(lk_sub(c->in[0], normal, &normal));
     LK_TRY(lk_mul(normal, normal, &inv));
     LK_TRY(mean_of(c, inv, &inv));
     LK_TRY(lk_affine(inv, 1, lk__layer_norm_eps(c->attr), &inv));
     LK_TRY(lk_sqrt(inv, &inv));
-    LK_TRY(lk_full(c->tape, lk_dtype_of(dy), LK_SCALAR, 1, &one));
+    LK_TRY(lk_full(c->tape, lk_dtype_of(inv), LK_SCALAR, 1, &one));
     LK_TRY(lk_div(one, inv, &inv));
     LK_TRY(lk_mul(normal, inv, &normal));
-    if (lk_call_needs_grad(c, 0))
-        LK_TRY(compose_dx(c, dy, normal, inv, dx));
-    if (lk_call_needs_grad(c, 1))
-        LK_TRY(lk_mul(dy, normal, product));
+    if (lk_is_var(dy) && lk_call_needs_grad(c, 0))
+        LK_TRY(compose_dx(c, dy, normal, inv, &din[0]));
+    if ((lk_is_var(dout[1]) || lk_is_var(dout[2])) && lk_call_needs_grad(c, 0))
+        LK_TRY(add_statistics(c, dout, normal, inv, &din[0]));
+    if (lk_is_var(dy) && lk_call_needs_grad(c, 1)) {
+        LK_TRY(lk_mul(dy, normal, &normal));
+        LK_TRY(lk_sum_to(normal, lk_shape_of(c->in[1]), &din[1]));
+    }
+    if (lk_is_var(dy) && lk_call_needs_grad(c, 2))
+        LK_TRY(lk_sum_to(dy, lk_shape_of(c->in[2]), &din[2]));
     return LK_OK;
 }
 
 static lk_status layer_norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk_var in[] = {c->in[0], c->in[1], dout[0]}, product = LK_NO_VAR;
+    lk_var in[] = {c->in[0], c->in[1], dout[0], c->out[1], c->out[2]};
     /* Without other axes nothing is added up: gradients of gamma and beta keep a -0. */
     bool summed = lk_shape_of(c->in[0]).ndim > axes_of(c);
-    if (!lk_tape_is_recording(c->tape) && summed) {
-        LK_TRY(lk_apply_gradient(c, 0, &layer_norm_grad, in, 3, c->attr, din));
-        return LK_OK;
-    }
-    LK_TRY(compose(c, dout[0], &din[0], &product));
-    if (lk_call_needs_grad(c, 1))
-        LK_TRY(lk_sum_to(product, lk_shape_of(c->in[1]), &din[1]));
-    if (lk_call_needs_grad(c, 2))
-        LK_TRY(lk_sum_to(dout[0], lk_shape_of(c->in[2]), &din[2]));
+    bool y_alone = !lk_is_var(dout[1]) && !lk_is_var(dout[2]);
+    if (!lk_tape_is_recording(c->tape) && summed && y_alone)
+        LK_TRY(lk_apply_gradient(c, 0, &layer_norm_grad, in, 5, c->attr, din));
+    else
+        LK_TRY(compose(c, dout, din));
     return LK_OK;
 }
 
@@ -272,17 +328,21 @@ lk_status lk_layer_norm(lk_var x, lk_var gamma, lk_var beta, const lk_layer_norm
                         lk_var *out)
 {
     lk_layer_norm_attr usual = {0};
-    lk_var in[] = {x, gamma, beta};
-    LK_TRY(lk_apply(x.tape, &lk__op_layer_norm, in, 3, attr ? attr : &usual, out));
+    lk_var in[] = {x, gamma, beta}, y[3] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR};
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    lk_status st = lk_apply(x.tape, &lk__op_layer_norm, in, 3, attr ? attr : &usual, y);
+    *out = y[0];
+    LK_TRY(st);
     return LK_OK;
 }
 
 const lk_op lk__op_layer_norm = {
     .name = "layer_norm",
-    .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta over the last axes",
+    .summary =
+        "(x - mean) / sqrt(variance + eps) * gamma + beta over the last axes, mean, 1 / sqrt",
     .min_in = 3,
     .max_in = 3,
-    .n_out = 1,
+    .n_out = 3,
     .attr_size = sizeof(lk_layer_norm_attr),
     .saves_in = 3,
     .infer = layer_norm_infer,

@@ -58,6 +58,33 @@ static void a_gradient_of_nothing_sets_a_leaf_to_zero(void)
         lk_tensor_free(t[i]);
 }
 
+/* The mean is 4 and 1 / sqrt(5 + 4) the inverse; with m and v their gradients dx is
+ * m / 4 - v c / (4 * 27). */
+static void statistics_are_outputs_with_gradients(void)
+{
+    const lk_op *op = NULL;
+    ASSERT_OK(lk_op_find("layer_norm", &op));
+    for (int which = 1; which < 4; which++) { /* of the mean, of the inverse, of both */
+        struct program p = program_new(LK_F64, false);
+        lk_layer_norm_attr a = {.eps = 4};
+        lk_var one = program_leaf(&p, LK_SHAPE(4)), x = values_leaf(&p, LK_SHAPE(1, 4), row),
+               in[] = {x, one, one}, y[3];
+        ASSERT_OK(lk_apply(p.tape, op, in, 3, &a, y));
+        ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y[1]), LK_SHAPE(1, 1)));
+        values_are(value_of(y[1]), (double[]){4}, 0);
+        values_are(value_of(y[2]), (double[]){1.0 / 3}, 1);
+        lk_var sum, v;
+        ASSERT_OK(lk_affine(y[1], which & 1 ? 8 : 0, 0, &sum));
+        ASSERT_OK(lk_affine(y[2], which & 2 ? 54 : 0, 0, &v));
+        ASSERT_OK(lk_add(sum, v, &sum));
+        ASSERT_OK(lk_backward(p.tape, &(lk_seed){.of = sum}, 1, 0));
+        for (int i = 0; i < 4; i++)
+            ASSERT_NEAR(tensor_at(p.grad[1], i),
+                        (which & 1 ? 2 : 0) - (which & 2 ? (row[i] - 4) / 2 : 0), 1e-14);
+        program_free(&p);
+    }
+}
+
 static void attributes_have_defaults(void)
 {
     struct program p = program_new(LK_F64, false);
@@ -159,6 +186,7 @@ static void every_thread_count_and_instruction_set_gives_the_same_bits(void)
 }
 
 TEST_MAIN(TEST(values_of_a_small_row), TEST(a_gradient_of_nothing_sets_a_leaf_to_zero),
-          TEST(attributes_have_defaults), TEST(a_recorded_backward_gives_the_same_bits),
-          TEST(equal_elements_give_beta), TEST(empty_axes_are_fine), TEST(misuse_is_refused),
+          TEST(statistics_are_outputs_with_gradients), TEST(attributes_have_defaults),
+          TEST(a_recorded_backward_gives_the_same_bits), TEST(equal_elements_give_beta),
+          TEST(empty_axes_are_fine), TEST(misuse_is_refused),
           TEST(every_thread_count_and_instruction_set_gives_the_same_bits))
