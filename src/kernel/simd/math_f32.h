@@ -68,6 +68,13 @@ LK_MATH float f32_exp(float x)
     return f32_exp_pair(x, &lo);
 }
 
+/* The same for x <= 0 or NaN in fewer steps: times 2^(n + 64), which is exact, and 2^-64. */
+LK_MATH float f32_exp_below(float x)
+{
+    f32_exp_parts e = f32_exp_split(x < -104.0F ? -104.0F : x, 0.0F);
+    return (1.0F + e.m) * f32_from_bits((e.biased - 63U) << 23) * 0x1p-64F;
+}
+
 /* e^x - 1 for -18 <= x <= 20, with its rounding error; below -18 it is -1. */
 LK_MATH float f32_expm1_part(float x, float *lo)
 {

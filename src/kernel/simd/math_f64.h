@@ -79,6 +79,13 @@ LK_MATH double f64_exp(double x)
     return f64_exp_pair(x, &lo);
 }
 
+/* The same for x <= 0 or NaN in fewer steps: times 2^(n + 64), which is exact, and 2^-64. */
+LK_MATH double f64_exp_below(double x)
+{
+    f64_exp_parts e = f64_exp_split(x < -746.0 ? -746.0 : x, 0.0);
+    return (1.0 + e.m) * f64_from_bits((e.biased - 959U) << 52) * 0x1p-64;
+}
+
 /* e^x - 1 for -38 <= x <= 40, with its rounding error; below -38 it is -1. */
 LK_MATH double f64_expm1_part(double x, double *lo)
 {

@@ -51,31 +51,44 @@ static void rows_agree_with_the_formula(void)
         }
 }
 
-/* exp of every element, then the lane sum of the whole row, then the quotient: the very bits. */
-static void the_sum_is_the_lane_sum(void)
+/* exp of every element, then the lane sum of the whole row, then the quotient: the very bits.  Logits of
+ * a range of `reach`. */
+static void check_row(lk_dtype t, double reach)
 {
     enum { COLS = 16 * 5 + 3 };
-    float x[COLS], e[COLS], y[COLS], lane[16] = {0}, max = -INFINITY;
-    real_fill(LK_F32, x, COLS, 3, false);
+    double x[COLS], e[COLS], y[COLS], lane[16] = {0}, max = -HUGE_VAL, log_sum = 0;
+    lk_rows s = {.rows = 1, .cols = COLS, .ld_x = COLS, .ld_y = COLS};
+    real_fill(t, x, COLS, 3, false);
+    for (int i = 0; i < COLS; i++) {
+        real_set(t, x, i, reach * real_get(t, x, i));
+        max = fmax(max, real_get(t, x, i));
+    }
     for (int i = 0; i < COLS; i++)
-        max = x[i] > max ? x[i] : max;
+        real_set(t, e, i, real_add(t, real_get(t, x, i), -max));
+    ASSERT_OK(lk_map1(t, LK_MAP1_EXP, 0, COLS, e, e));
     for (int i = 0; i < COLS; i++)
-        e[i] = x[i] - max;
-    ASSERT_OK(lk_map1(LK_F32, LK_MAP1_EXP, 0, COLS, e, e));
-    for (int i = 0; i < COLS; i++)
-        lane[i % 16] += e[i];
+        lane[i % 16] = real_add(t, lane[i % 16], real_get(t, e, i));
     for (int half = 8; half > 0; half /= 2)
         for (int l = 0; l < half; l++)
-            lane[l] = lane[2 * l] + lane[2 * l + 1];
-    lk_rows s = {.rows = 1, .cols = COLS, .ld_x = COLS, .ld_y = COLS};
-    ASSERT_OK(lk_softmax_rows(LK_F32, &s, x, y));
+            lane[l] = real_add(t, lane[2 * l], lane[2 * l + 1]);
+    ASSERT_OK(lk_softmax_rows(t, &s, x, y));
     for (int i = 0; i < COLS; i++)
-        ASSERT_TRUE(y[i] == e[i] / lane[0]);
-    float log_sum;
-    ASSERT_OK(lk_map1(LK_F32, LK_MAP1_LOG, 0, 1, &lane[0], &log_sum));
-    ASSERT_OK(lk_log_softmax_rows(LK_F32, &s, x, y));
+        ASSERT_TRUE(real_get(t, y, i) == real_add(t, real_get(t, e, i) / lane[0], 0));
+    real_set(t, &log_sum, 0, lane[0]);
+    ASSERT_OK(lk_map1(t, LK_MAP1_LOG, 0, 1, &log_sum, &log_sum));
+    ASSERT_OK(lk_log_softmax_rows(t, &s, x, y));
     for (int i = 0; i < COLS; i++)
-        ASSERT_TRUE(y[i] == (x[i] - max) - log_sum);
+        ASSERT_TRUE(real_get(t, y, i) ==
+                    real_add(t, real_add(t, real_get(t, x, i), -max), -real_get(t, &log_sum, 0)));
+}
+
+/* Down to exponentials that are denormal, and 0. */
+static void the_sum_is_the_lane_sum(void)
+{
+    check_row(LK_F32, 1);
+    check_row(LK_F32, 70);
+    check_row(LK_F64, 1);
+    check_row(LK_F64, 500);
 }
 
 static void large_logits_do_not_overflow(void)
