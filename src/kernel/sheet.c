@@ -47,7 +47,10 @@ void lk__sheet_map_y(lk__sheet *t, lk__sum_term term)
 {
     int64_t step = t->step_y;
     const void *x = first_set(t, t->y, &step);
+    const bool past = t->past;
+    t->past = false; /* what is read is in cache */
     lk__sheet_map(t, term);
+    t->past = past;
     first_set(t, x, &step);
 }
 

@@ -21,6 +21,7 @@ enum {
     GRAIN = 8192,          /* elements that one thread takes at a time, in whole lines */
     FEW_BYTES = 8192,      /* of an input, for one call of the function */
     SHEET_BYTES = 1 << 17, /* of an input, for sums down columns */
+    PAST = 16 << 20,       /* bytes of y that is written around the cache */
     NARROW = 256           /* elements of a row that is not folded */
 };
 
@@ -306,6 +307,7 @@ lk_status lk__map_sums_run(const lk__map_sums *s, void *room)
     j.sheet = (lk__sheet){.dtype = s->dtype,
                           .n = s->n,
                           .overwrite = s->overwrite,
+                          .past = s->rows * s->n * j.elem >= PAST,
                           .type = &table->of[s->dtype],
                           .softmax = softmax,
                           .loops = loops->of[s->dtype],

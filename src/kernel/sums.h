@@ -110,6 +110,7 @@ typedef struct lk__sheet {
     void *y;
     int64_t step_y;
     bool overwrite; /* y = 0 + what a map gives */
+    bool past;      /* write whole lines of y around the cache */
     lk__sheet_numbers p[LK_SUMS_MAX_P];
     void *lane[LK_SUMS_MOST];      /* of sums down columns: [lanes][n]; lane l has the rows */
     int64_t lanes;                 /* l, l + lanes, ... */

@@ -193,16 +193,26 @@ LK_INLINE void LANE(map)(const int term, const lk__sheet *t)
     const V(elem) start = t->overwrite ? (V(elem))0 : -(V(elem))0;
     const VEC zero = V(splat)(&start);
     const int64_t n = t->n;
+    enum { LINE = LK_LINE / sizeof(V(elem)) };
     for (int64_t r = t->first; r < t->last; r++) {
         const LANE(row) row = LANE(row_of)(t, r);
         V(elem) *y = (V(elem) *)t->y + r * t->step_y;
         int64_t i = 0;
+        if (t->past && (uintptr_t)y % LK_LINE == 0)
+            for (; i + LINE <= n; i += LINE) {
+                _Alignas(LK_LINE) V(elem) line[LINE];
+                LK_UNROLL for (int l = 0; l < LINE; l += V(lanes))
+                    V(store)(line + l, V(add)(LANE(term)(term, &row, i + l, true, 0), zero));
+                line_past((char *)(y + i), (const char *)line);
+            }
         for (; i + V(lanes) <= n; i += V(lanes))
             V(store)(y + i, V(add)(LANE(term)(term, &row, i, true, 0), zero));
         const int rest = (int)(n - i);
         if (rest > 0)
             V(store_first)(y + i, V(add)(LANE(term)(term, &row, i, false, rest), zero), rest);
     }
+    if (t->past)
+        past_end();
 }
 
 #define MAP_DEFINE(code, expression)                 \

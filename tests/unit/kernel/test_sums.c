@@ -11,6 +11,7 @@
 
 #include <fenv.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- the definition, in the type ---- */
 
@@ -262,6 +263,39 @@ static void maps_write_terms(void)
         }
 }
 
+/* Where rows begin at whole lines, and where they do not. */
+static void an_output_larger_than_caches_is_as_any_other(void)
+{
+    lk_isa best = LK_ISA_SCALAR;
+    ASSERT_OK(lk_isa_now(&best));
+    for (int i = 0; i < 2; i++) {
+        struct sums_case c = case_new(LK_F32, 2200, i ? 2048 : 1909, 0, true);
+        const size_t bytes = (size_t)c.s.n * sizeof(float);
+        struct guard row = guard_new(bytes);
+        c.sum = LK__TERM_WEIGH;
+        c.s.fn = map_sheet;
+        c.s.y = c.y.data;
+        for (int isa = 0; isa < LK_N_ISAS; isa++) {
+            if (!lk_isa_is_available((lk_isa)isa))
+                continue;
+            ASSERT_OK(lk_isa_set((lk_isa)isa));
+            memset(c.y.data, 0, (size_t)c.s.rows * bytes);
+            case_run(&c);
+            for (int64_t r = 0; r < c.s.rows; r++) {
+                const void *x[3];
+                for (int k = 0; k < 3; k++)
+                    x[k] = (const char *)c.s.x[k] + (k == 1 ? 0 : (size_t)r * bytes);
+                ASSERT_OK(
+                    lk__vector_map(LK_F32, c.s.n, x, 3, (double[2]){0}, LK__TERM_WEIGH, row.data));
+                ASSERT_EQ(memcmp((char *)c.y.data + (size_t)r * bytes, row.data, bytes), 0);
+            }
+        }
+        guard_free(&row);
+        case_free(&c);
+    }
+    ASSERT_OK(lk_isa_set(best));
+}
+
 /* In place: x / 2, and 1 / sqrt(16 + 9). */
 static void a_vector_is_a_row_by_itself(void)
 {
@@ -357,6 +391,7 @@ static void a_thread_that_rounds_otherwise_is_refused(void)
 
 TEST_MAIN(TEST(sums_along_rows_are_lane_sums_of_terms),
           TEST(a_row_has_a_mean_and_an_inverse_deviation), TEST(maps_write_terms),
-          TEST(a_vector_is_a_row_by_itself), TEST(sums_down_columns_are_lane_sums_of_each_piece),
+          TEST(an_output_larger_than_caches_is_as_any_other), TEST(a_vector_is_a_row_by_itself),
+          TEST(sums_down_columns_are_lane_sums_of_each_piece),
           TEST(large_sums_down_columns_are_the_same), TEST(no_rows_and_no_columns_are_nothing),
           TEST(a_thread_that_rounds_otherwise_is_refused))
