@@ -66,7 +66,7 @@ static lk_status logistic_cross_entropy_backward(lk_call *c, const lk_var *dout,
     LK_TRY(lk__loss_grad(c, LK_LOSS_MEAN, dout[0], lk_shape_of(c->in[0]), &dl));
     if (lk_call_needs_grad(c, 0)) {
         lk_var in[] = {c->in[0], c->in[1], dl};
-        LK_TRY(lk_apply(c->tape, &logistic_cross_entropy_grad, in, 3, NULL, &din[0]));
+        LK_TRY(lk_apply_gradient(c, 0, &logistic_cross_entropy_grad, in, 3, NULL, &din[0]));
     }
     if (lk_call_needs_grad(c, 1)) {
         LK_TRY(lk_mul(c->in[0], dl, &din[1]));

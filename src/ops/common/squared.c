@@ -61,9 +61,12 @@ lk_status lk__squared_backward(lk_call *c, double w, lk_loss_reduction otherwise
     double twice = 2 * w;
     LK_TRY(lk__loss_grad(c, otherwise, dout[0], lk_shape_of(c->in[0]), &dl));
     lk_var in[] = {c->in[0], c->in[1], dl};
+    if (!lk_call_needs_grad(c, 1)) {
+        LK_TRY(lk_apply_gradient(c, 0, &squared_grad, in, 3, &twice, &din[0]));
+        return LK_OK;
+    }
     LK_TRY(lk_apply(c->tape, &squared_grad, in, 3, &twice, &din[0]));
-    if (lk_call_needs_grad(c, 1))
-        LK_TRY(lk_neg(din[0], &din[1]));
+    LK_TRY(lk_neg(din[0], &din[1]));
     return LK_OK;
 }
 

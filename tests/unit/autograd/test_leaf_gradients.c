@@ -56,6 +56,11 @@ GRAPH(log_softmax, lk_log_softmax(v[0], LK_LAST_AXIS, y))
 GRAPH(layer_norm, lk_layer_norm(v[0], v[2], v[2], NULL, y))
 GRAPH(layer_norm_far, lk_layer_norm(v[1], v[2], v[2], NULL, y))
 GRAPH(layer_norm_of_gamma, lk_layer_norm(v[0], v[1], v[1], &(lk_layer_norm_attr){.axes = 2}, y))
+GRAPH(batch_norm_inference, lk_batch_norm_inference(v[0], v[2], v[2], v[2], v[2], NULL, y))
+GRAPH(squared, lk_mean_squared_error(v[0], v[1], LK_LOSS_MEAN, y))
+GRAPH(squared_of_self, lk_sum_squared_error(v[0], v[0], LK_LOSS_NONE, y))
+GRAPH(logistic, lk_logistic_cross_entropy(v[0], v[1], LK_LOSS_SUM, y))
+GRAPH(entropy, lk_softmax_cross_entropy(v[0], v[1], LK_LOSS_MEAN, y))
 GRAPH(sum, lk_sum(v[0], NULL, y))
 GRAPH(sum_rows, lk_sum(v[0], LK_AXES(0), y))
 GRAPH(sum_columns, lk_sum(v[0], LK_AXES(1), y))
@@ -78,6 +83,14 @@ GRAPH(concat_twice, lk_concat((lk_var[]){v[0], v[1], v[0]}, 3, 1, y))
 GRAPH(square_by_mul, lk_mul(v[0], v[0], y))
 GRAPH(linear, lk_matmul_trans(v[0], v[1], false, true, y))
 GRAPH(bias, lk_bias(v[0], v[2], y))
+
+static lk_status graph_targets(const lk_var *v, lk_var *y)
+{
+    lk_var t;
+    LK_TRY(lk_stop_gradient(v[1], &t));
+    LK_TRY(lk_sum_squared_error(v[0], t, LK_LOSS_SUM, y));
+    return LK_OK;
+}
 
 static lk_status graph_pool(const lk_var *v, lk_var *y)
 {
@@ -161,6 +174,12 @@ static const struct entry {
     ENTRY(layer_norm),
     ENTRY(layer_norm_far),
     ENTRY(layer_norm_of_gamma),
+    ENTRY(batch_norm_inference),
+    ENTRY(squared),
+    ENTRY(squared_of_self),
+    ENTRY(targets),
+    ENTRY(logistic),
+    ENTRY(entropy),
     ENTRY(sum),
     ENTRY(sum_rows),
     ENTRY(sum_columns),

@@ -130,6 +130,31 @@ static void l2_of_a_window_of_zeros_has_gradient_zero(void)
 }
 
 /* The gradient of a gradient with respect to its seed is what forward does to it, linearly. */
+/* -0 is given; adding it to zeros gives +0.  The last element is in no window. */
+static void a_gradient_of_nothing_sets_a_leaf_to_zero(void)
+{
+    const float x[] = {1, 3, 5, 7, 2}, dy[] = {-0.0F, -0.0F}, zeros[5] = {0};
+    const lk_pool_attr attr = {.window = {.kernel = {2}, .stride = {2}}};
+    for (int max = 0; max < 2; max++) {
+        float dx[] = {9, 9, 9, 9, 9};
+        lk_tensor *value = NULL, *grad = NULL, *seed = NULL;
+        lk_tape *tape = NULL;
+        lk_var v, y;
+        ASSERT_OK(lk_tape_new(&tape));
+        ASSERT_OK(lk_tensor_wrap_const(LK_F32, LK_SHAPE(1, 5, 1), x, NULL, NULL, &value));
+        ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(1, 5, 1), dx, NULL, NULL, &grad));
+        ASSERT_OK(lk_tensor_wrap_const(LK_F32, LK_SHAPE(1, 2, 1), dy, NULL, NULL, &seed));
+        ASSERT_OK(lk_leaf_overwrite(tape, value, grad, &v));
+        ASSERT_OK(max ? lk_max_pool(v, &attr, &y, NULL) : lk_avg_pool(v, &attr, &y));
+        ASSERT_OK(lk_backward(tape, &(lk_seed){y, seed}, 1, 0));
+        ASSERT_EQ(memcmp(dx, zeros, sizeof dx), 0);
+        lk_tape_free(tape);
+        lk_tensor_free(value);
+        lk_tensor_free(grad);
+        lk_tensor_free(seed);
+    }
+}
+
 static void the_gradient_of_the_scatter_is_the_gather(void)
 {
     struct program p = program_new(LK_F64, true);
@@ -305,6 +330,7 @@ TEST_MAIN(TEST(gradients_are_set_as_they_are_added), TEST(max_takes_the_first_of
           TEST(a_window_of_padding_alone_gives_nothing_back),
           TEST(avg_divides_by_the_valid_positions_or_by_all),
           TEST(l2_of_a_window_of_zeros_has_gradient_zero),
+          TEST(a_gradient_of_nothing_sets_a_leaf_to_zero),
           TEST(the_gradient_of_the_scatter_is_the_gather),
           TEST(values_and_gradients_have_the_bits_of_their_definition), TEST(an_empty_batch_works),
           TEST(what_does_not_fit_is_refused), TEST(the_bits_are_the_same_everywhere))
