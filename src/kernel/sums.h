@@ -34,6 +34,7 @@
     X(PRODUCT, a *b)                                     \
     X(TIMES_DIFFERENCE, a *(b - p))                      \
     X(CENTRED_SQUARE, (a - b) * (a - b))                 \
+    X(WEIGHED_SQUARE, p *((a - b) * (a - b)))            \
     X(TIMES_CENTRED, b *(a - c))                         \
     X(SCALE, b *d)                                       \
     X(CHANNELS, (a - b) * c + d)                         \
@@ -54,11 +55,12 @@ typedef enum lk__sum_term {
 } lk__sum_term;
 
 /* Enumerator, one or two terms: what is added up along rows, and down columns. */
-#define LK__SUMS_ALONG(X)      \
-    X(VALUES, FIRST, NONE)     \
-    X(SECONDS, SECOND, NONE)   \
-    X(SQUARES, SQUARE, NONE)   \
-    X(PRODUCTS, PRODUCT, NONE) \
+#define LK__SUMS_ALONG(X)           \
+    X(VALUES, FIRST, NONE)          \
+    X(SECONDS, SECOND, NONE)        \
+    X(SQUARES, SQUARE, NONE)        \
+    X(PRODUCTS, PRODUCT, NONE)      \
+    X(ERRORS, WEIGHED_SQUARE, NONE) \
     X(WEIGHTS, WEIGH, WEIGH_NORMAL)
 #define LK__SUMS_DOWN(X)              \
     X(VALUES, FIRST, NONE)            \

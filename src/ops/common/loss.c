@@ -4,6 +4,7 @@
 #include "base/fpenv.h"
 #include "kernel/each.h"
 #include "ops/common/ops.h"
+#include "ops/common/sums.h"
 #include "tensor/tensor.h"
 
 static lk_loss_reduction reduction_of(const lk_call *c, lk_loss_reduction otherwise)
@@ -54,26 +55,39 @@ static int64_t divisor(lk_loss_reduction reduction, lk_shape shape, int64_t coun
     return reduction == LK_LOSS_MEAN ? count : 0;
 }
 
-lk_status lk__loss_reduce(lk_call *c, lk_loss_reduction otherwise, lk_shape shape,
-                          const void *losses)
+/* Losses of a piece of the batch; 0: all. */
+static int64_t piece_of(const lk_call *c, lk_shape shape, int64_t count)
 {
-    lk_loss_reduction reduction = reduction_of(c, otherwise);
-    int64_t count;
-    LK_TRY(lk_shape_count(shape, &count));
-    if (reduction == LK_LOSS_NONE)
-        return LK_OK;
+    const int64_t samples = lk_tape_shard_size(c->tape);
+    return shape.ndim > 0 && count > 0 && samples < shape.dim[0] ? samples * (count / shape.dim[0])
+                                                                 : 0;
+}
+
+/* The output from losses, or sums of some, for a reduction that divides by n or is a sum. */
+static lk_status sum_and_divide(lk_call *c, lk_reduce_axis_shape s, const void *x,
+                                lk_loss_reduction reduction, int64_t n)
+{
     void *y = lk__tensor_start(c->y[0]);
-    lk_reduce_axis_shape s = {.outer = 1, .n = count, .inner = 1};
-    if (shape.ndim > 0 && count > 0 && lk_tape_shard_size(c->tape) < shape.dim[0])
-        s.piece = lk_tape_shard_size(c->tape) * (count / shape.dim[0]);
-    LK_TRY(lk_reduce_axis(c->y[0]->dtype, LK_REDUCE_AXIS_SUM, &s, losses, y));
+    LK_TRY(lk_reduce_axis(c->y[0]->dtype, LK_REDUCE_AXIS_SUM, &s, x, y));
     if (reduction == LK_LOSS_SUM)
         return LK_OK;
-    int64_t n = divisor(reduction, shape, count);
     if (c->y[0]->dtype == LK_F32)
         *(float *)y /= (float)n;
     else
         *(double *)y /= (double)n;
+    return LK_OK;
+}
+
+lk_status lk__loss_reduce(lk_call *c, lk_loss_reduction otherwise, lk_shape shape,
+                          const void *losses)
+{
+    lk_loss_reduction reduction = reduction_of(c, otherwise);
+    lk_reduce_axis_shape s = {.outer = 1, .inner = 1};
+    LK_TRY(lk_shape_count(shape, &s.n));
+    if (reduction == LK_LOSS_NONE)
+        return LK_OK;
+    s.piece = piece_of(c, shape, s.n);
+    LK_TRY(sum_and_divide(c, s, losses, reduction, divisor(reduction, shape, s.n)));
     return LK_OK;
 }
 
@@ -97,6 +111,51 @@ lk_status lk__loss_each(lk_call *c, lk_loss_reduction otherwise, lk__loop loop, 
     if (x->count > 0)
         LK_TRY(lk__each_job_run(&j));
     LK_TRY(lk__loss_reduce(c, otherwise, x->shape, losses));
+    return LK_OK;
+}
+
+/* What sheets of lk__loss_terms() share: the number p, and where the sums go. */
+typedef struct terms_job {
+    lk__sum_along sum;
+    double p;
+    void *sums;
+} terms_job;
+
+static void terms_sheet(lk__sheet *t)
+{
+    const terms_job *j = t->arg;
+    for (int64_t r = t->first; r < t->last; r++)
+        lk__sheet_set(t, 0, r, j->p);
+    lk__sheet_sum(t, j->sum, 1);
+    lk__sheet_keep(t, 1, j->sums);
+}
+
+/* Pieces are rows, the last of which may be shorter. */
+lk_status lk__loss_terms(lk_call *c, lk_loss_reduction otherwise, lk__loop loop, lk__sum_along sum,
+                         double p)
+{
+    const lk_tensor *x = c->x[0];
+    const lk_loss_reduction reduction = reduction_of(c, otherwise);
+    if (reduction == LK_LOSS_NONE) {
+        LK_TRY(lk__loss_each(c, otherwise, loop, p));
+        return LK_OK;
+    }
+    const int64_t piece = piece_of(c, x->shape, x->count), elem = (int64_t)lk_dtype_size(x->dtype);
+    lk_reduce_axis_shape tree = {.outer = 1, .inner = 1, .piece = 1};
+    char *sums;
+    LK_TRY(lk_call_scratch(c, (piece > 0 ? x->count / piece + 1 : 1) * elem, &sums));
+    for (int64_t at = 0, left = x->count; left > 0; left = x->count - at) {
+        const int64_t n = piece > 0 && piece < left ? piece : left;
+        terms_job j = {sum, p, sums + tree.n * elem};
+        lk__map_sums s = {
+            .dtype = x->dtype, .rows = left / n, .n = n, .fn = terms_sheet, .arg = &j};
+        for (int i = 0; i < 2; i++)
+            s.x[i] = lk__tensor_start(c->x[i]) + at * elem;
+        LK_TRY(lk__call_sums(c, &s));
+        tree.n += s.rows;
+        at += s.rows * n;
+    }
+    LK_TRY(sum_and_divide(c, tree, sums, reduction, divisor(reduction, x->shape, x->count)));
     return LK_OK;
 }
 

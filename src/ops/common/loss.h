@@ -2,7 +2,7 @@
 #ifndef LK_OPS_COMMON_LOSS_H
 #define LK_OPS_COMMON_LOSS_H
 
-#include "kernel/loops.h"
+#include "kernel/sums.h"
 
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
@@ -26,6 +26,11 @@ lk_status lk__loss_reduce(lk_call *c, lk_loss_reduction otherwise, lk_shape shap
 /** The output of an op on two inputs whose losses are by element: the loop, with the number p. */
 lk_status lk__loss_each(lk_call *c, lk_loss_reduction otherwise, lk__loop loop,
                         double p) LK_NODISCARD;
+
+/** The same for losses that are terms: unless they are the output, they are added up without being
+ * written. */
+lk_status lk__loss_terms(lk_call *c, lk_loss_reduction otherwise, lk__loop loop, lk__sum_along sum,
+                         double p) LK_NODISCARD;
 
 /** In backward: *out = the gradients of the losses, which have `shape`, from that of the output. */
 lk_status lk__loss_grad(const lk_call *c, lk_loss_reduction otherwise, lk_var dout, lk_shape shape,

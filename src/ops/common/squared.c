@@ -11,7 +11,7 @@
 
 lk_status lk__squared_forward(lk_call *c, double w, lk_loss_reduction otherwise)
 {
-    LK_TRY(lk__loss_each(c, otherwise, LK__LOOP_SQUARED_ERROR, w));
+    LK_TRY(lk__loss_terms(c, otherwise, LK__LOOP_SQUARED_ERROR, LK__ALONG_ERRORS, w));
     return LK_OK;
 }
 
