@@ -18,7 +18,7 @@
 #ifndef LK_CLI_BENCH_OPS_H
 #define LK_CLI_BENCH_OPS_H
 
-#include "bench_stats.h"
+#include "bench_scaling.h"
 #include "bench_torch.h"
 
 #include <lockstep/op.h>
@@ -79,5 +79,16 @@ typedef struct bench_op_result {
  */
 lk_status bench_op_run(const bench_op *c, int threads, double seconds, bench_torch *torch,
                        bench_op_result *out) LK_NODISCARD;
+
+/** How a case scales. */
+typedef struct bench_op_scaling {
+    bench_scaling
+        pass[BENCH_N_OP_PASSES]; /* of backward, and of what a case does not have, no rounds */
+    double footprint;            /* as above */
+} bench_op_scaling;
+
+/** Measure a case with one thread, with `threads`, and as so many copies, `seconds` for each pass. */
+lk_status bench_op_scale(const bench_op *c, int threads, double seconds,
+                         bench_op_scaling *out) LK_NODISCARD;
 
 #endif /* LK_CLI_BENCH_OPS_H */

@@ -19,6 +19,20 @@
         .def = seconds, .min = 0, .max = 600, .help = "time for " each              \
     }
 
+#define BENCH_SCALING_OPTION(field)                                                         \
+    {                                                                                       \
+        .name = "scaling", .type = LK_OPTION_FLAG, .offset = (field),                       \
+        .help = "instead, our time with one thread and with N, and what N copies with one " \
+                "thread each reach, which is all the machine has to give"                   \
+    }
+
+/* 0 where it is not given. */
+#define BENCH_THREADS_OPTION(field)                                                            \
+    {                                                                                          \
+        .name = "threads", .type = LK_OPTION_INT, .offset = (field), .value = "N", .min = 1,   \
+        .max = LK_MAX_THREADS, .help = "threads for everybody; 1 by default, 2 with --scaling" \
+    }
+
 #define BENCH_JSON_OPTION(field)                                                                \
     {                                                                                           \
         .name = "json", .type = LK_OPTION_FLAG, .offset = (field), .help = "print JSON objects" \

@@ -5,8 +5,6 @@
  */
 #include "bench_scaling.h"
 
-#include "bench_operands.h"
-
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/clock.h>
 #include <lockstep/thread.h>
@@ -15,11 +13,11 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-static const double shortest_sample = 2e-3;
+static const double shortest_sample = 2e-3, settling = 5e-3;
 
 /* One who computes on operands of his own; [0] is the caller. */
 struct copy {
-    bench_operands o;
+    void *given;
     pthread_t thread;
     struct scene *scene;
     lk_status status;
@@ -27,6 +25,7 @@ struct copy {
 };
 
 struct scene {
+    bench_scaled_fn *fn;
     struct copy *copy;
     int n_copies, calls;
     atomic_int ready;
@@ -37,11 +36,11 @@ static double now(void)
     return 1e-9 * (double)lk_clock_ns();
 }
 
-static lk_status time_calls(const bench_operands *o, int calls, double *seconds)
+static lk_status time_calls(const struct copy *c, int calls, double *seconds)
 {
     double start = now();
     for (int i = 0; i < calls; i++)
-        LK_TRY(bench_operands_run(o));
+        LK_TRY(c->scene->fn(c->given));
     *seconds = now() - start;
     return LK_OK;
 }
@@ -50,12 +49,12 @@ static lk_status time_calls(const bench_operands *o, int calls, double *seconds)
 static void *copy_main(void *arg)
 {
     struct copy *c = arg;
-    c->status = bench_operands_run(&c->o);
+    c->status = c->scene->fn(c->given);
     atomic_fetch_add(&c->scene->ready, 1);
     while (atomic_load(&c->scene->ready) < c->scene->n_copies)
         sched_yield();
     if (c->status == LK_OK)
-        c->status = time_calls(&c->o, c->scene->calls, &c->seconds);
+        c->status = time_calls(c, c->scene->calls, &c->seconds);
     return NULL;
 }
 
@@ -84,15 +83,24 @@ static lk_status time_copies(struct scene *s, double *seconds)
     return LK_OK;
 }
 
-/* One thread, all threads, copies; each after a call that lets its threads start. */
-static lk_status round_run(struct scene *s, int threads, double *one, double *many, double *copies)
+/* Call until threads that were just started are on processors of their own. */
+static lk_status threads_settle(const struct scene *s, int threads)
 {
-    const bench_operands *o = &s->copy[0].o;
-    for (int i = 0; i < 2; i++) {
-        LK_TRY(lk_threads_set(i ? threads : 1));
-        LK_TRY(bench_operands_run(o));
-        LK_TRY(time_calls(o, s->calls, i ? many : one));
-    }
+    LK_TRY(lk_threads_set(threads));
+    double start = now();
+    do
+        LK_TRY(s->fn(s->copy[0].given));
+    while (threads > 1 && now() - start < settling);
+    return LK_OK;
+}
+
+/* One thread, all threads, copies. */
+static lk_status round_run(struct scene *s, double *one, double *many, double *copies)
+{
+    LK_TRY(threads_settle(s, 1));
+    LK_TRY(time_calls(&s->copy[0], s->calls, one));
+    LK_TRY(threads_settle(s, s->n_copies));
+    LK_TRY(time_calls(&s->copy[0], s->calls, many));
     LK_TRY(lk_threads_set(1));
     LK_TRY(time_copies(s, copies));
     return LK_OK;
@@ -102,45 +110,42 @@ static lk_status choose_calls(struct scene *s)
 {
     double seconds = 0;
     LK_TRY(lk_threads_set(1));
-    LK_TRY(bench_operands_run(&s->copy[0].o));
-    LK_TRY(time_calls(&s->copy[0].o, 1, &seconds));
+    LK_TRY(s->fn(s->copy[0].given));
+    LK_TRY(time_calls(&s->copy[0], 1, &seconds));
     s->calls = seconds > shortest_sample ? 1 : (int)(shortest_sample / seconds) + 1;
     return LK_OK;
 }
 
-static lk_status measure(struct scene *s, const bench_setting *setting, bench_scaling *r)
+static lk_status measure(struct scene *s, double seconds, bench_scaling *r)
 {
     double one[BENCH_MAX_ROUNDS], many[BENCH_MAX_ROUNDS], copies[BENCH_MAX_ROUNDS];
     int n = 0;
     LK_TRY(choose_calls(s));
     double start = now();
     do {
-        LK_TRY(round_run(s, setting->threads, &one[n], &many[n], &copies[n]));
+        LK_TRY(round_run(s, &one[n], &many[n], &copies[n]));
         n++;
-    } while (n < BENCH_MAX_ROUNDS && (n < BENCH_MIN_ROUNDS || now() - start < setting->seconds));
+    } while (n < BENCH_MAX_ROUNDS && (n < BENCH_MIN_ROUNDS || now() - start < seconds));
     r->rounds = n;
     r->one = bench_scaled(1.0 / s->calls, bench_median(one, n));
     r->many = bench_scaled(1.0 / s->calls, bench_median(many, n));
     r->speedup = bench_ratio(one, many, n);
-    r->limit = bench_scaled(setting->threads, bench_ratio(one, copies, n));
+    r->limit = bench_scaled(s->n_copies, bench_ratio(one, copies, n));
+    r->share = bench_scaled(1.0 / s->n_copies, bench_ratio(copies, many, n));
     return LK_OK;
 }
 
-lk_status bench_scaling_run(const bench_case *given, const bench_setting *setting, bench_scaling *r)
+lk_status bench_scaling_run(bench_scaled_fn *fn, void *const *copy, int threads, double seconds,
+                            bench_scaling *r)
 {
-    lk_status st;
-    bench_case c = *given;
-    c.gemm.dtype = c.conv.dtype = setting->dtype;
-    struct scene s = {.n_copies = setting->threads};
+    struct scene s = {.fn = fn, .n_copies = threads};
     LK_TRY(lk_alloc_zero(&s.copy, s.n_copies, sizeof *s.copy));
     for (int i = 0; i < s.n_copies; i++) {
+        s.copy[i].given = copy[i];
         s.copy[i].scene = &s;
-        LK_TRY_TO(done, bench_operands_fill(&s.copy[i].o, &c, 1));
     }
-    LK_TRY_TO(done, measure(&s, setting, r));
-done:
-    for (int i = 0; i < s.n_copies; i++)
-        bench_operands_free(&s.copy[i].o);
+    lk_status st = measure(&s, seconds, r);
     lk_free(s.copy);
-    return st;
+    LK_TRY(st);
+    return LK_OK;
 }

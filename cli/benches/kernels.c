@@ -1,6 +1,8 @@
 /* lockstep bench kernels: linear layers and convolutions against OpenBLAS and oneDNN. */
+#include "bench_operands.h"
 #include "bench_options.h"
 #include "bench_path.h"
+#include "bench_run.h"
 #include "bench_scaling.h"
 #include "bench_summary.h"
 #include "peers.h"
@@ -9,6 +11,7 @@
 #include "term.h"
 #include "verb.h"
 
+#include <lockstep/extra/alloc.h>
 #include <lockstep/extra/isa.h>
 #include <lockstep/thread.h>
 
@@ -34,13 +37,7 @@ static const lk_option options[] = {
      .flags = LK_OPTION_ONCE},
     BENCH_FILTER_OPTION(FIELD(filter), BENCH_IN_LIST),
     BENCH_SECONDS_OPTION(FIELD(seconds), "0.5", "each case, everybody together"),
-    {.name = "threads",
-     .type = LK_OPTION_INT,
-     .offset = FIELD(threads),
-     .value = "N",
-     .min = 1,
-     .max = LK_MAX_THREADS,
-     .help = "threads for everybody; 1 by default, 2 with --scaling"},
+    BENCH_THREADS_OPTION(FIELD(threads)),
     {.name = "isa",
      .type = LK_OPTION_TEXT,
      .offset = FIELD(isa),
@@ -52,20 +49,13 @@ static const lk_option options[] = {
      .value = "NAME",
      .def = "f32",
      .help = "f32 or f64"},
-    {.name = "scaling",
-     .type = LK_OPTION_FLAG,
-     .offset = FIELD(scaling),
-     .help = "instead, our time with one thread and with N on the large shapes, and what N copies "
-             "with one thread each reach, which is all the machine has to give"},
+    BENCH_SCALING_OPTION(FIELD(scaling)),
     {.name = "json",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(json),
      .help = "print one JSON object for each case and library"},
     {.name = NULL},
 };
-
-/* Shapes from here on are large enough for several threads. */
-static const double large_flop = 4e8;
 
 struct bench {
     const struct kernels_options *o;
@@ -140,8 +130,7 @@ static int choose_setting(struct bench *b)
 
 static bool is_wanted(const struct bench *b, const bench_case *c)
 {
-    return (!b->o->filter || strstr(c->name, b->o->filter)) &&
-           (!b->o->scaling || c->flop >= large_flop);
+    return !b->o->filter || strstr(c->name, b->o->filter);
 }
 
 static void count_cases(struct bench *b)
@@ -233,10 +222,36 @@ static void run_case(struct bench *b, const bench_case *c)
     count(b, c, &r);
 }
 
+static lk_status copy_run(void *copy)
+{
+    LK_TRY(bench_operands_run(copy));
+    return LK_OK;
+}
+
+static lk_status case_scale(const bench_case *given, const bench_setting *s, bench_scaling *r)
+{
+    lk_status st;
+    bench_case c = *given;
+    c.gemm.dtype = c.conv.dtype = s->dtype;
+    bench_operands *o = NULL;
+    void *copy[LK_MAX_THREADS];
+    LK_TRY(lk_alloc_zero(&o, s->threads, sizeof *o));
+    for (int i = 0; i < s->threads; i++) {
+        copy[i] = &o[i];
+        LK_TRY_TO(done, bench_operands_fill(&o[i], &c, 1));
+    }
+    LK_TRY_TO(done, bench_scaling_run(copy_run, copy, s->threads, s->seconds, r));
+done:
+    for (int i = 0; i < s->threads; i++)
+        bench_operands_free(&o[i]);
+    lk_free(o);
+    return st;
+}
+
 static void run_case_scaling(struct bench *b, const bench_case *c)
 {
     bench_scaling r = {0};
-    lk_status st = bench_scaling_run(c, &b->setting, &r);
+    lk_status st = case_scale(c, &b->setting, &r);
     progress_clear(&b->progress);
     if (st != LK_OK) {
         fprintf(stderr, "error: %s could not be measured\n", c->name);
@@ -247,8 +262,8 @@ static void run_case_scaling(struct bench *b, const bench_case *c)
                                         cell_figure(bench_rate(1e-9 * c->flop, r.one), 1),
                                         cell_figure(bench_rate(1e-9 * c->flop, r.many), 1),
                                         cell_figure(r.speedup, 2), cell_figure(r.limit, 2),
-                                        cell_int(r.rounds)});
-    bench_summary_add(&b->summary, c, r.speedup);
+                                        cell_figure(r.share, 2), cell_int(r.rounds)});
+    bench_summary_add(&b->summary, c, r.share);
 }
 
 static void begin_report(struct bench *b)
@@ -263,9 +278,10 @@ static void begin_report(struct bench *b)
                                      {"gflops", "N threads GF/s", 14},
                                      {"speedup", "speedup", 11},
                                      {"limit", "N copies", 11},
+                                     {"of_copies", "of copies", 11},
                                      {"rounds", NULL, 0}};
     if (b->o->scaling) {
-        report_begin(&b->out, scaling, 7, b->o->json);
+        report_begin(&b->out, scaling, 8, b->o->json);
         return;
     }
     if (b->o->json) {
@@ -310,9 +326,7 @@ static int kernels_run(const void *given, int n_operands, char **operand)
         return status;
     count_cases(&b);
     if (b.wanted == 0)
-        return refuse("filter",
-                      b.o->scaling ? "no large case, which --scaling measures, has that in its name"
-                                   : "no case has that in its name; see \"lockstep list cases\"");
+        return refuse("filter", "no case has that in its name; see \"lockstep list cases\"");
     progress_begin(&b.progress);
     print_heading(&b);
     begin_report(&b);
@@ -328,7 +342,8 @@ static int kernels_run(const void *given, int n_operands, char **operand)
             run_case(&b, &c);
     }
     bench_summary_print(&b.summary,
-                        b.o->scaling ? "speedup, by pass" : "ratio against the best, by pass",
+                        b.o->scaling ? "speedup, of that of copies, by pass"
+                                     : "ratio against the best, by pass",
                         b.o->json);
     return b.failed ? LK_EXIT_FAILED : LK_EXIT_DONE;
 }
@@ -350,7 +365,10 @@ const lk__verb lk__bench_kind_kernels = {
         "Such a library is left out of the summary.\n"
         "JSON: case, peer, ratio, gflops, peer_gflops, peer_kernel, peer_path, peer_warning, "
         "rounds; then for each pass summary, cases, of, geomean, lowest: of the ratio against the "
-        "best library of each case, where it is known, which it is in `cases` of so many.",
+        "best library of each case, where it is known, which it is in `cases` of so "
+        "many.\n" BENCH_SCALING_ABOUT
+        "JSON then: case, threads, gflops_one_thread, gflops, speedup, limit, "
+        "of_copies, rounds, and the summary of of_copies.",
     .options = options,
     .options_size = sizeof(struct kernels_options),
     .run = kernels_run,

@@ -15,7 +15,7 @@
 #include <string.h>
 
 struct ops_options {
-    bool json;
+    bool json, scaling;
     double seconds;
     int64_t threads;
     lk_option_names against;
@@ -34,14 +34,8 @@ static const lk_option options[] = {
     BENCH_FILTER_OPTION(FIELD(filter), BENCH_IN_LIST),
     BENCH_SECONDS_OPTION(FIELD(seconds), "0.5",
                          "each case, everybody together, and for the limits"),
-    {.name = "threads",
-     .type = LK_OPTION_INT,
-     .offset = FIELD(threads),
-     .value = "N",
-     .def = "1",
-     .min = 1,
-     .max = LK_MAX_THREADS,
-     .help = "threads for everybody"},
+    BENCH_THREADS_OPTION(FIELD(threads)),
+    BENCH_SCALING_OPTION(FIELD(scaling)),
     BENCH_PYTHON_OPTION(FIELD(python), "torch"),
     BENCH_JSON_OPTION(FIELD(json)),
     {.name = NULL},
@@ -54,6 +48,7 @@ enum { N_TALLIES = 2 * BENCH_N_OP_PASSES };
 
 struct bench {
     const struct ops_options *o;
+    int threads;
     bench_torch torch;
     bool against;
     bench_limits limits;
@@ -122,15 +117,17 @@ static void print_limits(const struct bench *b)
 static void print_head(struct bench *b)
 {
     lk_isa isa;
-    int threads = (int)b->o->threads;
+    int threads = b->threads;
     if (lk_isa_now(&isa) != LK_OK)
         return;
     printf("f32, %s%s, %d thread%s, medians of %s\n", lk_isa_name(isa),
            lk_isa_is_emulated(isa) ? " (emulated: the figures mean nothing)" : "", threads,
-           plural(threads), threads == 1 ? "processor time" : "time");
-    bench_path_print(&b->torch.path, "torch", b->torch.about);
+           plural(threads), threads == 1 && !b->o->scaling ? "processor time" : "time");
+    if (!b->o->scaling)
+        bench_path_print(&b->torch.path, "torch", b->torch.about);
     putchar('\n');
-    print_limits(b);
+    if (!b->o->scaling)
+        print_limits(b);
 }
 
 /* ---- cases ---- */
@@ -139,6 +136,11 @@ static void print_head(struct bench *b)
 static bench_figure larger(bench_figure a, bench_figure b)
 {
     return !bench_known(b) || (bench_known(a) && a.value >= b.value) ? a : b;
+}
+
+static bench_tally *tally_of(struct bench *b, int pass, double footprint)
+{
+    return &b->tally[footprint < large_bytes ? pass : BENCH_N_OP_PASSES + pass];
 }
 
 static void print_row(struct bench *b, const bench_op *c, bench_op_pass pass,
@@ -169,28 +171,53 @@ static void print_row(struct bench *b, const bench_op *c, bench_op_pass pass,
                             cell_int(r->rounds),
                         });
     if (r->ratio[pass].measured)
-        bench_tally_add(&b->tally[r->footprint < large_bytes ? pass : BENCH_N_OP_PASSES + pass],
-                        name, r->ratio[pass]);
+        bench_tally_add(tally_of(b, (int)pass, r->footprint), name, r->ratio[pass]);
+}
+
+static int case_failed(const bench_op *c)
+{
+    char name[BENCH_OP_NAME];
+    fprintf(stderr, "error: %s could not be measured\n", bench_op_name(c, name));
+    return verb_failed();
 }
 
 static int case_run(struct bench *b, const bench_op *c)
 {
     bench_op_result r;
-    lk_status st = bench_op_run(c, (int)b->o->threads, b->o->seconds, b->against ? &b->torch : NULL,
-                                &r);
+    lk_status st = bench_op_run(c, b->threads, b->o->seconds, b->against ? &b->torch : NULL, &r);
     progress_clear(&b->progress);
-    if (st != LK_OK) {
-        char name[BENCH_OP_NAME];
-        fprintf(stderr, "error: %s could not be measured\n", bench_op_name(c, name));
-        return verb_failed();
-    }
+    if (st != LK_OK)
+        return case_failed(c);
     for (int pass = 0; pass < BENCH_N_OP_PASSES; pass++)
         if (r.done[pass] && is_wanted(b, c, (bench_op_pass)pass))
             print_row(b, c, (bench_op_pass)pass, &r);
     return LK_EXIT_DONE;
 }
 
-static int cases_run(struct bench *b, int wanted, int longest)
+static int case_scale(struct bench *b, const bench_op *c)
+{
+    bench_op_scaling r;
+    lk_status st = bench_op_scale(c, b->threads, b->o->seconds, &r);
+    progress_clear(&b->progress);
+    if (st != LK_OK)
+        return case_failed(c);
+    for (int pass = 0; pass < BENCH_N_OP_PASSES; pass++) {
+        char name[BENCH_OP_NAME];
+        const bench_scaling *f = &r.pass[pass];
+        if (f->rounds == 0 || !is_wanted(b, c, (bench_op_pass)pass))
+            continue;
+        report_row(&b->out,
+                   (report_cell[]){cell_text(bench_op_pass_of(c, (bench_op_pass)pass, name)),
+                                   cell_int(b->threads), cell_figure(bench_scaled(1e3, f->one), 4),
+                                   cell_figure(bench_scaled(1e3, f->many), 4),
+                                   cell_figure(f->speedup, 2), cell_figure(f->limit, 2),
+                                   cell_figure(f->share, 2), cell_int(f->rounds)});
+        bench_tally_add(tally_of(b, pass, r.footprint), name, f->share);
+    }
+    return LK_EXIT_DONE;
+}
+
+static void begin_report(struct bench *b, int longest)
 {
     const report_column columns[] = {
         {"case", "case", -longest},
@@ -204,26 +231,60 @@ static int cases_run(struct bench *b, int wanted, int longest)
         BENCH_PATH_COLUMNS,
         {"rounds", NULL, 0},
     };
-    int status = LK_EXIT_DONE, done = 0;
-    if (b->o->json)
-        print_limits_json(b);
+    const report_column scaling[] = {{"case", "case", -longest},
+                                     {"threads", "threads", 7},
+                                     {"milliseconds_one_thread", "1 thread ms", 14},
+                                     {"milliseconds", "N threads ms", 14},
+                                     {"speedup", "speedup", 11},
+                                     {"limit", "N copies", 11},
+                                     {"of_copies", "of copies", 11},
+                                     {"rounds", NULL, 0}};
+    if (b->o->scaling)
+        report_begin(&b->out, scaling, sizeof scaling / sizeof scaling[0], b->o->json);
     else
+        report_begin(&b->out, columns, sizeof columns / sizeof columns[0], b->o->json);
+}
+
+static int cases_run(struct bench *b, int wanted, int longest)
+{
+    int status = LK_EXIT_DONE, done = 0;
+    if (!b->o->json)
         print_head(b);
-    report_begin(&b->out, columns, sizeof columns / sizeof columns[0], b->o->json);
+    else if (!b->o->scaling)
+        print_limits_json(b);
+    begin_report(b, longest);
     for (const bench_op *c = bench_op_cases; c->op && report_flush() == 0; c++) {
         char name[BENCH_OP_NAME];
         if (!is_any_wanted(b, c))
             continue;
         progress_show(&b->progress, done++ / (double)wanted, "%s", bench_op_name(c, name));
-        int did = case_run(b, c);
+        int did = b->o->scaling ? case_scale(b, c) : case_run(b, c);
         status = did != LK_EXIT_DONE ? did : status;
     }
     static const char *const names[N_TALLIES] = {
         "small, forward", "small, backward", "small, both",
         "large, forward", "large, backward", "large, both",
     };
-    bench_tallies_print(b->tally, names, N_TALLIES, "ratio, by size and pass", b->o->json);
+    bench_tallies_print(b->tally, names, N_TALLIES,
+                        b->o->scaling ? "speedup, of that of copies" : "ratio, by size and pass",
+                        b->o->json);
     return status;
+}
+
+/* Who takes part, and what the machine can do. */
+static int sides_open(struct bench *b)
+{
+    b->threads = b->o->threads ? (int)b->o->threads : b->o->scaling ? 2 : 1;
+    if (b->o->scaling)
+        return LK_EXIT_DONE;
+    int status = torch_open(&b->torch, "ops", &b->o->against, b->o->python,
+                            "lockstep-peer-torch-ops.py", b->threads, &b->against);
+    if (status != LK_EXIT_DONE)
+        return status;
+    if (lk_threads_set(b->threads) != LK_OK ||
+        bench_limits_measure(b->threads, b->o->seconds, &b->limits) != LK_OK)
+        return verb_failed();
+    return LK_EXIT_DONE;
 }
 
 static int ops_run(const void *given, int n_operands, char **operand)
@@ -232,7 +293,7 @@ static int ops_run(const void *given, int n_operands, char **operand)
     int wanted = 0, longest = 0;
     (void)n_operands;
     (void)operand;
-    b = (struct bench){.o = given};
+    b = (struct bench){.o = given, .torch.pid = -1};
     for (const bench_op *c = bench_op_cases; c->op; c++) {
         char name[BENCH_OP_NAME];
         int n = (int)strlen(bench_op_pass_of(c, BENCH_OP_BACKWARD, name));
@@ -245,16 +306,10 @@ static int ops_run(const void *given, int n_operands, char **operand)
         return verb_refuse("lockstep bench ops: option --filter: no case contains \"%s\"; see "
                            "\"lockstep list cases\"",
                            b.o->filter);
-    int status = torch_open(&b.torch, "ops", &b.o->against, b.o->python,
-                            "lockstep-peer-torch-ops.py", (int)b.o->threads, &b.against);
-    if (status != LK_EXIT_DONE)
-        return status;
     progress_begin(&b.progress);
-    if (lk_threads_set((int)b.o->threads) == LK_OK &&
-        bench_limits_measure((int)b.o->threads, b.o->seconds, &b.limits) == LK_OK)
+    int status = sides_open(&b);
+    if (status == LK_EXIT_DONE)
         status = cases_run(&b, wanted, longest);
-    else
-        status = verb_failed();
     torch_stop(&b.torch);
     return status;
 }
@@ -284,7 +339,9 @@ const lk__verb lk__bench_kind_ops = {
         "milliseconds, "
         "gbytes_per_s, gflops, of_limit, peer_milliseconds, ratio, peer_path, peer_warning, "
         "rounds; then summary, cases, of, geomean, lowest, of the ratio by pass, of cases that are "
-        "small, below 1 MiB in all, and of large ones.",
+        "small, below 1 MiB in all, and of large ones.\n" BENCH_SCALING_ABOUT
+        "JSON then: case, threads, milliseconds_one_thread, milliseconds, speedup, limit, "
+        "of_copies, rounds, and the summary of of_copies.",
     .options = options,
     .options_size = sizeof(struct ops_options),
     .run = ops_run,

@@ -23,8 +23,12 @@ out 'f64, scalar, 1 thread, medians of processor time'
 status 0 "$lockstep" bench kernels --json --scaling --threads 3 --seconds 0 --filter 'conv 16x16x64-64 b32 forward'
 out '"threads": 3, "gflops_one_thread": '
 out '"limit": '
+out '"of_copies": '
 out '"cases": '
 figures
+status 0 "$lockstep" bench kernels --scaling --seconds 0 --filter '1000-10 b1 forward'
+grep -Eq '^case .* 1 thread GF/s +N threads GF/s +speedup +N copies +of copies$' "$work/out" || fail 'other columns'
+grep -Eq '^linear 1000-10 b1 forward +2 ' "$work/out" || fail 'no small case'
 
 # with those that this build has: results are compared before they are timed
 for peer in openblas onednn; do

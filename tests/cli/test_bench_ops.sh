@@ -43,6 +43,20 @@ if [ -n "${TEST_LONG-}" ]; then
     status 0 "$lockstep" bench ops --against none --seconds 0
 fi
 
+# several threads next to as many copies
+status 0 "$lockstep" bench ops --json --scaling --threads 3 --seconds 0 --filter 'argmax 128x128'
+figures
+grep -Eq '"case": "argmax 128x128 forward", "threads": 3, "milliseconds_one_thread": .*"speedup": .*"limit": .*"of_copies": ' \
+    "$work/out" || fail 'no scaling of argmax'
+grep -q '"case": "argmax 128x128 both"' "$work/out" && fail 'backward of an op without a gradient'
+grep -q '"array_bytes"' "$work/out" && fail 'limits of the machine, which nothing is compared with'
+out '"summary": "small, forward", "cases": '
+status 0 "$lockstep" bench ops --scaling --seconds 0 --filter 'relu 16K both'
+out '2 threads, medians of time'
+grep -Eq '^case +threads +1 thread ms +N threads ms +speedup +N copies +of copies$' "$work/out" || fail 'other columns'
+grep -Eq '^relu 16K both +2 ' "$work/out" || fail 'no row of relu'
+grep -q '^relu 16K forward' "$work/out" && fail 'other passes than the one asked for'
+
 status 2 "$lockstep" bench ops --filter transmogrify
 err 'lockstep bench ops: option --filter: no case contains "transmogrify"'
 status 2 "$lockstep" bench ops --against jax
@@ -90,7 +104,7 @@ fi
 # Every column is explained, there and in the documents.
 status 0 "$lockstep" bench ops --help
 tr '\n' ' ' <"$work/out" | tr -s ' ' >"$work/help"
-for column in ms GB/s GFLOP/s 'of limit' 'torch ms' ratio; do
-    sed 's/^.*Columns: //; s/JSON: .*$//' "$work/help" | grep -qF -- "$column" || fail "--help does not explain $column"
+for column in ms GB/s GFLOP/s 'of limit' 'torch ms' ratio speedup 'N copies' 'of copies'; do
+    sed 's/^.*Columns: //' "$work/help" | grep -qF -- "$column" || fail "--help does not explain $column"
     grep '^| `' "$here/../../docs/running.md" | grep -qF -- "\`$column\`" || fail "docs/running.md does not explain $column"
 done
