@@ -13,7 +13,10 @@
 typedef void lk__task_fn(void *arg, int64_t first, int64_t last);
 
 /**
- * Do the tasks [0, n) with the pool, `grain` at a time (at least 1); returns when all are done.
+ * Do the tasks [0, n) with the pool, up to `grain` at a time (at least 1); returns when all are done.
+ *
+ * `grain` tasks should take a microsecond or more, as much as it costs to share them with threads that wait
+ * for work.  Those that sleep are woken only for what takes longer than that.
  *
  * Which thread does which tasks is not defined, so a task must not depend on it.  Nested calls and
  * calls while the pool is busy are one call fn(arg, 0, n) on the calling thread; so is one thread,

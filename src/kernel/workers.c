@@ -29,6 +29,11 @@ enum {
     SPIN_NS = 100000, /* about what falling asleep and being woken costs on a virtual machine */
     SPIN_PAUSES = 64,
     STACK_BYTES = 2 << 20,
+    EVEN_TURNS = 4,   /* chunks for each thread; of more the last ones even it out */
+    FEW_CHUNKS = 16,  /* of a job that may be short */
+    SMALL_TASKS = 16, /* in a chunk of such a job */
+    TRY_CUT = 8,      /* the part of a chunk that tells how long it is */
+    WAKE_NS = 30000, /* a job that is worth waking others: the call, and the time until they come */
 };
 
 /* The gate: two flags and the number of workers inside. */
@@ -65,7 +70,7 @@ static void chunks_do(lk__workers *p)
         int64_t c = atomic_fetch_add_explicit(&p->next_chunk, 1, memory_order_relaxed);
         if (c >= p->n_chunks)
             return;
-        int64_t first = c * p->grain;
+        int64_t first = p->first + c * p->grain;
         int64_t count = p->n - first < p->grain ? p->n - first : p->grain;
         p->fn(p->arg, first, first + count);
     }
@@ -179,13 +184,44 @@ void lk__workers_stop(lk__workers *p)
     p->n_workers = p->n_wanted = 0;
 }
 
+/* How many tasks make a chunk: `grain`, or somewhat fewer where there are few chunks, so that all threads have
+ * as much to do: of 12 tasks, 8 at a time, two threads do 6 each. */
+static int64_t grain_even(int64_t n, int64_t grain, int64_t threads)
+{
+    int64_t chunks = (n - 1) / grain + 1, turns = (chunks - 1) / threads + 1;
+    if (turns > EVEN_TURNS)
+        return grain;
+    return (n - 1) / (turns == 1 ? chunks : turns * threads) + 1;
+}
+
+/* While workers sleep: begin a job of few chunks, to see how long it is.  A short one the caller finishes, as
+ * waking others would take longer.  Such jobs are added up, so that many of them do wake the others.  Returns
+ * how many tasks are done: none, some or all. */
+static int64_t short_try(lk__workers *p, int64_t n, int64_t grain, lk__task_fn *fn, void *arg)
+{
+    if (grain < SMALL_TASKS || n / grain >= FEW_CHUNKS || atomic_load(&p->sleepers) == 0)
+        return 0;
+    int64_t some = grain / TRY_CUT + 1, start = now_ns();
+    fn(arg, 0, some);
+    p->alone_ns += (double)(now_ns() - start) * (double)n / (double)some;
+    if (p->alone_ns >= WAKE_NS)
+        return some;
+    fn(arg, some, n);
+    return n;
+}
+
 void lk__workers_run(lk__workers *p, int64_t n, int64_t grain, lk__task_fn *fn, void *arg)
 {
+    int64_t done = short_try(p, n, grain, fn, arg);
+    if (done == n)
+        return;
+    p->alone_ns = 0;
     p->fn = fn;
     p->arg = arg;
+    p->first = done;
     p->n = n;
-    p->grain = grain;
-    p->n_chunks = (n - 1) / grain + 1;
+    p->grain = grain_even(n - done, grain, p->n_workers + 1);
+    p->n_chunks = (n - done - 1) / p->grain + 1;
     atomic_store(&p->next_chunk, 0);
     atomic_store(&p->gate, GATE_OPEN);
     int64_t others = p->n_chunks - 1;

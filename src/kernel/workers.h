@@ -28,7 +28,8 @@ typedef struct lk__workers {
     /* The job; changes only while the gate is closed and nobody is inside. */
     lk__task_fn *fn;
     void *arg;
-    int64_t n, grain, n_chunks;
+    int64_t first, n, grain, n_chunks;
+    double alone_ns; /* short jobs that were done while a worker slept */
 
     _Alignas(LK__CACHE_LINE) _Atomic int64_t next_chunk;
     _Alignas(LK__CACHE_LINE) _Atomic uint32_t gate;
@@ -43,7 +44,7 @@ void lk__workers_start(lk__workers *p, int n_wanted);
 /** End all of them. */
 void lk__workers_stop(lk__workers *p);
 
-/** Do the tasks [0, n), n > 0, `grain` at a time. */
+/** Do the tasks [0, n), n > 0, as lk__parallel() says. */
 void lk__workers_run(lk__workers *p, int64_t n, int64_t grain, lk__task_fn *fn, void *arg);
 
 /** In a forked child, which has no workers, whatever the parent's were doing: begin anew. */

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -80,6 +81,29 @@ static void many_small_jobs_are_all_done(void)
         ASSERT_EQ(t.done[i], 3000);
 }
 
+static void keep_size(void *arg, int64_t first, int64_t last)
+{
+    _Atomic int64_t *size = arg;
+    for (int64_t i = first; i < last; i++)
+        size[i] = last - first;
+}
+
+static void few_tasks_are_cut_evenly(void)
+{
+    static const struct {
+        int threads;
+        int64_t n, grain, size; /* what each but the last chunk has */
+    } of[] = {{2, 12, 8, 6}, {2, 9, 8, 5}, {2, 12, 5, 3}, {8, 20, 15, 10}, {3, 100, 1, 1}};
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        static _Atomic int64_t size[100];
+        ASSERT_OK(lk_threads_set(of[i].threads));
+        ASSERT_OK(lk__parallel(of[i].n, of[i].grain, keep_size, size));
+        int64_t tail = of[i].n % of[i].size;
+        for (int64_t k = 0; k < of[i].n; k++)
+            ASSERT_EQ(size[k], k < of[i].n - tail ? of[i].size : tail);
+    }
+}
+
 /* A job with one task for each thread, in which all threads meet. */
 struct meeting {
     int expected;
@@ -105,6 +129,83 @@ static void on_all_threads(int threads, void (*then)(void))
     ASSERT_OK(lk_threads_set(threads));
     ASSERT_OK(lk__parallel(threads, 1, meet, &m));
     ASSERT_EQ(m.present, threads);
+}
+
+/* Tasks that each take a time, and who did them. */
+struct timed {
+    pthread_t caller;
+    int64_t ns; /* of a task */
+    _Atomic int by_others;
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void take_time(void *arg, int64_t first, int64_t last)
+{
+    struct timed *t = arg;
+    for (int64_t i = first, end = now_ns(); i < last; i++)
+        for (end += t->ns; now_ns() < end;)
+            ;
+    if (!pthread_equal(t->caller, pthread_self()))
+        atomic_fetch_add(&t->by_others, (int)(last - first));
+}
+
+static void sleep_a_while(void)
+{
+    struct timespec pause = {.tv_nsec = 20000000};
+    nanosleep(&pause, NULL);
+}
+
+/* How often threads of this process have gone to sleep. */
+static long sleeps(void)
+{
+    struct rusage used;
+    ASSERT_EQ(getrusage(RUSAGE_SELF, &used), 0);
+    return used.ru_nvcsw;
+}
+
+static void a_short_job_wakes_nobody(void)
+{
+#if defined __SANITIZE_THREAD__ || defined TEST_EMULATED
+    return; /* reading the clock takes as long as a job there */
+#endif
+    enum { JOBS = 20 };
+    struct timed t = {.caller = pthread_self(), .ns = 40};
+    long n = 0;
+    for (int i = 0; i < JOBS; i++) {
+        on_all_threads(2, NULL);
+        sleep_a_while();
+        long before = sleeps();
+        ASSERT_OK(lk__parallel(64, 32, take_time, &t));
+        sleep_a_while();
+        n += sleeps() - before;
+    }
+    ASSERT_TRUE(n < JOBS + JOBS / 2); /* the caller's, and hardly a worker's */
+}
+
+static void a_long_job_of_small_tasks_is_shared(void)
+{
+    struct timed t = {.caller = pthread_self(), .ns = 1000000};
+    on_all_threads(2, NULL);
+    sleep_a_while();
+    ASSERT_OK(lk__parallel(64, 32, take_time, &t));
+    ASSERT_TRUE(t.by_others > 0);
+}
+
+/* Each would not pay for waking one. */
+static void many_short_jobs_wake_a_worker(void)
+{
+    struct timed t = {.caller = pthread_self(), .ns = 150};
+    on_all_threads(2, NULL);
+    sleep_a_while();
+    for (int i = 0; i < 10000 && t.by_others == 0; i++)
+        ASSERT_OK(lk__parallel(64, 32, take_time, &t));
+    ASSERT_TRUE(t.by_others > 0);
 }
 
 static void all_threads_take_part(void)
@@ -345,6 +446,8 @@ static void a_child_forked_in_the_middle_of_a_job_starts_its_own_pool(void)
 }
 
 TEST_MAIN(TEST(every_task_is_done_exactly_once), TEST(many_small_jobs_are_all_done),
+          TEST(few_tasks_are_cut_evenly), TEST(a_short_job_wakes_nobody),
+          TEST(a_long_job_of_small_tasks_is_shared), TEST(many_short_jobs_wake_a_worker),
           TEST(all_threads_take_part), TEST(nested_calls_are_done_by_their_caller),
           TEST(a_thousand_host_threads_call_kernels_at_once),
           TEST(workers_have_names_stacks_no_signals_and_canonical_arithmetic),
