@@ -101,12 +101,11 @@ static int64_t index_limit(const lk_job *job)
     return 0;
 }
 
-/* Whether samples are there at once: in memory, or kept there by a rank for which no other waits. */
+/* Whether samples are there at once: in memory, or kept there. */
 static bool is_at_hand(const lk_job *job, const lk_loader_options *options)
 {
     const lk_dataset *set = job->set[LK_TRAIN];
-    bool alone = !job->comm || lk_comm_size(job->comm) == 1;
-    return lk_dataset_info_of(set)->in_memory || (alone && lk__keep_bytes(set, options) > 0);
+    return lk_dataset_info_of(set)->in_memory || lk__keep_bytes(set, options) > 0;
 }
 
 /* A set in memory is prefetched where a core is left for it: otherwise the thread would only
