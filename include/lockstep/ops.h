@@ -18,6 +18,7 @@
 #ifndef LK_OPS_H
 #define LK_OPS_H
 
+#include <lockstep/act.h>
 #include <lockstep/autograd.h>
 #include <lockstep/rng.h>
 #include <lockstep/window.h>
@@ -28,6 +29,14 @@ LK_BEGIN_DECLS
 
 /** x + y. */
 LK_API lk_status lk_add(lk_var x, lk_var y, lk_var *out) LK_NODISCARD;
+
+/** Attributes of lk_add_act(). */
+typedef struct lk_add_act_attr {
+    lk_act act;
+} lk_add_act_attr;
+
+/** None, relu, sigmoid or tanh of x + y: the bits of lk_add() and that, in one pass over memory. */
+LK_API lk_status lk_add_act(lk_var x, lk_var y, lk_act act, lk_var *out) LK_NODISCARD;
 
 /** x - y. */
 LK_API lk_status lk_sub(lk_var x, lk_var y, lk_var *out) LK_NODISCARD;
@@ -317,7 +326,16 @@ LK_API lk_status lk_matmul_trans(lk_var a, lk_var b, bool trans_a, bool trans_b,
  */
 LK_API lk_status lk_linear(lk_var x, lk_var w, lk_var b, lk_var *out) LK_NODISCARD;
 
-/** lk_relu() of lk_linear(): the same bits in one pass over memory. */
+/** Attributes of lk_linear(). */
+typedef struct lk_linear_attr {
+    lk_act act;
+} lk_linear_attr;
+
+/** An activation of lk_linear(): the same bits in one pass over memory.  Errors: also LK_EINVAL for another
+ * than none, relu, sigmoid and tanh. */
+LK_API lk_status lk_linear_act(lk_var x, lk_var w, lk_var b, lk_act act, lk_var *out) LK_NODISCARD;
+
+/** lk_linear_act() with relu. */
 LK_API lk_status lk_linear_relu(lk_var x, lk_var w, lk_var b, lk_var *out) LK_NODISCARD;
 
 /**
@@ -335,6 +353,8 @@ typedef struct lk_conv_attr {
     int64_t groups;   /* of channels, divides those of x and y; 0 means 1 */
     int64_t extra[3]; /* lk_conv_transpose(): positions beyond the fewest; otherwise 0 */
     lk_conv_algorithm algorithm; /* of all passes that have it; see conv.h for what it computes */
+    lk_act
+        act; /* lk_conv(): none, relu, sigmoid or tanh of the result, in one pass; otherwise none */
 } lk_conv_attr;
 
 /**
@@ -352,7 +372,7 @@ typedef struct lk_conv_attr {
 LK_API lk_status lk_conv(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr,
                          lk_var *out) LK_NODISCARD;
 
-/** lk_relu() of lk_conv(): the same bits in one pass over memory. */
+/** lk_conv() with the activation relu, whatever `attr` says of it. */
 LK_API lk_status lk_conv_relu(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr,
                               lk_var *out) LK_NODISCARD;
 

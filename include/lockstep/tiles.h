@@ -271,7 +271,7 @@ LK_API lk_status lk_dist_tile_pool(const lk_tile *tile, lk_pool_kind kind, lk_va
                                    lk_var *out) LK_NODISCARD;
 
 /**
- * lk_conv() on tiles, or lk_conv_relu() with act LK_ACT_RELU; the other activations are refused.
+ * lk_conv() on tiles, and `act` of it: none, relu, sigmoid or tanh; attr->act is none.
  *
  * The tile is of kind LK_TILE_CONV, its window and sizes those of `attr`, and its window's grid is 4 where
  * the algorithm is Winograd's; `attr` NULL: what the tile was made for, with one group.  w and b (LK_NO_VAR: none) are plain or by tile, each for
@@ -305,8 +305,7 @@ LK_API lk_status lk_dist_tile_lcn(const lk_tile *tile, lk_var x, int64_t rows, i
                                   const char *name, lk_var *out) LK_NODISCARD;
 
 /**
- * lk_linear() at each position of x, or lk_linear_relu() with act LK_ACT_RELU; other activations are
- * refused.  Any tile whose x this is will do.
+ * lk_linear_act() at each position of x.  Any tile whose x this is will do.
  *
  * w [in][units] and b (LK_NO_VAR: none) are plain or by tile, each for itself.  The margin of y is right
  * where x's was.  What a tile says of dw is the tree over shards of one chain each, over its positions; of

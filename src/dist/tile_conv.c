@@ -12,7 +12,7 @@
 #include "dist/common/tile_conv.h"
 
 #include "dist/common/pending.h"
-#include "ops/common/ops.h"
+#include "ops/common/act.h"
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
@@ -207,8 +207,7 @@ static lk_status values_backward(lk_call *c, const lk_var *dout, lk_var *din)
     lk_var dy = dout[0];
     if (a.d.comm)
         LK_TRY(lk__dist_adjoint(&a.d, c->op->name, LK_REDUCE_SUM, &a.d));
-    if (a.act == LK_ACT_RELU)
-        LK_TRY(lk__relu_grad(dy, c->out[0], &dy));
+    LK_TRY(lk__act_grad(a.act, dy, c->out[0], &dy));
     LK_TRY(lk_contiguous(dy, &dy));
     a.act = LK_ACT_NONE;
     if (lk_call_needs_grad(c, 0))
@@ -271,8 +270,9 @@ static lk_status tile_goes_with(const char *call, const lk_tile *tile, const lk_
                                 lk_act act)
 {
     int64_t grid = attr->algorithm == LK_CONV_WINOGRAD ? 4 : 1;
-    LK_CHECK(act == LK_ACT_NONE || act == LK_ACT_RELU, LK_EINVAL,
-             "%s: the activation is number %d; there are none and relu", call, (int)act);
+    LK_TRY(lk__act_check(call, act));
+    LK_CHECK(attr->act == LK_ACT_NONE, LK_EINVAL,
+             "%s: attr->act is %d; the activation is an argument", call, (int)attr->act);
     LK_CHECK(or_one(tile->window.grid) == grid, LK_EINVAL,
              "%s: the grid of the tile's window is %lld, where the algorithm needs %lld", call,
              (long long)tile->window.grid, (long long)grid);

@@ -9,7 +9,7 @@
  * lk_dist_tile_linear(), run on the thread of the tape.
  */
 #include "dist/common/tiles.h"
-#include "ops/common/ops.h"
+#include "ops/common/act.h"
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
@@ -198,8 +198,7 @@ static lk_status linear_backward(lk_call *c, const lk_var *dout, lk_var *din)
     linear_attr a = *(const linear_attr *)c->attr;
     const lk_tile *t = a.tile;
     lk_var dy = dout[0];
-    if (a.act == LK_ACT_RELU)
-        LK_TRY(lk__relu_grad(dy, c->out[0], &dy));
+    LK_TRY(lk__act_grad(a.act, dy, c->out[0], &dy));
     LK_TRY(lk_contiguous(dy, &dy));
     if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_apply(c->tape, &data_grad, (lk_var[]){dy, c->in[1]}, 2, &a, &din[0]));
@@ -230,8 +229,7 @@ lk_status lk_dist_tile_linear(const lk_tile *tile, lk_var x, lk_var w, lk_var b,
     int n = lk_is_var(b) ? 3 : 2;
     LK_CHECK(tile && out, LK_EINVAL, "tile_linear: %s is NULL", tile ? "out" : "tile");
     *out = LK_NO_VAR;
-    LK_CHECK(act == LK_ACT_NONE || act == LK_ACT_RELU, LK_EINVAL,
-             "tile_linear: the activation is number %d; there are none and relu", (int)act);
+    LK_TRY(lk__act_check("tile_linear", act));
     lk_comm *comm = tile->tiling->comm;
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */
     a.tile = tile;

@@ -30,6 +30,9 @@
     X(OVER, 1, a / p)                                                                      \
     X(RATIO, 2, b == 0 ? 0 : p * a / b)                                                    \
     X(NEG_MUL, 2, -(a * b))                                                                \
+    X(ADD_RELU, 2, a + b < 0 ? 0 : a + b)                                                  \
+    X(ADD_SIGMOID, 2, MATH(sigmoid)(a + b))                                                \
+    X(ADD_TANH, 2, MATH(tanh)(a + b))                                                      \
     X(ABS_GRAD, 2, (b > 0 ? a : 0) - (b < 0 ? a : 0))                                      \
     X(SQUARE_GRAD, 2, 2 * (a * b))                                                         \
     X(SQRT_GRAD, 2, a / (b + b))                                                           \

@@ -2,18 +2,27 @@
  *
  *   y[..., o] = b[o] + sum over i of x[..., i] w[i, o]       one chain from b[o] or +0
  *   dx = dy w', dw = linear_weights(x, dy), db = dy summed over all rows
+ *
+ * With an activation y = act(z) of that z, and dy is dz, from dy and y.
  */
+#include "ops/common/act.h"
 #include "ops/common/ops.h"
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/gemm.h>
 
-lk_status lk__linear_infer(lk_call *c, lk_output_spec *out)
+static lk_act act_of(const lk_call *c)
+{
+    return ((const lk_linear_attr *)c->attr)->act;
+}
+
+static lk_status linear_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *x = c->x[0], *w = c->x[1];
     int last = x->shape.ndim - 1;
     LK_TRY(lk__same_infer(c, out));
+    LK_TRY(lk__act_check(c->op->name, act_of(c)));
     LK_CHECK(x->dtype == w->dtype, LK_EDTYPE, "%s of %s with weights %s: lk_cast() one of them",
              c->op->name, lk_tensor_text(x).s, lk_tensor_text(w).s);
     LK_CHECK(last >= 1, LK_ESHAPE, "%s of %s: needs [batch, ..., in]; lk_reshape() a sample",
@@ -27,13 +36,13 @@ lk_status lk__linear_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-lk_status lk__linear_compute(lk_call *c, lk_act act)
+static lk_status linear_forward(lk_call *c)
 {
     const lk_tensor *w = c->x[1], *y = c->y[0];
     int64_t samples, rows;
     LK_TRY(lk__rows_of(&y->shape, &samples, &rows));
     lk_gemm g = {.dtype = y->dtype,
-                 .act = act,
+                 .act = act_of(c),
                  .m = samples * rows,
                  .n = w->shape.dim[1],
                  .k = w->shape.dim[0],
@@ -45,8 +54,10 @@ lk_status lk__linear_compute(lk_call *c, lk_act act)
     return LK_OK;
 }
 
-lk_status lk__linear_gradients(lk_call *c, lk_var dy, lk_var *din)
+static lk_status linear_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
+    lk_var dy;
+    LK_TRY(lk__act_grad(act_of(c), dout[0], c->out[0], &dy));
     if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_matmul_trans(dy, c->in[1], false, true, &din[0]));
     if (lk_call_needs_grad(c, 1))
@@ -57,40 +68,61 @@ lk_status lk__linear_gradients(lk_call *c, lk_var dy, lk_var *din)
     return LK_OK;
 }
 
-static lk_status linear_forward(lk_call *c)
-{
-    LK_TRY(lk__linear_compute(c, LK_ACT_NONE));
-    return LK_OK;
-}
-
-static lk_status linear_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    LK_TRY(lk__linear_gradients(c, dout[0], din));
-    return LK_OK;
-}
-
 extern const lk_op lk__op_linear;
+
+lk_status lk_linear_act(lk_var x, lk_var w, lk_var b, lk_act act, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk__op_linear, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
+                    &(lk_linear_attr){act}, out));
+    return LK_OK;
+}
 
 lk_status lk_linear(lk_var x, lk_var w, lk_var b, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_linear, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2, NULL, out));
+    LK_TRY(lk_linear_act(x, w, b, LK_ACT_NONE, out));
     return LK_OK;
 }
 
+lk_status lk_linear_relu(lk_var x, lk_var w, lk_var b, lk_var *out)
+{
+    LK_TRY(lk_linear_act(x, w, b, LK_ACT_RELU, out));
+    return LK_OK;
+}
+
+#define ATTR(...) (&(const lk_linear_attr){__VA_ARGS__})
+
 const lk_op lk__op_linear = {
     .name = "linear",
-    .summary = "x w + b for each row of x, b optional",
+    .summary = "x w + b for each row of x, b optional, and an activation of that",
     .min_in = 2,
     .max_in = 3,
     .n_out = 1,
+    .attr_size = sizeof(lk_linear_attr),
     .saves_in = 3,
-    .infer = lk__linear_infer,
+    .infer = linear_infer,
     .forward = linear_forward,
     .backward = linear_backward,
-    .samples =
-        (const lk_op_sample[]){
-            {.n_in = 3, .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)}, .shard_size = 2},
-            {.n_in = 2, .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)}, .shard_size = 2},
-            {.n_in = 3, .in = {LK_IN(2, 3, 1), LK_IN(1, 1), LK_IN(1)}},
-            {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 3,
+                                       .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)},
+                                       .attr = ATTR(0),
+                                       .shard_size = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)},
+                                       .attr = ATTR(0),
+                                       .shard_size = 2},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(2, 3, 1), LK_IN(1, 1), LK_IN(1)},
+                                       .attr = ATTR(0)},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)},
+                                       .attr = ATTR(LK_ACT_RELU),
+                                       .shard_size = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)},
+                                       .attr = ATTR(LK_ACT_SIGMOID),
+                                       .shard_size = 2},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(2, 3), LK_IN(3, 2), LK_IN(2)},
+                                       .attr = ATTR(LK_ACT_TANH)},
+                                      {0}},
 };

@@ -4,8 +4,7 @@
  *   of that: d(dy) = dz * (1 - y^2), d(y) = -2 (dz * dy) * y
  */
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 static lk_status tanh_forward(lk_call *c)
 {
@@ -19,12 +18,10 @@ static lk_status tanh_grad_forward(lk_call *c)
     return LK_OK;
 }
 
-static lk_status tanh_grad_apply(lk_var g, lk_var y, lk_var *out);
-
 static lk_status tanh_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     if (lk_call_needs_grad(c, 0))
-        LK_TRY(tanh_grad_apply(dout[0], c->in[1], &din[0]));
+        LK_TRY(lk__tanh_grad(dout[0], c->in[1], &din[0]));
     if (lk_call_needs_grad(c, 1)) {
         lk_var u;
         LK_TRY(lk_mul(dout[0], c->in[0], &u));
@@ -47,7 +44,7 @@ static const lk_op tanh_grad = {
     .backward = tanh_grad_backward,
 };
 
-static lk_status tanh_grad_apply(lk_var g, lk_var y, lk_var *out)
+lk_status lk__tanh_grad(lk_var g, lk_var y, lk_var *out)
 {
     LK_TRY(lk_apply(g.tape, &tanh_grad, (lk_var[]){g, y}, 2, NULL, out));
     return LK_OK;

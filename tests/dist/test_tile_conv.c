@@ -312,8 +312,13 @@ static void what_does_not_fit_the_tile_is_refused(lk_comm *comm)
     ASSERT_FAILS(
         lk_dist_tile_conv(a.tile, a.x, a.w, a.b, &attr, none, "c", &a.y), LK_EINVAL,
         "along axis 0 stride, dilation and padding are 1, 1 and 0, of the tile 2, 1 and 1");
-    ASSERT_FAILS(lk_dist_tile_conv(a.tile, a.x, a.w, a.b, &a.k.attr, LK_ACT_TANH, "c", &a.y),
-                 LK_EINVAL, "there are none and relu");
+    ASSERT_FAILS(lk_dist_tile_conv(a.tile, a.x, a.w, a.b, &a.k.attr, LK_ACT_GELU, "c", &a.y),
+                 LK_EINVAL,
+                 "tile_conv with activation number 4: there are none, relu, sigmoid and");
+    attr = a.k.attr;
+    attr.act = LK_ACT_RELU;
+    ASSERT_FAILS(lk_dist_tile_conv(a.tile, a.x, a.w, a.b, &attr, none, "c", &a.y), LK_EINVAL,
+                 "attr->act is 1; the activation is an argument");
     attr = a.k.attr;
     attr.algorithm = LK_CONV_WINOGRAD;
     ASSERT_FAILS(lk_dist_tile_conv(a.tile, a.x, a.w, a.b, &attr, none, "c", &a.y), LK_EINVAL,

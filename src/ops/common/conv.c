@@ -1,6 +1,7 @@
 /* Sizes and plans of convolutions. */
 #include "ops/common/conv.h"
 
+#include "ops/common/ops.h"
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
@@ -26,6 +27,9 @@ lk_status lk__conv_begin(const lk_call *c, const lk_conv_attr *a, int *ndim, int
     LK_CHECK(*groups >= 1 && channels % *groups == 0, LK_EINVAL,
              "%s of %s: groups is %lld, must divide the %lld channels", c->op->name,
              lk_tensor_text(x).s, (long long)*groups, (long long)channels);
+    LK_CHECK(a->act == LK_ACT_NONE || c->op == &lk__op_conv, LK_EINVAL,
+             "%s of %s: act is %d, and only lk_conv() has an activation", c->op->name,
+             lk_tensor_text(x).s, (int)a->act);
     return LK_OK;
 }
 

@@ -45,12 +45,6 @@ lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x
 /** In forward: the plan of a shape, kept by the tape.  The shape is a key: gaps in it are 0. */
 lk_status lk__conv_plan_kept(lk_call *c, const lk_conv_shape *s, lk_conv_plan **out) LK_NODISCARD;
 
-/** The infer, forward and backward of conv, the second with an activation behind it, the third from the
- * gradient of what is before that. */
-lk_status lk__conv_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
-lk_status lk__conv_compute(lk_call *c, lk_act act) LK_NODISCARD;
-lk_status lk__conv_gradients(lk_call *c, lk_var dy, lk_var *din) LK_NODISCARD;
-
 /** The gradient of the weights, input 1 of conv or its transpose, from the two sides of the convolution. */
 lk_status lk__conv_weights_gradient(const lk_call *c, lk_var x, lk_var y, lk_var *dw) LK_NODISCARD;
 

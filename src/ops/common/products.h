@@ -2,7 +2,6 @@
 #ifndef LK_OPS_COMMON_PRODUCTS_H
 #define LK_OPS_COMMON_PRODUCTS_H
 
-#include <lockstep/extra/map.h>
 #include <lockstep/op.h>
 
 /** Sizes of x [samples, ..., columns]: the first axis, and the rows in each index of it.
@@ -17,11 +16,5 @@ lk_status lk__bias_check(const lk_call *c, int i, int64_t channels) LK_NODISCARD
 
 /** Its gradient, from that of what it is added to: the sum of dy over all axes but the last. */
 lk_status lk__bias_gradient(const lk_call *c, int i, lk_var dy, lk_var *out) LK_NODISCARD;
-
-/** The infer, forward and backward of linear, the second with an activation behind it, the third from
- * the gradient of what is before that. */
-lk_status lk__linear_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
-lk_status lk__linear_compute(lk_call *c, lk_act act) LK_NODISCARD;
-lk_status lk__linear_gradients(lk_call *c, lk_var dy, lk_var *din) LK_NODISCARD;
 
 #endif /* LK_OPS_COMMON_PRODUCTS_H */

@@ -229,8 +229,8 @@ static void what_does_not_fit_is_refused(void)
     ASSERT_OK(lk_constant(tape, b.param[1], &v));
     ASSERT_FAILS(lk_dist_tile_linear(NULL, x, w, v, LK_ACT_NONE, "l", &y), LK_EINVAL,
                  "tile is NULL");
-    ASSERT_FAILS(lk_dist_tile_linear(point, x, w, v, LK_ACT_TANH, "l", &y), LK_EINVAL,
-                 "there are none and relu");
+    ASSERT_FAILS(lk_dist_tile_linear(point, x, w, v, LK_ACT_GELU, "l", &y), LK_EINVAL,
+                 "tile_linear with activation number 4");
     ASSERT_FAILS(lk_dist_tile_linear(point, x, v, v, LK_ACT_NONE, "l", &y), LK_ESHAPE,
                  "they must be [4 tiles, in, out]");
     ASSERT_FAILS(lk_dist_tile_linear(point, x, w, w, LK_ACT_NONE, "l", &y), LK_ESHAPE,

@@ -308,6 +308,9 @@ static double formula(lk_dtype t, int loop, const double *x, double p, double q)
             return 0;
         return R(R(p * a) / b);
     case LK__LOOP_NEG_MUL: return -R(a * b);
+    case LK__LOOP_ADD_RELU: return R(a + b) < 0 ? 0 : R(a + b);
+    case LK__LOOP_ADD_SIGMOID: return map1_of(t, LK_MAP1_SIGMOID, R(a + b));
+    case LK__LOOP_ADD_TANH: return map1_of(t, LK_MAP1_TANH, R(a + b));
     case LK__LOOP_PICK_ABOVE: return b > c ? a : 0;
     case LK__LOOP_PICK_OTHERS: return b > c ? 0 : a;
     case LK__LOOP_CLIP:
