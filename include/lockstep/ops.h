@@ -487,6 +487,7 @@ LK_API lk_status lk_lstm(lk_var x, lk_var u, lk_var h, lk_var c, const lk_recurr
 typedef struct lk_batch_norm_attr {
     double eps;       /* added to the variance; 0: 1e-5 */
     bool whole_batch; /* statistics of the whole batch instead of its pieces */
+    lk_act act;       /* none, relu, sigmoid or tanh of the result, in one pass */
 } lk_batch_norm_attr;
 
 /**
@@ -526,6 +527,7 @@ LK_API lk_status lk_lcn(lk_var x, int64_t rows, int64_t columns, lk_var *out) LK
 typedef struct lk_layer_norm_attr {
     int axes;   /* how many of the last axes are normalised over; 0: 1 */
     double eps; /* added to the variance; 0: 1e-5 */
+    lk_act act; /* none, relu, sigmoid or tanh of the result, in one pass */
 } lk_layer_norm_attr;
 
 /**

@@ -14,6 +14,7 @@
 
 #include "dist/common/batch.h"
 #include "dist/common/pending.h"
+#include "ops/common/act.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -162,10 +163,11 @@ static lk_status compose(lk_call *c, const lk__dist *d, lk_var dy, lk_var *din)
 static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     norm_attr a = *(const norm_attr *)c->attr;
-    lk_var in[LK__NORM_GRAD_IN];
+    lk_var dy, in[LK__NORM_GRAD_IN];
     LK_TRY(lk__dist_adjoint(&a.d, c->op->name, LK_REDUCE_SUM, &a.d));
     if (lk_tape_is_recording(c->tape)) {
-        LK_TRY(compose(c, &a.d, dout[0], din));
+        LK_TRY(lk__act_grad(a.norm.act, dout[0], c->out[0], &dy));
+        LK_TRY(compose(c, &a.d, dy, din));
         return LK_OK;
     }
     LK_TRY(lk__batch_norm_grad_in(c, dout, in));
@@ -182,7 +184,7 @@ static const lk_op norm = {.name = "batch_norm",
                            .n_out = 3,
                            .flags = LK_OP_COLLECTIVE,
                            .attr_size = sizeof(norm_attr),
-                           .saves_in = 3,
+                           .saves_in = 7,
                            .infer = norm_infer,
                            .forward = norm_forward,
                            .backward = norm_backward};
@@ -195,8 +197,10 @@ lk_status lk_dist_batch_norm(const lk_dist_batch *batch, lk_var x, lk_var gamma,
     LK_CHECK(batch && out, LK_EINVAL, "batch_norm: batch or out is NULL");
     out[0] = out[1] = out[2] = LK_NO_VAR;
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */
-    if (attr)
+    if (attr) {
         a.norm.eps = attr->eps;
+        a.norm.act = attr->act;
+    }
     a.d = lk__dist_of(batch->comm, LK_REDUCE_SUM, 0, name);
     a.batch = *batch;
     lk_comm *comm = batch->comm;

@@ -192,7 +192,7 @@ static const lk_op norm = {.name = "tile_batch_norm",
                            .n_out = 3,
                            .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER,
                            .attr_size = sizeof(norm_attr),
-                           .saves_in = 3,
+                           .saves_in = 7,
                            .infer = norm_infer,
                            .forward = norm_forward,
                            .backward = norm_backward};
@@ -224,6 +224,7 @@ lk_status lk_dist_tile_batch_norm(const lk_tile *tile, const lk_dist_batch *batc
     if (attr) {
         a.norm.eps = attr->eps;
         a.norm.whole_batch = attr->whole_batch;
+        a.norm.act = attr->act;
     }
     lk_comm *comm = tile->tiling->comm, *told = comm || !batch ? comm : batch->comm;
     a.d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);

@@ -129,6 +129,9 @@ lk_status lk_dist_tile_layer_norm(const lk_tile *tile, lk_var x, lk_var gamma, l
              "tile_layer_norm over %d axes: on tiles there is 1, the channels, or %d, all of a "
              "sample",
              axes, all);
+    LK_CHECK(!attr || attr->act == LK_ACT_NONE, LK_EINVAL,
+             "tile_layer_norm: attr->act is %d; on tiles apply the activation behind it",
+             (int)attr->act);
     lk_comm *comm = tile->tiling->comm;
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */
     a.tile = tile;

@@ -11,6 +11,7 @@
 #include "kernel/sums.h"
 
 #include "base/fpenv.h"
+#include "kernel/maps.h"
 #include "kernel/parallel.h"
 
 #include <lockstep/extra/reduce.h>
@@ -33,6 +34,7 @@ const lk__sum_term lk__down_terms[LK__N_SUMS_DOWN][2] = {
 
 typedef struct sums_job {
     const lk__map_sums *s;
+    lk__act_fn *act; /* of y, or NULL */
     lk__sheet sheet; /* what all sheets share */
     int64_t elem;
     int64_t piece, n_pieces; /* rows of a piece but the last */
@@ -78,12 +80,25 @@ static void sheet_set(const sums_job *j, lk__sheet *t, int64_t piece, int64_t li
     t->step_y = width;
 }
 
+/* The activation of what the function has made. */
+static void sheet_act(const sums_job *j, const lk__sheet *t)
+{
+    const bool dense = t->step_y == t->n;
+    const int64_t rows = dense ? 1 : t->last - t->first,
+                  n = dense ? (t->last - t->first) * t->n : t->n;
+    char *y = (char *)t->y + t->first * t->step_y * j->elem;
+    for (int64_t r = 0; r < rows; r++)
+        j->act(y + r * t->step_y * j->elem, n);
+}
+
 /* The function on rows first ... last - 1 of a sheet. */
 static void sheet_run(const sums_job *j, lk__sheet *t, int64_t first, int64_t last)
 {
     for (t->first = first; t->first < last && j->s->fn; t->first += j->few) {
         t->last = smaller(t->first + j->few, last);
         j->s->fn(t);
+        if (j->act)
+            sheet_act(j, t);
     }
 }
 
@@ -304,10 +319,11 @@ lk_status lk__map_sums_run(const lk__map_sums *s, void *room)
     if (s->rows == 0 || s->n == 0)
         return LK_OK;
     sums_job j = job_plan(s);
+    LK_TRY(lk__act_get(s->dtype, s->act, &j.act));
     j.sheet = (lk__sheet){.dtype = s->dtype,
                           .n = s->n,
                           .overwrite = s->overwrite,
-                          .past = s->rows * s->n * j.elem >= PAST,
+                          .past = !j.act && s->rows * s->n * j.elem >= PAST,
                           .type = &table->of[s->dtype],
                           .softmax = softmax,
                           .loops = loops->of[s->dtype],

@@ -19,31 +19,36 @@
 #include "kernel/loops.h"
 #include "kernel/maps.h"
 
-/* Enumerator, term: of a, b, c, d, e and f, elements of the inputs, and p, q, u and v, numbers of the
- * row.  ROOT is the square root. */
-#define LK__TERMS(X)                                     \
-    X(FIRST, a)                                          \
-    X(SECOND, b)                                         \
-    X(THIRD, c)                                          \
-    X(SQUARE, (a - p) * (a - p))                         \
-    X(NORMALISE, (a - p) * q * b + c)                    \
-    X(WEIGH, b *c)                                       \
-    X(WEIGH_NORMAL, b *c *((a - p) * q))                 \
-    X(TIMES_NORMAL, c *((a - p) * q))                    \
-    X(NORM_GRADIENT, q *((b * c - u) - (a - p) * q * v)) \
-    X(PRODUCT, a *b)                                     \
-    X(TIMES_DIFFERENCE, a *(b - p))                      \
-    X(CENTRED_SQUARE, (a - b) * (a - b))                 \
-    X(WEIGHED_SQUARE, p *((a - b) * (a - b)))            \
-    X(TIMES_CENTRED, b *(a - c))                         \
-    X(SCALE, b *d)                                       \
-    X(CHANNELS, (a - b) * c + d)                         \
-    X(CHANNELS_GRADIENT, d *b + (a - c) * e + f)         \
-    X(OVER, a / p)                                       \
-    X(INVERSE, 1 / ROOT(a + q))                          \
-    X(SLOPE, 2 * d / p - a * b * b * (c / p))            \
-    X(OFFSET, c / p - a * (b / p))                       \
-    X(SHARE, a / p * q)                                  \
+#include <lockstep/act.h>
+
+/* Enumerator, term: of a, b, c, d, e, f and g, elements of the inputs, and p, q, u and v, numbers of the
+ * row.  ROOT is the square root; ABOVE(y, x) is x where y > 0, elsewhere 0: what relu lets through. */
+#define LK__TERMS(X)                                                          \
+    X(FIRST, a)                                                               \
+    X(SECOND, b)                                                              \
+    X(THIRD, c)                                                               \
+    X(SQUARE, (a - p) * (a - p))                                              \
+    X(NORMALISE, (a - p) * q * b + c)                                         \
+    X(WEIGH, b *c)                                                            \
+    X(WEIGH_NORMAL, b *c *((a - p) * q))                                      \
+    X(TIMES_NORMAL, c *((a - p) * q))                                         \
+    X(NORM_GRADIENT, q *((b * c - u) - (a - p) * q * v))                      \
+    X(PRODUCT, a *b)                                                          \
+    X(TIMES_DIFFERENCE, a *(b - p))                                           \
+    X(CENTRED_SQUARE, (a - b) * (a - b))                                      \
+    X(WEIGHED_SQUARE, p *((a - b) * (a - b)))                                 \
+    X(TIMES_CENTRED, b *(a - c))                                              \
+    X(SCALE, b *d)                                                            \
+    X(CHANNELS, (a - b) * c + d)                                              \
+    X(CHANNELS_GRADIENT, d *b + (a - c) * e + f)                              \
+    X(RELU_SECOND, ABOVE((a - c) * d + e, b))                                 \
+    X(RELU_TIMES_CENTRED, ABOVE((a - c) * d + e, b) * (a - c))                \
+    X(RELU_CHANNELS_GRADIENT, d *ABOVE((a - c) * d + g, b) + (a - c) * e + f) \
+    X(OVER, a / p)                                                            \
+    X(INVERSE, 1 / ROOT(a + q))                                               \
+    X(SLOPE, 2 * d / p - a * b * b * (c / p))                                 \
+    X(OFFSET, c / p - a * (b / p))                                            \
+    X(SHARE, a / p * q)                                                       \
     X(SHARE_LESS, (a / p * u - b) * q)
 
 typedef enum lk__sum_term {
@@ -62,10 +67,11 @@ typedef enum lk__sum_term {
     X(PRODUCTS, PRODUCT, NONE)      \
     X(ERRORS, WEIGHED_SQUARE, NONE) \
     X(WEIGHTS, WEIGH, WEIGH_NORMAL)
-#define LK__SUMS_DOWN(X)              \
-    X(VALUES, FIRST, NONE)            \
-    X(SQUARES, CENTRED_SQUARE, NONE)  \
-    X(CENTRED, SECOND, TIMES_CENTRED) \
+#define LK__SUMS_DOWN(X)                             \
+    X(VALUES, FIRST, NONE)                           \
+    X(SQUARES, CENTRED_SQUARE, NONE)                 \
+    X(CENTRED, SECOND, TIMES_CENTRED)                \
+    X(RELU_CENTRED, RELU_SECOND, RELU_TIMES_CENTRED) \
     X(NORMALS, TIMES_NORMAL, THIRD)
 
 typedef enum lk__sum_along {
@@ -86,7 +92,7 @@ typedef enum lk__sum_down {
 extern const lk__sum_term lk__down_terms[LK__N_SUMS_DOWN][2];
 
 enum {
-    LK_SUMS_MAX_IN = 6,
+    LK_SUMS_MAX_IN = 7,
     LK_SUMS_MAX_P = 4,
     LK_SUMS_MOST = 2, /* terms of a sum */
     LK_SHEET_ROWS = 64
@@ -189,6 +195,7 @@ typedef struct lk__map_sums {
     lk__sheet_fn *fn;  /* what is done with rows; NULL: nothing */
     bool folds;        /* it needs no number of a row, and no sum along one */
     const void *arg;   /* for it */
+    lk_act act;        /* of y, behind it */
     lk__sum_down down; /* behind it, added up into sums, if there are any: [terms][pieces][n] */
     void *sums;
     int threads; /* lk__map_sums_room() fills it in */

@@ -8,11 +8,14 @@
  *            W = 2 dvariance / m - K inv inv (sum (dy c) / m),  B = dmean / m - K (sum dy / m)
  *   dgamma = sum (dy c) inv, dbeta = sum dy, over the pieces by the fixed tree
  *
+ * With an activation that y is z, and y = act(z); dy is dz.
+ *
  * Sums within a piece are lane sums of lk_reduce_axis(); those over the whole batch are cut into pieces.
  * A rank that holds whole pieces needs nothing from the others.
  */
 #include "ops/common/batch_norm.h"
 
+#include "ops/common/act.h"
 #include "ops/common/ops.h"
 #include "ops/common/pieces.h"
 #include "tensor/tensor.h"
@@ -137,17 +140,20 @@ static lk_status compose_dx(const parts *t, const lk_var *dout, lk_var *dx)
 static lk_status compose(lk_call *c, const lk_var *dout, lk_var *din)
 {
     parts t;
+    lk_var dz[] = {dout[0], dout[1], dout[2]};
     LK_TRY(parts_make(c, &t));
+    if (lk_is_var(dz[0]))
+        LK_TRY(lk__act_grad(lk__batch_norm_act(c), dz[0], c->out[0], &dz[0]));
     if (lk_call_needs_grad(c, X))
-        LK_TRY(compose_dx(&t, dout, &din[X]));
-    if (lk_is_var(dout[0]) && lk_call_needs_grad(c, GAMMA)) {
+        LK_TRY(compose_dx(&t, dz, &din[X]));
+    if (lk_is_var(dz[0]) && lk_call_needs_grad(c, GAMMA)) {
         LK_TRY(lk__piece_spread(t.inv, t.shape, false, t.whole, &t.inv));
         LK_TRY(lk_mul(t.centred, t.inv, &t.inv));
-        LK_TRY(lk_mul(dout[0], t.inv, &t.inv));
+        LK_TRY(lk_mul(dz[0], t.inv, &t.inv));
         LK_TRY(lk_sum_to(t.inv, lk_shape_of(c->in[GAMMA]), &din[GAMMA]));
     }
-    if (lk_is_var(dout[0]) && lk_call_needs_grad(c, BETA))
-        LK_TRY(lk_sum_to(dout[0], lk_shape_of(c->in[BETA]), &din[BETA]));
+    if (lk_is_var(dz[0]) && lk_call_needs_grad(c, BETA))
+        LK_TRY(lk_sum_to(dz[0], lk_shape_of(c->in[BETA]), &din[BETA]));
     return LK_OK;
 }
 
@@ -187,7 +193,7 @@ const lk_op lk__op_batch_norm = {
     .max_in = 3,
     .n_out = 3,
     .attr_size = sizeof(lk_batch_norm_attr),
-    .saves_in = 3,
+    .saves_in = 7,
     .infer = batch_norm_infer,
     .forward = batch_norm_forward,
     .backward = batch_norm_backward,
@@ -203,5 +209,14 @@ const lk_op lk__op_batch_norm = {
                                        .attr = &(const lk_batch_norm_attr){.eps = 0.01,
                                                                            .whole_batch = true},
                                        .shard_size = 2},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(5, 3, 2), LK_IN(2), LK_IN(2)},
+                                       .attr = &(const lk_batch_norm_attr){.eps = 0.1,
+                                                                           .act = LK_ACT_RELU},
+                                       .shard_size = 2},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(5, 2), LK_IN(2), LK_IN(2)},
+                                       .attr = &(const lk_batch_norm_attr){.eps = 0.1,
+                                                                           .act = LK_ACT_TANH}},
                                       {0}},
 };

@@ -3,10 +3,13 @@
  *
  *   y = c (gamma inv) + beta
  *
+ *   and, if the attributes say so, act(z) of that z; dy is then dz
+ *
  *   dx     = dy gamma inv
  *   dgamma = sum (dy c) inv, dbeta = sum dy, dmean = -gamma inv sum dy,
  *   dvariance = -1/2 gamma inv^3 sum (dy c); sums over all rows, cut into pieces of the batch
  */
+#include "ops/common/act.h"
 #include "ops/common/batch_norm.h"
 #include "ops/common/ops.h"
 #include "ops/common/pieces.h"
@@ -26,8 +29,10 @@ static lk_status batch_norm_inference_forward(lk_call *c)
     lk__pieces_in by_gamma = {.v = {scale, v[GAMMA]}, .y = scale};
     LK_TRY(lk__pieces_vector(&s, &inverse, lk__batch_norm_eps(c), LK__TERM_INVERSE));
     LK_TRY(lk__pieces_vector(&s, &by_gamma, 0, LK__TERM_PRODUCT));
-    lk__pieces_in all = {
-        .x = {v[X]}, .v = {v[MEAN], scale, v[BETA]}, .y = lk__tensor_start(c->y[0])};
+    lk__pieces_in all = {.x = {v[X]},
+                         .v = {v[MEAN], scale, v[BETA]},
+                         .y = lk__tensor_start(c->y[0]),
+                         .act = lk__batch_norm_act(c)};
     LK_TRY(lk__pieces_map(c, &s, &all, LK__TERM_CHANNELS));
     return LK_OK;
 }
@@ -117,16 +122,17 @@ static lk_status vectors_grad(lk_call *c, lk_var inv, lk_var k, const lk_var *su
 
 static lk_status batch_norm_inference_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk_var inv, k, made[3] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR};
+    lk_var dy, inv, k, made[3] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR};
     bool wants[] = {lk_call_needs_grad(c, BETA) || lk_call_needs_grad(c, MEAN),
                     lk_call_needs_grad(c, GAMMA) || lk_call_needs_grad(c, VARIANCE)};
+    LK_TRY(lk__act_grad(lk__batch_norm_act(c), dout[0], c->out[0], &dy));
     LK_TRY(lk__batch_norm_inverse(c, c->in[VARIANCE], &inv));
     LK_TRY(lk_mul(c->in[GAMMA], inv, &k));
     if (!lk_tape_is_recording(c->tape) && wants[1]) {
-        lk_var in[] = {c->in[X], dout[0], c->in[MEAN], k};
+        lk_var in[] = {c->in[X], dy, c->in[MEAN], k};
         LK_TRY(lk_apply_gradient(c, X, &batch_norm_inference_grad, in, 4, NULL, made));
     } else {
-        LK_TRY(compose(c, dout[0], k, wants, made));
+        LK_TRY(compose(c, dy, k, wants, made));
     }
     din[X] = made[0];
     din[BETA] = made[1];
@@ -165,5 +171,9 @@ const lk_op lk__op_batch_norm_inference = {
                                        .in = {LK_IN(2, 2, 2, 3), LK_IN(3), LK_IN(3), LK_IN(3),
                                               LK_IN_RANGE(0, 1, 3)},
                                        .attr = &(const lk_batch_norm_attr){.eps = 0.5}},
+                                      {.n_in = 5,
+                                       .in = {LK_IN(5, 2), LK_IN(2), LK_IN(2), LK_IN(2),
+                                              LK_IN_RANGE(0.5, 2, 2)},
+                                       .attr = &(const lk_batch_norm_attr){.act = LK_ACT_SIGMOID}},
                                       {0}},
 };

@@ -7,11 +7,15 @@
  *            + dmean / n - c inv (dinv inv inv / n)
  *   dgamma = dy c inv, dbeta = dy, summed over the rows, pieces of the batch by the fixed tree
  *
- * lk_layer_norm() gives y; mean and inv are kept for backward.  Sums within a row are lane sums of lk_reduce_axis(), one piece.  Every product is rounded, so that the
+ * With an activation that y is z, and y = act(z); dy is dz.
+ *
+ * lk_layer_norm() gives y; mean and inv are kept for backward.  Sums within a row are lane sums of
+ * lk_reduce_axis(), one piece.  Every product is rounded, so that the
  * fused gradient and the one that is recorded, made of other ops, have the same bits.
  */
 #include "ops/common/layer_norm.h"
 
+#include "ops/common/act.h"
 #include "ops/common/ops.h"
 #include "ops/common/sums.h"
 #include "tensor/tensor.h"
@@ -61,6 +65,7 @@ lk_status lk__layer_norm_check(const lk_call *c, const lk_layer_norm_attr *a)
     LK_CHECK(a->eps >= 0 && lk__is_finite(c->x[0]->dtype, a->eps), LK_EINVAL,
              "%s of %s with eps %g, which must be finite and not negative", c->op->name,
              lk_tensor_text(c->x[0]).s, a->eps);
+    LK_TRY(lk__act_check(c->op->name, a->act));
     return LK_OK;
 }
 
@@ -146,6 +151,7 @@ lk_status lk__layer_norm_values(lk_call *c, int64_t n, const lk_layer_norm_attr 
                   .mean = lk__tensor_start(c->y[1]),
                   .inv = lk__tensor_start(c->y[2])};
     lk__map_sums s = rows_of(c, n, 6, values_sheet, &j);
+    s.act = a->act;
     LK_TRY(lk__call_sums(c, &s));
     return LK_OK;
 }
@@ -311,14 +317,18 @@ static lk_status compose(lk_call *c, const lk_var *dout, lk_var *din)
 
 static lk_status layer_norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk_var in[] = {c->in[0], c->in[1], dout[0], c->out[1], c->out[2]};
+    lk_var of[] = {dout[0], dout[1], dout[2]};
+    if (lk_is_var(dout[0]))
+        LK_TRY(
+            lk__act_grad(((const lk_layer_norm_attr *)c->attr)->act, dout[0], c->out[0], &of[0]));
+    lk_var in[] = {c->in[0], c->in[1], of[0], c->out[1], c->out[2]};
     /* Without other axes nothing is added up: gradients of gamma and beta keep a -0. */
     bool summed = lk_shape_of(c->in[0]).ndim > axes_of(c);
     bool y_alone = !lk_is_var(dout[1]) && !lk_is_var(dout[2]);
     if (!lk_tape_is_recording(c->tape) && summed && y_alone)
         LK_TRY(lk_apply_gradient(c, 0, &layer_norm_grad, in, 5, c->attr, din));
     else
-        LK_TRY(compose(c, dout, din));
+        LK_TRY(compose(c, of, din));
     return LK_OK;
 }
 
@@ -358,5 +368,9 @@ const lk_op lk__op_layer_norm = {
                                       {.n_in = 3,
                                        .in = {LK_IN_RANGE(-3, 3, 6), LK_IN(6), LK_IN(6)},
                                        .attr = &(const lk_layer_norm_attr){.axes = 1, .eps = 0.01}},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(5, 4), LK_IN_RANGE(0.5, 2, 4), LK_IN(4)},
+                                       .attr = &(const lk_layer_norm_attr){.act = LK_ACT_RELU},
+                                       .shard_size = 2},
                                       {0}},
 };

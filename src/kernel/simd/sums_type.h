@@ -16,21 +16,30 @@ LK_INLINE LANE(row) LANE(row_of)(const lk__sheet *t, int64_t r)
     return row;
 }
 
+/* x where y > 0, elsewhere 0. */
+LK_INLINE VEC LANE(above)(VEC y, VEC x)
+{
+    return V(blend)(V(mask_above)(-y, V(zero)()), x, V(zero)());
+}
+
 /* A term of V_lanes elements from number i on, or of the first `rest` of them. */
 LK_INLINE VEC LANE(term)(const int term, const LANE(row) * row, int64_t i, const bool all, int rest)
 {
     VEC x[LK_SUMS_MAX_IN];
     LK_UNROLL for (int k = 0; k < LK_SUMS_MAX_IN; k++)
         x[k] = all ? V(load)(row->x[k] + i) : V(load_mask)(row->x[k] + i, V(mask_first)(rest));
-    const VEC a = x[0], b = x[1], c = x[2], d = x[3], e = x[4], f = x[5];
+    const VEC a = x[0], b = x[1], c = x[2], d = x[3], e = x[4], f = x[5], g = x[6];
     const VEC p = row->p[0], q = row->p[1], u = row->p[2], v = row->p[3];
-    (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)p, (void)q, (void)u, (void)v;
+    (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)p, (void)q, (void)u,
+        (void)v;
 #define ROOT(x) V(sqrt)(x)
     switch (term) {
+#define ABOVE(y, x) LANE(above)(y, x)
 #define X(code, expression) \
     case LK__TERM_##code: return expression;
         LK__TERMS(X)
 #undef X
+#undef ABOVE
     default: return V(zero)();
     }
 #undef ROOT

@@ -1,6 +1,7 @@
 /* Channels of batch norm, and what is kept of its statistics. */
 #include "ops/common/batch_norm.h"
 
+#include "ops/common/act.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
@@ -11,6 +12,7 @@ lk_status lk__batch_norm_infer(lk_call *c, lk_output_spec *out)
     const lk_tensor *x = c->x[0];
     const lk_batch_norm_attr *a = c->attr;
     LK_TRY(lk__same_infer(c, out));
+    LK_TRY(lk__act_check(c->op->name, a->act));
     LK_CHECK(x->shape.ndim >= 2, LK_ESHAPE,
              "%s of %s, which needs a first axis of samples and a last one of channels",
              c->op->name, lk_tensor_text(x).s);

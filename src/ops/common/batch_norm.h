@@ -13,6 +13,11 @@ static inline double lk__batch_norm_eps(const lk_call *c)
     return eps == 0 ? 1e-5 : eps;
 }
 
+static inline lk_act lk__batch_norm_act(const lk_call *c)
+{
+    return ((const lk_batch_norm_attr *)c->attr)->act;
+}
+
 /** x has channels, and all other inputs one number for each; the first output is as x. */
 lk_status lk__batch_norm_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 
@@ -25,12 +30,13 @@ lk_status lk__batch_norm_inverse(const lk_call *c, lk_var variance, lk_var *out)
 enum { LK__NORM_X, LK__NORM_GAMMA, LK__NORM_BETA };
 
 /* Inputs of the call that gives dx, dgamma and dbeta. */
-enum { LK__NORM_GRAD_IN = 7 };
+enum { LK__NORM_GRAD_IN = 8 };
 
 /** Normalise x by the statistics of each piece. */
 lk_status lk__batch_norm_values(lk_call *c, const lk__pieces *s) LK_NODISCARD;
 
-/** In backward of such a call: the inputs of the call that gives the gradients. */
+/** In backward of such a call: the inputs of the call that gives the gradients.  Behind relu that call takes
+ * dy as it is, and computes again where y is above 0; otherwise it gets the gradient before the activation. */
 lk_status lk__batch_norm_grad_in(const lk_call *c, const lk_var *dout,
                                  lk_var in[LK__NORM_GRAD_IN]) LK_NODISCARD;
 lk_status lk__batch_norm_grad_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;

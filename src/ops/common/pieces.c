@@ -68,6 +68,7 @@ static lk_status terms_map(lk_call *c, const lk__pieces *s, const lk__pieces_in 
     m.fn = map_sheet;
     m.arg = &term;
     m.overwrite = overwrite;
+    m.act = in->act;
     LK_TRY(lk__call_sums(c, &m));
     return LK_OK;
 }

@@ -36,14 +36,15 @@ lk__pieces lk__pieces_of(const lk_tape *tape, lk_dtype dtype, lk_shape x, bool w
 /** Rows in piece `p`. */
 int64_t lk__pieces_rows(const lk__pieces *s, int64_t p);
 
-enum { LK_PIECES_MAX_X = 2, LK_PIECES_MAX_V = 4 };
+enum { LK_PIECES_MAX_X = 2, LK_PIECES_MAX_V = 5 };
 
 /* What terms are of: inputs of x's shape, then vectors; NULL ends each list. */
 typedef struct lk__pieces_in {
     const void *x[LK_PIECES_MAX_X];
     const void *v[LK_PIECES_MAX_V];
     bool shared[LK_PIECES_MAX_V]; /* one number for each channel, for all pieces */
-    void *y; /* the output; of sums, room of x's size for a joiner that sums itself */
+    void *y;    /* the output; of sums, room of x's size for a joiner that sums itself */
+    lk_act act; /* of the output of a map */
 } lk__pieces_in;
 
 /** out [terms][n][channels] = the sums of terms over the rows of each piece, by lanes, joined with those of

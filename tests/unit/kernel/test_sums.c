@@ -19,8 +19,9 @@
     static double name(lk__sum_term term, const double *x, const double *number)                   \
     {                                                                                              \
         const type a = (type)x[0], b = (type)x[1], c = (type)x[2], d = (type)x[3], e = (type)x[4], \
-                   f = (type)x[5], p = (type)number[0], q = (type)number[1], u = (type)number[2],  \
-                   v = (type)number[3];                                                            \
+                   f = (type)x[5], g = (type)x[6], p = (type)number[0], q = (type)number[1],       \
+                   u = (type)number[2], v = (type)number[3];                                       \
+        (void)g;                                                                                   \
         (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)p, (void)q, (void)u, (void)v;  \
         switch (term) {                                                                            \
             LK__TERMS(TERM_CASE)                                                                   \
@@ -28,6 +29,7 @@
         }                                                                                          \
     }
 #define ROOT(x) _Generic((x), float : sqrtf, double : sqrt)(x)
+#define ABOVE(y, x) ((y) > 0 ? (x) : 0)
 #define TERM_CASE(code, expression) \
     case LK__TERM_##code: return (double)(expression);
 
@@ -66,8 +68,8 @@ static int64_t pieces_of(const lk__map_sums *s)
 static struct sums_case case_new(lk_dtype t, int64_t rows, int64_t n, int64_t piece, bool odd)
 {
     struct sums_case c = {.s = {.dtype = t, .rows = rows, .n = n, .piece = piece}};
-    const lk__map_sums_in of[] = {LK_SUMS_ROWS,   LK_SUMS_SHARED, LK_SUMS_ROWS,
-                                  LK_SUMS_PIECES, LK_SUMS_SHARED, LK_SUMS_PIECES};
+    const lk__map_sums_in of[] = {LK_SUMS_ROWS,   LK_SUMS_SHARED, LK_SUMS_ROWS,  LK_SUMS_PIECES,
+                                  LK_SUMS_SHARED, LK_SUMS_PIECES, LK_SUMS_SHARED};
     const size_t elem = lk_dtype_size(t);
     for (int k = 0; k < LK_SUMS_MAX_IN; k++) {
         const int64_t count = n * (of[k] == LK_SUMS_ROWS     ? rows

@@ -59,6 +59,37 @@ static lk_status bias(const lk_var *in, lk_act act, lk_var *out)
     return LK_OK;
 }
 
+static lk_status batch_norm(const lk_var *in, lk_act act, lk_var *out)
+{
+    lk_batch_norm_attr attr = {.eps = 0.01, .act = act};
+    LK_TRY(lk_batch_norm(in[0], in[1], in[2], &attr, out, NULL, NULL));
+    return LK_OK;
+}
+
+static lk_status whole_norm(const lk_var *in, lk_act act, lk_var *out)
+{
+    lk_batch_norm_attr attr = {.whole_batch = true, .act = act};
+    LK_TRY(lk_batch_norm(in[0], in[1], in[2], &attr, out, NULL, NULL));
+    return LK_OK;
+}
+
+static lk_status given_norm(const lk_var *in, lk_act act, lk_var *out)
+{
+    lk_batch_norm_attr attr = {.act = act};
+    lk_var variance;
+    *out = LK_NO_VAR;
+    LK_TRY(lk_square(in[4], &variance));
+    LK_TRY(lk_batch_norm_inference(in[0], in[1], in[2], in[3], variance, &attr, out));
+    return LK_OK;
+}
+
+static lk_status layer_norm(const lk_var *in, lk_act act, lk_var *out)
+{
+    lk_layer_norm_attr attr = {.axes = lk_shape_of(in[1]).ndim, .act = act};
+    LK_TRY(lk_layer_norm(in[0], in[1], in[2], &attr, out));
+    return LK_OK;
+}
+
 static const pair pairs[] = {
     {"linear", linear, 3, {LK_DIMS(5, 17), LK_DIMS(17, 9), LK_DIMS(9)}},
     {"linear of positions", linear, 3, {LK_DIMS(3, 2, 7), LK_DIMS(7, 33), LK_DIMS(33)}},
@@ -68,6 +99,16 @@ static const pair pairs[] = {
     {"add of long rows", add, 2, {LK_DIMS(3, 1031), LK_DIMS(3, 1031)}},
     {"add of a column", add, 2, {LK_DIMS(5, 1, 3), LK_DIMS(4, 1)}},
     {"bias", bias, 2, {LK_DIMS(5, 3, 19), LK_DIMS(19)}},
+    {"batch norm", batch_norm, 3, {LK_DIMS(5, 3, 7), LK_DIMS(7), LK_DIMS(7)}},
+    {"batch norm of images", batch_norm, 3, {LK_DIMS(3, 9, 11, 33), LK_DIMS(33), LK_DIMS(33)}},
+    {"batch norm of wide rows", batch_norm, 3, {LK_DIMS(19, 259), LK_DIMS(259), LK_DIMS(259)}},
+    {"batch norm of all", whole_norm, 3, {LK_DIMS(5, 3, 17), LK_DIMS(17), LK_DIMS(17)}},
+    {"batch norm by given statistics",
+     given_norm,
+     5,
+     {LK_DIMS(5, 3, 17), LK_DIMS(17), LK_DIMS(17), LK_DIMS(17), LK_DIMS(17)}},
+    {"layer norm", layer_norm, 3, {LK_DIMS(5, 3, 33), LK_DIMS(33), LK_DIMS(33)}},
+    {"layer norm of two axes", layer_norm, 3, {LK_DIMS(5, 3, 7), LK_DIMS(3, 7), LK_DIMS(3, 7)}},
 };
 
 /* What is compared: the value, the gradients of the leaves, and these once more from a recorded pass. */

@@ -15,7 +15,7 @@ static void values_of_a_small_row(void)
             lk_var x = values_leaf(&p, shape, row), y;
             lk_var gamma = values_leaf(&p, vector, (double[]){3, 3, 6, -3});
             lk_var beta = values_leaf(&p, vector, (double[]){10, 20, 30, 40});
-            lk_layer_norm_attr a = {axes, 4};
+            lk_layer_norm_attr a = {.axes = axes, .eps = 4};
             ASSERT_OK(lk_layer_norm(x, gamma, beta, &a, &y));
             values_are(value_of(y), (double[]){7, 19, 32, 37}, 2);
             lk_tensor *seed = NULL;
