@@ -184,6 +184,9 @@ const bench_op bench_op_cases[] = {
      "F.dropout(a, 0.5)", "ay", "ya", 0, BENCH_OP_RANDOM},
     {"dropout", "1M", "1024x1024", ATTR(lk_dropout_attr, .stream = {{1, 2}}, .keep = 0.5),
      "F.dropout(a, 0.5)", "ay", "ya", 0, BENCH_OP_RANDOM},
+    {"dropout", "1M and sum", "1024x1024 1024x1024",
+     ATTR(lk_dropout_attr, .stream = {{1, 2}}, .keep = 0.5), "a + F.dropout(b, 0.5)", "aby", "yab",
+     0, BENCH_OP_RANDOM},
 
     /* softmax and losses */
     TWO("softmax", "128x128", "2048x2048", LAST, "a.softmax(-1)", "ay", "yya"),

@@ -558,6 +558,10 @@ typedef struct lk_dropout_attr {
  */
 LK_API lk_status lk_dropout(lk_var x, const lk_dropout_attr *attr, lk_var *out) LK_NODISCARD;
 
+/** lk_dropout() of x, plus s, which has its shape: the bits of lk_add() of both, in one pass over memory. */
+LK_API lk_status lk_dropout_add(lk_var x, const lk_dropout_attr *attr, lk_var s,
+                                lk_var *out) LK_NODISCARD;
+
 /**
  * Rows of `table` [n][d] by number: [...][d] for `index` [...], i64 or i32, of less than 8 axes.
  *

@@ -3,6 +3,9 @@
  *   y[i][e] = u < T ? x[i][e] * s : 0      s = 1 / keep, T = keep * 2^32, rounded
  *   dx      = the same of dy
  *
+ * With two inputs s and x, as a residual block joins them, y = s + that, in one pass; ds = dy.  s comes first,
+ * as its gradient does where the two are ops of their own.
+ *
  * u is the 32 bits at (step, first + i, e) of the stream: a pure function of the sample and the
  * element, so that neither the cut of the batch nor the threads matter, and nothing is saved.  Of a
  * box of each sample, e counts the elements of the whole one.
@@ -11,6 +14,8 @@
 #include "kernel/parallel.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
+
+#include <lockstep/extra/map.h>
 
 #include <stdatomic.h>
 
@@ -23,8 +28,8 @@ typedef struct dropout_job {
     int64_t stretch;    /* elements that lie side by side in the whole sample too */
     uint64_t below;
     double scale;
-    bool first; /* y = 0 + the result */
-    const char *x;
+    bool first;        /* y = 0 + the result */
+    const char *x, *s; /* s NULL: nothing is added */
     char *y;
     _Atomic int failed; /* the status of a draw that failed */
 } dropout_job;
@@ -49,19 +54,31 @@ static lk_status box_check(const lk_dropout_attr *a, const lk_tensor *x)
     return LK_OK;
 }
 
+/* What elements are dropped of. */
+static const lk_tensor *x_of(const lk_call *c)
+{
+    return c->x[c->n_in - 1];
+}
+
 static lk_status dropout_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_dropout_attr *a = c->attr;
+    const lk_tensor *x = x_of(c);
     LK_TRY(lk__same_infer(c, out));
+    LK_CHECK(x->dtype == out->dtype, LK_EDTYPE, "dropout of %s, added to %s: lk_cast() one of them",
+             lk_tensor_text(x).s, lk_tensor_text(c->x[0]).s);
+    LK_CHECK(lk_shape_is_equal(x->shape, out->shape), LK_ESHAPE,
+             "dropout of %s, added to %s, which must have its shape", lk_tensor_text(x).s,
+             lk_tensor_text(c->x[0]).s);
     LK_CHECK(a->keep > 0 && a->keep <= 1, LK_EINVAL,
              "dropout keeps with probability %g, which must be above 0 and at most 1", a->keep);
     int64_t samples = out->shape.ndim > 0 ? out->shape.dim[0] : 1;
     LK_CHECK(a->step >= 0 && a->step <= UINT32_MAX, LK_EINVAL,
              "dropout in step %lld, which is not in [0, 2^32)", (long long)a->step);
     LK_CHECK(a->first >= 0 && samples <= (INT64_C(1) << 48) - a->first, LK_EINVAL,
-             "dropout of %s from sample %lld on: samples must be in [0, 2^48)",
-             lk_tensor_text(c->x[0]).s, (long long)a->first);
-    LK_TRY(box_check(a, c->x[0]));
+             "dropout of %s from sample %lld on: samples must be in [0, 2^48)", lk_tensor_text(x).s,
+             (long long)a->first);
+    LK_TRY(box_check(a, x));
     return LK_OK;
 }
 
@@ -101,6 +118,9 @@ static inline int32_t signed_order(uint32_t u)
             memcpy(&kept, &w, sizeof w);                               \
             y[i] = kept + zero;                                        \
         }                                                              \
+        const type *s = (const type *)(const void *)j->s;              \
+        for (int64_t i = 0; s && i < n; i++)                           \
+            y[i] = y[i] + s[at + i];                                   \
     }
 
 /* Elements [first, last), in row-major order. */
@@ -131,19 +151,22 @@ static void dropout_task(void *arg, int64_t first, int64_t last)
 static lk_status dropout_forward(lk_call *c)
 {
     const lk_dropout_attr *a = c->attr;
-    const lk_tensor *x = c->x[0];
+    const lk_tensor *x = x_of(c);
     dropout_job j = {.attr = a,
                      .dtype = x->dtype,
                      .below = (uint64_t)(a->keep * 0x1p32 + 0.5),
                      .scale = 1 / a->keep,
                      .first = c->overwrite,
                      .x = lk__tensor_start(x),
+                     .s = c->n_in > 1 ? lk__tensor_start(c->x[0]) : NULL,
                      .y = lk__tensor_start(c->y[0])};
     LK_TRY(lk__fp_check());
     if (x->count == 0)
         return LK_OK;
     if (j.below == 0) {
         memset(j.y, 0, (size_t)x->count * lk_dtype_size(x->dtype));
+        if (j.s)
+            LK_TRY(lk_map2(x->dtype, LK_MAP2_ADD, 0, x->count, j.y, j.s, j.y));
         return LK_OK;
     }
     j.per_sample = j.stretch = x->shape.ndim > 0 ? x->count / x->shape.dim[0] : 1;
@@ -160,7 +183,11 @@ static lk_status dropout_forward(lk_call *c)
 
 static lk_status dropout_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_apply_gradient(c, 0, c->op, dout, 1, c->attr, &din[0]));
+    int x = c->n_in - 1;
+    if (x > 0)
+        din[0] = dout[0];
+    if (lk_call_needs_grad(c, x))
+        LK_TRY(lk_apply_gradient(c, x, c->op, dout, 1, c->attr, &din[x]));
     return LK_OK;
 }
 
@@ -172,14 +199,21 @@ lk_status lk_dropout(lk_var x, const lk_dropout_attr *attr, lk_var *out)
     return LK_OK;
 }
 
+lk_status lk_dropout_add(lk_var x, const lk_dropout_attr *attr, lk_var s, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk__op_dropout, (lk_var[]){s, x}, 2, attr, out));
+    return LK_OK;
+}
+
 static const lk_dropout_attr sample_box = {
     .keep = 0.5, .of = LK_DIMS(4, 5, 2), .box = {3, {1, 2, 0}, {2, 3, 2}}};
 
 const lk_op lk__op_dropout = {
     .name = "dropout",
-    .summary = "x / keep with probability keep, otherwise 0; drawn by sample and element",
+    .summary =
+        "x / keep with probability keep, otherwise 0; drawn by sample and element; or s plus that",
     .min_in = 1,
-    .max_in = 1,
+    .max_in = 2,
     .n_out = 1,
     .flags = LK_OP_LINEAR | LK_OP_OVERWRITES,
     .attr_size = sizeof(lk_dropout_attr),
@@ -194,5 +228,8 @@ const lk_op lk__op_dropout = {
              .attr = &(const lk_dropout_attr){{{1, 2}}, .step = 3, .first = 5, .keep = 0.8}},
             {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_dropout_attr){.keep = 1}},
             {.n_in = 1, .in = {LK_IN(2, 2, 3, 2)}, .attr = &sample_box},
+            {.n_in = 2,
+             .in = {LK_IN(3, 5), LK_IN(3, 5)},
+             .attr = &(const lk_dropout_attr){.keep = 0.6}},
             {0}},
 };

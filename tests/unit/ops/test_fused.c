@@ -289,6 +289,52 @@ static void relu_of_pooling_keeps_not_a_number(void)
     lk_tensor_free(x);
 }
 
+/* Some elements of each sample, most of them, and hardly any. */
+static const lk_dropout_attr drops[] = {
+    {.keep = 0.3, .step = 2, .first = 5}, {.keep = 1}, {.keep = 1e-11}};
+static int drop;
+
+static lk_status dropout_then_add(const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_dropout(in[0], &drops[drop], out));
+    LK_TRY(lk_add(*out, in[1], out));
+    return LK_OK;
+}
+
+static lk_status dropout_add(const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_dropout_add(in[0], &drops[drop], in[1], out));
+    return LK_OK;
+}
+
+static void dropout_is_one_with_the_sum_behind_it(void)
+{
+    const lk_shape shape[] = {LK_DIMS(5, 7, 33), LK_DIMS(5, 7, 33)};
+    for (drop = 0; drop < LK_COUNT(drops); drop++)
+        check_same(dropout_then_add, dropout_add, 2, shape);
+}
+
+static void what_is_added_to_dropout_has_its_shape(void)
+{
+    lk_tape *tape;
+    lk_tensor *x = random_new(LK_F32, LK_SHAPE(2, 3), 0), *s = random_new(LK_F32, LK_SHAPE(3), 1),
+              *other = random_new(LK_F64, LK_SHAPE(2, 3), 1);
+    lk_var vx, vs, vo, y;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_constant(tape, x, &vx));
+    ASSERT_OK(lk_constant(tape, s, &vs));
+    ASSERT_OK(lk_constant(tape, other, &vo));
+    ASSERT_FAILS(lk_dropout_add(vx, &drops[0], vs, &y), LK_ESHAPE,
+                 "dropout of f32[2,3], added to f32[3], which must have its shape");
+    ASSERT_FAILS(lk_dropout_add(vx, &drops[0], vo, &y), LK_EDTYPE,
+                 "dropout of f32[2,3], added to f64[2,3]: lk_cast() one of them");
+    lk_tape_free(tape);
+    lk_tensor_free(x);
+    lk_tensor_free(s);
+    lk_tensor_free(other);
+}
+
 TEST_MAIN(TEST(gradients_reach_leaves_in_place), TEST(each_leaf_is_told_once),
           TEST(relu_is_one_with_linear_and_conv), TEST(relu_is_one_with_conv_by_winograd),
-          TEST(relu_is_one_with_pooling), TEST(relu_of_pooling_keeps_not_a_number))
+          TEST(relu_is_one_with_pooling), TEST(relu_of_pooling_keeps_not_a_number),
+          TEST(dropout_is_one_with_the_sum_behind_it), TEST(what_is_added_to_dropout_has_its_shape))
