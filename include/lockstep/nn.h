@@ -459,7 +459,9 @@ enum {
         4, /* can apply a relu behind it as well: lk_pass_has_fused_relu() says whether */
     LK_LAYER_FUSES_RELU_BEFORE = 8, /* the same for a relu before it */
     LK_LAYER_RESHAPES = 16,         /* passes its values on, of any dtype, under another shape */
-    LK_LAYER_LISTS_FOLLOW = 32 /* each of its lists takes what the one before it gives; not x */
+    LK_LAYER_LISTS_FOLLOW = 32, /* each of its lists takes what the one before it gives; not x */
+    LK_LAYER_FUSES_ACT_AFTER =
+        64 /* can apply an activation behind it as well: lk_pass_fused_act() says which */
 };
 
 struct lk_layer {
@@ -485,6 +487,10 @@ struct lk_layer {
     /** Not NULL: `forward` applies each list of layers to x, by their numbers, and then does this with what
      * they give, of [n_lists].  Backward can then compute values within the lists again: lk_pass.recompute. */
     lk_status (*join)(const lk_layer_instance *layer, const lk_var *of, lk_var *out);
+
+    /** Not LK_ACT_NONE: the layer is this activation and nothing else, so that one before it that can may
+     * apply it: none, relu, sigmoid or tanh. */
+    lk_act act;
 };
 
 /** Which axis of a tensor is cut into blocks: row-major, the tensor is [...][n][inner].  It may be a
@@ -624,6 +630,15 @@ LK_API bool lk_pass_counts(const lk_pass *pass, const lk_layer_instance *layer);
  */
 LK_API lk_status lk_pass_term(const lk_pass *pass, const lk_layer_instance *layer, lk_var value,
                               lk_var target) LK_NODISCARD;
+
+/**
+ * The activation that a layer with LK_LAYER_FUSES_ACT_AFTER is to apply to what it gives; LK_ACT_NONE: none.
+ *
+ * Which layers go together is said when the model is built, by their descriptors and places in a list alone.
+ * A pass takes them one by one nevertheless where somebody looks at what is between them
+ * (lk_model_find_nonfinite()), or it changes between tiles and samples.
+ */
+LK_API lk_act lk_pass_fused_act(const lk_pass *pass);
 
 /** Whether a layer with LK_LAYER_FUSES_RELU_AFTER or LK_LAYER_FUSES_RELU_BEFORE is to apply its neighbour, too. */
 LK_API bool lk_pass_has_fused_relu(const lk_pass *pass);

@@ -335,9 +335,11 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_configs *layers
                             const char *prefix, int depth, lk_tensor_type in, lk_tensor_type *out)
 {
     int64_t *numbers = NULL;
+    lk__fusion *fusion = NULL;
     LK_CHECK(depth < MAX_DEPTH, LK_EINVAL, "layers within layers, %d deep", depth);
     LK_TRY(lk_arena_alloc(net->arena, &numbers, layers->n, sizeof *numbers));
-    net->list[list] = (lk__list){layers->n, numbers};
+    LK_TRY(lk_arena_alloc(net->arena, &fusion, layers->n, sizeof *fusion));
+    net->list[list] = (lk__list){layers->n, numbers, fusion};
     *out = in;
     for (int64_t i = 0; i < layers->n; i++) {
         LK_TRY(lk__grow(&net->instance, &net->max_instances, net->n_instances + 1,
@@ -362,6 +364,7 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_configs *layers
             net->instance[number].name);
         LK_TRY(layer_build(net, number, &layers->item[i], in, *out, out));
     }
+    lk__list_fuse(net, &net->list[list]);
     return LK_OK;
 }
 

@@ -1,5 +1,5 @@
-/* What several layers share when they are built: checks of inputs, and options for each axis.  Called
- * by the files of src/nn/layers from `build`.
+/* What several layers share: checks of inputs, and options for each axis, for the files of src/nn/layers to
+ * call from `build`; and the activation behind a layer, from `forward`.
  */
 #include "nn/layers.h"
 
@@ -48,5 +48,15 @@ lk_status lk__option_per_axis(const char *name, const lk_option_ints *list, int 
              list->n, n);
     for (int i = 0; i < n; i++)
         out[i] = list->n == 0 ? default_value : list->item[list->n == 1 ? 0 : i];
+    return LK_OK;
+}
+
+lk_status lk__layer_act(const lk_pass *pass, lk_var *x)
+{
+    static lk_status (*const apply[])(lk_var x, lk_var * out) = {
+        [LK_ACT_RELU] = lk_relu, [LK_ACT_SIGMOID] = lk_sigmoid, [LK_ACT_TANH] = lk_tanh};
+    lk_act act = lk_pass_fused_act(pass);
+    if (act != LK_ACT_NONE)
+        LK_TRY(apply[act](*x, x));
     return LK_OK;
 }

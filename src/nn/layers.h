@@ -14,6 +14,18 @@ lk_status lk__build_check(const lk_build *build, lk_tensor_type in, int ndim) LK
 /** Declare a parameter of this name, shape and cut that begins with 0 or 1 everywhere. */
 lk_status lk__build_constant(lk_build *build, lk_param param, bool one) LK_NODISCARD;
 
+/** Whether a dropout layer drops something in this pass, and what. */
+bool lk__dropout_drops(const lk_pass *pass, const lk_layer_instance *layer, lk_dropout_attr *out);
+
+/** lk_pass_layers() but for the last layer, `*last`, which the caller applies; NULL: all have run, because
+ * somebody looks at what is between. */
+lk_status lk__pass_layers_but_last(const lk_pass *pass, const lk_layer_instance *layer, int list,
+                                   lk_var x, const lk_layer_instance **last,
+                                   lk_var *out) LK_NODISCARD;
+
+/** *x = the activation of it that the layer is to apply, by an op of its own: where the layer's cannot. */
+lk_status lk__layer_act(const lk_pass *pass, lk_var *x) LK_NODISCARD;
+
 /** Whether filters and channels of `groups` groups can be cut into blocks: each block has whole groups,
  * the same on both sides. */
 bool lk__groups_cut(const lk_build *build, int64_t groups, int64_t filters, int64_t channels);

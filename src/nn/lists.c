@@ -9,6 +9,7 @@
 #include "autograd/guest.h"
 #include "base/failure.h"
 #include "base/fpenv.h"
+#include "nn/layers.h"
 #include "nn/model.h"
 
 #include <math.h>
@@ -66,16 +67,28 @@ static lk_status layer_check_finite(const lk_pass *pass, const lk_layer_instance
     return LK_OK;
 }
 
-extern const lk_layer lk__layer_relu;
-
-static bool is_relu(const lk_layer_instance *instance)
+/* Whether the layer can apply the activation `act` behind it, or before it. */
+static bool can_fuse(const lk_layer *layer, lk_act act, bool after)
 {
-    return instance && instance->layer == &lk__layer_relu;
+    unsigned relu = after ? LK_LAYER_FUSES_RELU_AFTER : LK_LAYER_FUSES_RELU_BEFORE;
+    unsigned any = after ? LK_LAYER_FUSES_ACT_AFTER : 0;
+    return act != LK_ACT_NONE && act <= LK_ACT_TANH &&
+           layer->flags & (act == LK_ACT_RELU ? relu | any : any);
 }
 
-static bool has(const lk_layer_instance *instance, unsigned flag)
+/* An activation goes with the layer behind it, or else with the one before, where these can. */
+void lk__list_fuse(const lk__net *net, lk__list *list)
 {
-    return instance && instance->layer->flags & flag;
+    const lk_layer *next = NULL;
+    for (int64_t i = list->n - 1; i >= 0; i--) {
+        const lk_layer *layer = net->instance[list->instance[i]].layer;
+        list->fusion[i] = LK__APART;
+        if (next && can_fuse(next, layer->act, false))
+            list->fusion[i] = LK__ACT_BEFORE;
+        else if (next && can_fuse(layer, next->act, true) && list->fusion[i + 1] == LK__APART)
+            list->fusion[i] = LK__ACT_AFTER;
+        next = layer;
+    }
 }
 
 /* Whether the value changes between tiles and samples before a layer, or behind it. */
@@ -85,27 +98,20 @@ static bool changes(const lk_pass *pass, const lk_layer_instance *instance)
     return part && (part->before != LK_STAY || part->after != LK_STAY);
 }
 
-/* A relu goes with the layer behind it, or else with the one before, where these can. */
 int64_t lk__layers_at_once(const lk_pass *pass, const lk__list *list, int64_t i, int64_t end,
-                           const lk_layer_instance **instance)
+                           const lk_layer_instance **instance, lk_act *act)
 {
-    const lk__net *net = pass->run->model->net;
-    const lk_layer_instance *of[3] = {&net->instance[list->instance[i]]};
-    for (int64_t k = 1; k < 3 && i + k < end; k++) {
-        const lk_layer_instance *next = &net->instance[list->instance[i + k]];
-        if (changes(pass, of[k - 1]) || changes(pass, next))
-            break;
-        of[k] = next;
-    }
-    *instance = of[0];
-    if (pass->run->bad)
+    const lk_layer_instance *all = pass->run->model->net->instance, *of = &all[list->instance[i]];
+    *instance = of;
+    *act = LK_ACT_NONE;
+    if (list->fusion[i] == LK__APART || i + 1 == end || pass->run->bad)
         return 1;
-    if (of[1] && is_relu(of[0]) && has(of[1], LK_LAYER_FUSES_RELU_BEFORE)) {
-        *instance = of[1];
-        return 2;
-    }
-    bool then = has(of[0], LK_LAYER_FUSES_RELU_AFTER) && is_relu(of[1]);
-    return then && !has(of[2], LK_LAYER_FUSES_RELU_BEFORE) ? 2 : 1;
+    const lk_layer_instance *next = &all[list->instance[i + 1]];
+    if (changes(pass, of) || changes(pass, next))
+        return 1;
+    *instance = list->fusion[i] == LK__ACT_BEFORE ? next : of;
+    *act = list->fusion[i] == LK__ACT_BEFORE ? of->layer->act : next->layer->act;
+    return 2;
 }
 
 /* From tiles to whole samples, or back, at an end of a layer. */
@@ -234,17 +240,18 @@ lk_status lk__list_run(const lk_pass *pass, const lk__list *list, lk_range layer
                        lk_var *out)
 {
     int64_t end = layers.first + layers.n;
+    lk_act around = pass->run->act; /* of the layer whose list this is */
     bool own = false;
     for (int64_t i = layers.first, n; i < end; i += n) {
         const lk_layer_instance *instance;
-        n = lk__layers_at_once(pass, list, i, end, &instance);
-        pass->run->relu = n > 1;
+        n = lk__layers_at_once(pass, list, i, end, &instance, &pass->run->act);
         lk_status st = layer_apply(pass, instance, &x, &own);
         if (st != LK_OK)
             layer_failed(pass, instance);
         LK_TRY(st);
         LK_TRY(layer_check_finite(pass, instance, x));
     }
+    pass->run->act = around;
     *out = x;
     return LK_OK;
 }
@@ -259,5 +266,20 @@ lk_status lk_pass_layers(const lk_pass *pass, const lk_layer_instance *instance,
         LK_TRY(lk__segments_run(pass, layers, all, x, out));
     else
         LK_TRY(lk__list_run(pass, layers, all, x, out));
+    return LK_OK;
+}
+
+lk_status lk__pass_layers_but_last(const lk_pass *pass, const lk_layer_instance *instance, int list,
+                                   lk_var x, const lk_layer_instance **last, lk_var *out)
+{
+    const lk__net *net = pass->run->model->net;
+    const lk__list *layers = &net->list[instance->list[list]];
+    *last = &net->instance[layers->instance[layers->n - 1]];
+    if (pass->run->bad || pass->run->most > 0 || changes(pass, *last)) {
+        *last = NULL;
+        LK_TRY(lk_pass_layers(pass, instance, list, x, out));
+        return LK_OK;
+    }
+    LK_TRY(lk__list_run(pass, layers, (lk_range){0, layers->n - 1}, x, out));
     return LK_OK;
 }

@@ -12,10 +12,18 @@
 #include <lockstep/loss.h>
 #include <lockstep/op.h>
 
+/* What a layer of a list and the one behind it are at once. */
+typedef enum lk__fusion {
+    LK__APART,
+    LK__ACT_AFTER, /* the layer applies the activation behind it */
+    LK__ACT_BEFORE /* the activation is applied by the layer behind it */
+} lk__fusion;
+
 /* A list of layers: the model's own, or one within a layer. */
 typedef struct lk__list {
     int64_t n;
-    int64_t *instance; /* numbers of their instances; in the arena */
+    int64_t *instance;  /* numbers of their instances; in the arena */
+    lk__fusion *fusion; /* of each and the next one */
 } lk__list;
 
 /* What a layer works on, and so who holds which part of it. */
@@ -153,7 +161,7 @@ struct lk__pass_run {
     const lk_list *first; /* the carry that it begins with; NULL: zeros */
     lk_list *last;        /* where the carry goes that it ends with, or NULL */
     double most;          /* elements of a segment; 0: backward computes nothing again */
-    bool relu;            /* of lk_pass_has_fused_relu() */
+    lk_act act;           /* of lk_pass_fused_act() */
     bool asked;           /* the layer whose forward runs has called lk_pass_tile() */
     bool named;           /* the message of a failure says which layer */
     char *bad; /* where the name of the first layer goes whose output is not finite, or NULL */
@@ -347,14 +355,18 @@ lk_status lk__slab_tensors(const lk_slab *slab, int64_t first, int64_t n,
                            lk_tensor ***out) LK_NODISCARD;
 void lk__tensors_free(lk_tensor **tensor, int64_t n);
 
+/** Say which layers of a list whose instances are built go together. */
+void lk__list_fuse(const lk__net *net, lk__list *list);
+
 /** Run some layers of a list. */
 lk_status lk__list_run(const lk_pass *pass, const lk__list *list, lk_range layers, lk_var x,
                        lk_var *out) LK_NODISCARD;
 
 /** How many of a list's layers from `i` on, and before `end`, are applied at once; the bits are the same.
- * `*instance` is the layer that does it.  Whoever watches sees the layers one by one. */
+ * `*instance` is the layer that does it, with the activation `*act` of its neighbour.  Whoever watches sees
+ * the layers one by one. */
 int64_t lk__layers_at_once(const lk_pass *pass, const lk__list *list, int64_t i, int64_t end,
-                           const lk_layer_instance **instance);
+                           const lk_layer_instance **instance, lk_act *act);
 
 /** The two halves of a layer that joins its lists: what these make of x, out [n_lists], and the rest. */
 lk_status lk__layer_run_lists(const lk_pass *pass, const lk_layer_instance *instance, lk_var x,

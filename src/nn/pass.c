@@ -43,9 +43,14 @@ const lk_dist_batch *lk_pass_batch(const lk_pass *pass, const lk_layer_instance 
     return lk__pass_by_tile(pass, instance) ? pass->parts->batch : pass->batch;
 }
 
+lk_act lk_pass_fused_act(const lk_pass *pass)
+{
+    return pass->run->act;
+}
+
 bool lk_pass_has_fused_relu(const lk_pass *pass)
 {
-    return pass->run->relu;
+    return pass->run->act == LK_ACT_RELU;
 }
 
 lk_rng lk_pass_rng(const lk_pass *pass, const lk_layer_instance *instance, const char *purpose)

@@ -33,11 +33,17 @@ typedef struct segment {
 
 static double list_size(const lk__net *net, const lk__list *list);
 
-/* Elements of a sample that a layer gives, and those of its lists. */
-static double layer_size(const lk__net *net, const lk_layer_instance *instance)
+/* Elements of a sample that a layer gives. */
+static double value_size(const lk_layer_instance *instance)
 {
     int64_t count = 0;
-    double size = lk_shape_count(instance->out.shape, &count) == LK_OK ? (double)count : 0;
+    return lk_shape_count(instance->out.shape, &count) == LK_OK ? (double)count : 0;
+}
+
+/* The same, and those of its lists. */
+static double layer_size(const lk__net *net, const lk_layer_instance *instance)
+{
+    double size = value_size(instance);
     for (int k = 0; k < instance->n_lists; k++)
         size += list_size(net, &net->list[instance->list[k]]);
     return size;
@@ -46,8 +52,12 @@ static double layer_size(const lk__net *net, const lk_layer_instance *instance)
 static double list_size(const lk__net *net, const lk__list *list)
 {
     double size = 0;
-    for (int64_t i = 0; i < list->n; i++)
-        size += layer_size(net, &net->instance[list->instance[i]]);
+    for (int64_t i = 0; i < list->n; i++) {
+        const lk_layer_instance *instance = &net->instance[list->instance[i]];
+        size += layer_size(net, instance);
+        if (list->fusion[i] != LK__APART) /* what is between is never written */
+            size -= value_size(instance);
+    }
     return size;
 }
 
@@ -130,10 +140,13 @@ static int64_t unit_at(const lk_pass *pass, const lk__list *list, int64_t i, int
     *size = 0;
     while (end < last) {
         const lk_layer_instance *instance;
-        int64_t n = lk__layers_at_once(pass, list, end, last, &instance);
+        lk_act act;
+        int64_t n = lk__layers_at_once(pass, list, end, last, &instance, &act);
         double more = 0;
         for (int64_t k = end; k < end + n; k++)
             more += layer_size(net, &net->instance[list->instance[k]]);
+        if (n > 1)
+            more -= value_size(&net->instance[list->instance[end]]);
         if (end > i && (!follows(instance) || *size + more / 2 > pass->run->most))
             break;
         *size += more;

@@ -237,9 +237,9 @@ static void a_unet_takes_less_memory(lk_comm *comm)
         unet_write(size == 1);
     ASSERT_OK(lk_barrier(comm, "written"));
     if (size == 1)
-        expect_less(comm, "pieces.tiles=1", NULL, 0.5, 0.58);
+        expect_less(comm, "pieces.tiles=1", NULL, 0.54, 0.63);
     else
-        expect_less(comm, "pieces.tiles=2x2x1", "parallel.spatial=2x2x1", 0.65, 0.76);
+        expect_less(comm, "pieces.tiles=2x2x1", "parallel.spatial=2x2x1", 0.8, 0.89);
 }
 
 #define TEST_OF(name) \

@@ -69,7 +69,7 @@ static struct net net_around(const lk_layer *layer, const char *options, lk_shap
         net_add(&net, net_layer_of("relu"), NULL);
     net.at = net.n;
     net_add(&net, layer, options);
-    if (layer->flags & LK_LAYER_FUSES_RELU_AFTER)
+    if (layer->flags & (LK_LAYER_FUSES_RELU_AFTER | LK_LAYER_FUSES_ACT_AFTER))
         net_add(&net, net_layer_of("relu"), NULL);
     if (net_out(&net).shape.ndim > 1)
         conv_add(&net, 2);

@@ -58,7 +58,7 @@ static lk_status norm_of_batch(const lk_pass *pass, const lk_layer_instance *lay
                                lk_var out[3])
 {
     const norm_options *o = layer->options;
-    lk_batch_norm_attr attr = {.eps = o->eps, .whole_batch = true};
+    lk_batch_norm_attr attr = {.eps = o->eps, .whole_batch = true, .act = lk_pass_fused_act(pass)};
     lk_var gamma = lk_pass_param(pass, layer, GAMMA), beta = lk_pass_param(pass, layer, BETA);
     const lk_dist_batch *batch = lk_pass_batch(pass, layer);
     const lk_tile *tile = lk_pass_tile(pass, layer);
@@ -93,7 +93,7 @@ static lk_status norm_of_state(const lk_pass *pass, const lk_layer_instance *lay
                                lk_var *out)
 {
     const norm_options *o = layer->options;
-    lk_batch_norm_attr attr = {.eps = o->eps};
+    lk_batch_norm_attr attr = {.eps = o->eps, .act = lk_pass_fused_act(pass)};
     lk_var gamma = lk_pass_param(pass, layer, GAMMA), beta = lk_pass_param(pass, layer, BETA), mean,
            variance;
     LK_TRY(of_one_tile(&gamma));
@@ -108,7 +108,7 @@ static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *laye
                               lk_var *out)
 {
     const norm_options *o = layer->options;
-    lk_batch_norm_attr attr = {.eps = o->eps};
+    lk_batch_norm_attr attr = {.eps = o->eps, .act = lk_pass_fused_act(pass)};
     lk_var gamma = lk_pass_param(pass, layer, GAMMA), beta = lk_pass_param(pass, layer, BETA),
            seen[3];
     if (!pass->training || layer->frozen)
@@ -134,6 +134,7 @@ const lk_layer lk__layer_batch_norm = {
                    .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta for each channel",
                    .options = options,
                    .options_size = sizeof(norm_options)},
+    .flags = LK_LAYER_FUSES_ACT_AFTER,
     .reach = LK_REACH_BATCH,
     .build = norm_build,
     .forward = norm_forward,

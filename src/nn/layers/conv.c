@@ -89,12 +89,14 @@ static lk_status conv_forward(const lk_pass *pass, const lk_layer_instance *laye
     lk_var w = lk_pass_param(pass, layer, 0);
     lk_var b = layer->n_params > 1 ? lk_pass_param(pass, layer, 1) : LK_NO_VAR;
     const lk_tile *tile = lk_pass_tile(pass, layer);
-    bool relu = lk_pass_has_fused_relu(pass);
-    if (tile)
-        LK_TRY(lk_dist_tile_conv(tile, x, w, b, layer->data, relu ? LK_ACT_RELU : LK_ACT_NONE,
-                                 layer->name, out));
-    else
-        LK_TRY(relu ? lk_conv_relu(x, w, b, layer->data, out) : lk_conv(x, w, b, layer->data, out));
+    if (tile) {
+        LK_TRY(lk_dist_tile_conv(tile, x, w, b, layer->data, lk_pass_fused_act(pass), layer->name,
+                                 out));
+    } else {
+        lk_conv_attr attr = *(const lk_conv_attr *)layer->data;
+        attr.act = lk_pass_fused_act(pass);
+        LK_TRY(lk_conv(x, w, b, &attr, out));
+    }
     return LK_OK;
 }
 
@@ -111,7 +113,7 @@ const lk_layer lk__layer_conv = {
                    .summary = "convolution over 1 to 3 spatial axes, channels last",
                    .options = options,
                    .options_size = sizeof(conv_options)},
-    .flags = LK_LAYER_FUSES_RELU_AFTER,
+    .flags = LK_LAYER_FUSES_ACT_AFTER,
     .reach = LK_REACH_WINDOW,
     .build = conv_build,
     .forward = conv_forward,

@@ -10,28 +10,34 @@ static const lk_option options[] = {{"rate", LK_OPTION_REAL, offsetof(dropout_op
                                      .help = "share of elements that become 0"},
                                     {0}};
 
-static lk_status dropout_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
-                                 lk_var *out)
+bool lk__dropout_drops(const lk_pass *pass, const lk_layer_instance *layer, lk_dropout_attr *out)
 {
     const dropout_options *o = layer->options;
-    if (!pass->training || o->rate <= 0) {
-        *out = x;
-        return LK_OK;
-    }
-    lk_dropout_attr attr = {.stream = lk_pass_rng(pass, layer, "dropout"),
-                            .step = pass->step,
-                            .first = lk_pass_first(pass, layer),
-                            .keep = 1 - o->rate};
+    if (!pass->training || o->rate <= 0)
+        return false;
+    *out = (lk_dropout_attr){.stream = lk_pass_rng(pass, layer, "dropout"),
+                             .step = pass->step,
+                             .first = lk_pass_first(pass, layer),
+                             .keep = 1 - o->rate};
     const lk_tile *tile = lk_pass_tile(pass, layer);
     if (tile) { /* the draws of the whole sample, where this rank holds it */
         int last = layer->in.shape.ndim - 1;
-        attr.of = layer->in.shape;
-        attr.box = tile->x.box;
-        attr.box.ndim = last + 1;
-        attr.box.first[last] = 0;
-        attr.box.n[last] = layer->in.shape.dim[last];
+        out->of = layer->in.shape;
+        out->box = tile->x.box;
+        out->box.ndim = last + 1;
+        out->box.first[last] = 0;
+        out->box.n[last] = layer->in.shape.dim[last];
     }
-    LK_TRY(lk_dropout(x, &attr, out));
+    return true;
+}
+
+static lk_status dropout_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
+                                 lk_var *out)
+{
+    lk_dropout_attr attr;
+    *out = x;
+    if (lk__dropout_drops(pass, layer, &attr))
+        LK_TRY(lk_dropout(x, &attr, out));
     return LK_OK;
 }
 

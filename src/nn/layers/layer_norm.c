@@ -60,10 +60,13 @@ static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *laye
     lk_layer_norm_attr attr = {.axes = (int)o->axes, .eps = o->eps};
     lk_var gamma = lk_pass_param(pass, layer, 0), beta = lk_pass_param(pass, layer, 1);
     const lk_tile *tile = lk_pass_tile(pass, layer);
-    if (tile)
+    if (tile) {
         LK_TRY(lk_dist_tile_layer_norm(tile, x, gamma, beta, &attr, layer->name, out));
-    else
+        LK_TRY(lk__layer_act(pass, out));
+    } else {
+        attr.act = lk_pass_fused_act(pass);
         LK_TRY(lk_layer_norm(x, gamma, beta, &attr, out));
+    }
     return LK_OK;
 }
 
@@ -75,6 +78,7 @@ const lk_layer lk__layer_layer_norm = {
                    .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta over the last axes",
                    .options = options,
                    .options_size = sizeof(norm_options)},
+    .flags = LK_LAYER_FUSES_ACT_AFTER,
     .build = norm_build,
     .forward = norm_forward,
     .samples = samples};

@@ -65,15 +65,14 @@ static lk_status linear_forward(const lk_pass *pass, const lk_layer_instance *la
     lk_var w = lk_pass_param(pass, layer, 0);
     lk_var b = o->bias ? lk_pass_param(pass, layer, 1) : LK_NO_VAR;
     const lk_tile *tile = lk_pass_tile(pass, layer);
-    bool relu = lk_pass_has_fused_relu(pass);
+    lk_act act = lk_pass_fused_act(pass);
     int ndim = lk_shape_of(w).ndim; /* by tile, the tiles come first */
     if (o->transpose)
         LK_TRY(lk_transpose(w, ndim - 2, ndim - 1, &w));
     if (tile)
-        LK_TRY(
-            lk_dist_tile_linear(tile, x, w, b, relu ? LK_ACT_RELU : LK_ACT_NONE, layer->name, out));
+        LK_TRY(lk_dist_tile_linear(tile, x, w, b, act, layer->name, out));
     else
-        LK_TRY(relu ? lk_linear_relu(x, w, b, out) : lk_linear(x, w, b, out));
+        LK_TRY(lk_linear_act(x, w, b, act, out));
     return LK_OK;
 }
 
@@ -87,7 +86,7 @@ const lk_layer lk__layer_linear = {.descriptor = {.name = "linear",
                                                   .summary = "y = x w + b, w [in][units]",
                                                   .options = options,
                                                   .options_size = sizeof(linear_options)},
-                                   .flags = LK_LAYER_FUSES_RELU_AFTER,
+                                   .flags = LK_LAYER_FUSES_ACT_AFTER,
                                    .build = linear_build,
                                    .forward = linear_forward,
                                    .samples = samples};

@@ -16,4 +16,5 @@ const lk_layer lk__layer_relu = {.descriptor = {.name = "relu", .summary = "y = 
                                  .reach = LK_REACH_ELEMENT,
                                  .build = lk__build_elementwise,
                                  .forward = relu_forward,
-                                 .samples = samples};
+                                 .samples = samples,
+                                 .act = LK_ACT_RELU};

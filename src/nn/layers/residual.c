@@ -73,11 +73,24 @@ static lk_status concat_type(lk_tensor_type same, lk_tensor_type *out)
     return LK_OK;
 }
 
+extern const lk_layer lk__layer_dropout;
+
+/* Whether the sum and the dropout at the end of the layers are to be one pass. */
+static bool ends_with_dropout(const residual_options *o)
+{
+    const lk_configs *layers = &o->layers;
+    return o->join == ADD && layers->n > 0 &&
+           layers->item[layers->n - 1].descriptor == &lk__layer_dropout.descriptor;
+}
+
 static lk_status residual_build(lk_build *build, const void *opt, lk_tensor_type in,
                                 lk_tensor_type *out)
 {
     const residual_options *o = opt;
     lk_tensor_type same;
+    bool *drops;
+    LK_TRY(lk_build_data(build, sizeof *drops, &drops));
+    *drops = ends_with_dropout(o);
     LK_TRY(lk_build_layers(build, "", &o->layers, in, out));
     LK_TRY(lk_build_layers(build, "shortcut", &o->shortcut, in, &same));
     if (o->join == CONCAT) {
@@ -102,10 +115,24 @@ static lk_status residual_join(const lk_layer_instance *layer, const lk_var *of,
 static lk_status residual_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                   lk_var *out)
 {
+    const lk_layer_instance *dropout = NULL;
+    lk_dropout_attr attr;
     lk_var of[2];
-    LK_TRY(lk_pass_layers(pass, layer, LAYERS, x, &of[LAYERS]));
+    if (*(const bool *)layer->data)
+        LK_TRY(lk__pass_layers_but_last(pass, layer, LAYERS, x, &dropout, &of[LAYERS]));
+    else
+        LK_TRY(lk_pass_layers(pass, layer, LAYERS, x, &of[LAYERS]));
     LK_TRY(lk_pass_layers(pass, layer, SHORTCUT, x, &of[SHORTCUT]));
-    LK_TRY(residual_join(layer, of, out));
+    lk_act act = lk_pass_fused_act(pass);
+    if (dropout && lk__dropout_drops(pass, dropout, &attr)) {
+        LK_TRY(lk_dropout_add(of[LAYERS], &attr, of[SHORTCUT], out));
+        LK_TRY(lk__layer_act(pass, out));
+    } else if (act != LK_ACT_NONE && ((const residual_options *)layer->options)->join == ADD) {
+        LK_TRY(lk_add_act(of[LAYERS], of[SHORTCUT], act, out));
+    } else {
+        LK_TRY(residual_join(layer, of, out));
+        LK_TRY(lk__layer_act(pass, out));
+    }
     return LK_OK;
 }
 
@@ -136,6 +163,7 @@ const lk_layer lk__layer_residual = {
          .summary = "y = layers(x) + shortcut(x), or + x; or both, channel behind channel",
          .options = options,
          .options_size = sizeof(residual_options)},
+    .flags = LK_LAYER_FUSES_ACT_AFTER,
     .reach = LK_REACH_ELEMENT,
     .build = residual_build,
     .forward = residual_forward,

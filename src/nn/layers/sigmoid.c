@@ -17,4 +17,5 @@ const lk_layer lk__layer_sigmoid = {
     .reach = LK_REACH_ELEMENT,
     .build = lk__build_elementwise,
     .forward = sigmoid_forward,
-    .samples = samples};
+    .samples = samples,
+    .act = LK_ACT_SIGMOID};

@@ -16,4 +16,5 @@ const lk_layer lk__layer_tanh = {.descriptor = {.name = "tanh", .summary = "y = 
                                  .reach = LK_REACH_ELEMENT,
                                  .build = lk__build_elementwise,
                                  .forward = tanh_forward,
-                                 .samples = samples};
+                                 .samples = samples,
+                                 .act = LK_ACT_TANH};

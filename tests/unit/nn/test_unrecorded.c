@@ -97,7 +97,7 @@ static void a_deep_list_has_the_values_of_two_layers(void)
     ASSERT_OK(lk_model_new(&m));
     for (int i = 0; i < DEEP; i++) {
         ASSERT_OK(lk_model_add(m, "linear", "units=256"));
-        ASSERT_OK(lk_model_add(m, i % 2 ? "tanh" : "sigmoid", NULL));
+        ASSERT_OK(lk_model_add(m, i % 2 ? "elu" : "softplus", NULL));
         ASSERT_OK(lk_model_add(m, "dropout", "rate=0.5")); /* which gives what it gets */
     }
     peaks_expect(m, (int64_t)2 * DEEP, 3);
@@ -106,11 +106,11 @@ static void a_deep_list_has_the_values_of_two_layers(void)
 static void lists_within_layers_have_so_too(void)
 {
     char options[4096];
-    size_t at = (size_t)snprintf(options, sizeof options, "layers=tanh");
+    size_t at = (size_t)snprintf(options, sizeof options, "layers=elu");
     lk_model *m = NULL;
     for (int i = 0; i < DEEP; i++)
-        at += (size_t)snprintf(options + at, sizeof options - at, ",linear(units=256),tanh");
-    snprintf(options + at, sizeof options - at, ",residual(layers=linear(units=256),tanh)");
+        at += (size_t)snprintf(options + at, sizeof options - at, ",linear(units=256),elu");
+    snprintf(options + at, sizeof options - at, ",residual(layers=linear(units=256),elu)");
     ASSERT_OK(lk_model_new(&m));
     ASSERT_OK(lk_model_add(m, "residual", options));
     ASSERT_OK(lk_model_add(m, "residual", options));
