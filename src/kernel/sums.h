@@ -22,7 +22,8 @@
 #include <lockstep/act.h>
 
 /* Enumerator, term: of a, b, c, d, e, f and g, elements of the inputs, and p, q, u and v, numbers of the
- * row.  ROOT is the square root; ABOVE(y, x) is x where y > 0, elsewhere 0: what relu lets through. */
+ * row.  ROOT is the square root, RELU(x) is x < 0 ? 0 : x; ABOVE(y, x) is x where y > 0, elsewhere 0: its
+ * gradient. */
 #define LK__TERMS(X)                                                          \
     X(FIRST, a)                                                               \
     X(SECOND, b)                                                              \
@@ -40,6 +41,7 @@
     X(TIMES_CENTRED, b *(a - c))                                              \
     X(SCALE, b *d)                                                            \
     X(CHANNELS, (a - b) * c + d)                                              \
+    X(RELU_CHANNELS, RELU((a - b) * c + d))                                   \
     X(CHANNELS_GRADIENT, d *b + (a - c) * e + f)                              \
     X(RELU_SECOND, ABOVE((a - c) * d + e, b))                                 \
     X(RELU_TIMES_CENTRED, ABOVE((a - c) * d + e, b) * (a - c))                \

@@ -16,6 +16,12 @@ LK_INLINE LANE(row) LANE(row_of)(const lk__sheet *t, int64_t r)
     return row;
 }
 
+/* x < 0 ? 0 : x. */
+LK_INLINE VEC LANE(relu)(VEC x)
+{
+    return V(blend)(V(mask_above)(x, V(zero)()), V(zero)(), x);
+}
+
 /* x where y > 0, elsewhere 0. */
 LK_INLINE VEC LANE(above)(VEC y, VEC x)
 {
@@ -34,12 +40,14 @@ LK_INLINE VEC LANE(term)(const int term, const LANE(row) * row, int64_t i, const
         (void)v;
 #define ROOT(x) V(sqrt)(x)
     switch (term) {
+#define RELU(x) LANE(relu)(x)
 #define ABOVE(y, x) LANE(above)(y, x)
 #define X(code, expression) \
     case LK__TERM_##code: return expression;
         LK__TERMS(X)
 #undef X
 #undef ABOVE
+#undef RELU
     default: return V(zero)();
     }
 #undef ROOT

@@ -65,10 +65,13 @@ static lk_status terms_map(lk_call *c, const lk__pieces *s, const lk__pieces_in 
                            lk__sum_term term, bool overwrite)
 {
     lk__map_sums m = sums_of(s, in, s->piece);
+    bool relu = term == LK__TERM_CHANNELS && in->act == LK_ACT_RELU; /* has a loop of its own */
+    if (relu)
+        term = LK__TERM_RELU_CHANNELS;
     m.fn = map_sheet;
     m.arg = &term;
     m.overwrite = overwrite;
-    m.act = in->act;
+    m.act = relu ? LK_ACT_NONE : in->act;
     LK_TRY(lk__call_sums(c, &m));
     return LK_OK;
 }

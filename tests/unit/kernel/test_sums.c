@@ -29,6 +29,7 @@
         }                                                                                          \
     }
 #define ROOT(x) _Generic((x), float : sqrtf, double : sqrt)(x)
+#define RELU(x) ((x) < 0 ? 0 : (x))
 #define ABOVE(y, x) ((y) > 0 ? (x) : 0)
 #define TERM_CASE(code, expression) \
     case LK__TERM_##code: return (double)(expression);
