@@ -253,7 +253,7 @@ fits data.batch=1
 status 0 sh -c 'ulimit -d 200000 && exec "$@"' sh "$lockstep" plan "$work/large.yaml" --json
 out 'more than the 204800000 of the limit of data memory (ulimit -d)","pieces.tiles=4x4x2 parallel.spatial=4x4x2 fits: '
 out ' bytes a rank; other tiles are another run"]}'
-status 0 "$lockstep" plan experiments/cifar10-resnet.yaml --memory 300M \
+status 0 "$lockstep" plan experiments/cifar10-resnet.yaml --memory 200M \
     'data={type: glyphs, count: 128, test_count: 0, batch: 128, shape: [32, 32, 3], shards: 1}'
 grep -Eq '^note: train.recompute=[0-9]+ fits: [0-9]+ bytes$' "$work/out" || fail 'no recompute'
 status 0 "$lockstep" plan "$work/large.yaml" --memory 1
