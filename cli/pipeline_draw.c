@@ -1,24 +1,29 @@
-/* lockstep plan --schedule: the schedules of a pipeline one below the other, a column being a unit of time. */
+/* lockstep plan --schedule: schedules of a pipeline one below the other, a column being a unit of time. */
 #include "pipeline_draw.h"
 
 #include "report.h"
 #include "svg.h"
 #include "verb.h"
 
-#include <lockstep/extra/pipeline.h>
 #include <lockstep/op.h>
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-/* In the order of LK_PIPELINE_CHOICES. */
+/* That train, in the order of LK_PIPELINE_CHOICES. */
 enum { SCHEDULES = LK_PIPELINE_FORWARD };
 
 typedef struct drawn_schedule {
     lk_pipeline *pipeline;
     lk_pipeline_times *times;
 } drawn_schedule;
+
+/* Those that are drawn. */
+typedef struct drawn_schedules {
+    int n;
+    drawn_schedule each[SCHEDULES];
+} drawn_schedules;
 
 static lk_status schedule_make(const lk_pipeline_spec *spec, drawn_schedule *out)
 {
@@ -54,8 +59,9 @@ static void stage_line(const drawn_schedule *d, int s, char out[LINE])
     }
 }
 
-static void schedules_print(const drawn_schedule *d)
+static void schedules_print(const drawn_schedules *all)
 {
+    const drawn_schedule *d = all->each;
     int stages = d->pipeline->stages, width = stages > 10 ? 2 : 1;
     char line[LINE];
     printf("%d stages, %lld micro-batches; a column is the time of a forward, and of each half of "
@@ -63,7 +69,7 @@ static void schedules_print(const drawn_schedule *d)
            "digits are forwards, small letters backwards or those of the input, capitals the "
            "gradients of weights\n",
            stages, (long long)d->pipeline->microbatches);
-    for (int k = 0; k < SCHEDULES; k++) {
+    for (int k = 0; k < all->n; k++) {
         printf("\n%s\n", lk_pipeline_name(d[k].pipeline->kind));
         for (int s = 0; s < stages; s++) {
             stage_line(&d[k], s, line);
@@ -82,7 +88,7 @@ static const char *tapes_text(const lk_pipeline *p, char out[8 * PIPELINE_DRAW_S
     return out;
 }
 
-static void table_print(const drawn_schedule *d, bool json)
+static void table_print(const drawn_schedules *all, bool json)
 {
     static const report_column columns[] = {
         {"schedule", "schedule", -8},
@@ -95,9 +101,9 @@ static void table_print(const drawn_schedule *d, bool json)
     };
     report r;
     report_keep(&r, columns, LK_COUNT(columns), json);
-    for (int k = 0; k < SCHEDULES; k++) {
-        const lk_pipeline *p = d[k].pipeline;
-        const lk_pipeline_times *t = d[k].times;
+    for (int k = 0; k < all->n; k++) {
+        const lk_pipeline *p = all->each[k].pipeline;
+        const lk_pipeline_times *t = all->each[k].times;
         char tapes[8 * PIPELINE_DRAW_STAGES];
         report_row(&r,
                    (report_cell[]){cell_text(lk_pipeline_name(p->kind)), cell_int(p->stages),
@@ -171,25 +177,26 @@ static void legend_draw(svg *to, svg_length y)
     }
 }
 
-static int schedules_draw(const drawn_schedule *d, const char *path)
+static int schedules_draw(const drawn_schedules *all, const char *path)
 {
+    const drawn_schedule *d = all->each;
     int stages = d->pipeline->stages;
     svg_length width = 480 * SVG_PIXEL, each = SUBHEADING + (svg_length)stages * ROW + BETWEEN;
     char title[128];
     svg s;
-    for (int k = 0; k < SCHEDULES; k++)
+    for (int k = 0; k < all->n; k++)
         if (width < LABEL + d[k].times->total * UNIT)
             width = LABEL + d[k].times->total * UNIT;
     snprintf(title, sizeof title, "%d stages, %lld micro-batches: what each computes when", stages,
              (long long)d->pipeline->microbatches);
     if (!svg_open(&s, path, width + (svg_length)2 * BORDER,
-                  (svg_length)2 * BORDER + HEADING + SCHEDULES * each + LEGEND, title))
+                  (svg_length)2 * BORDER + HEADING + all->n * each + LEGEND, title))
         return verb_refuse("lockstep plan: option --draw: cannot write %s: %s", path,
                            strerror(errno));
     svg_text(&s, "head", BORDER, BORDER + 14 * SVG_PIXEL, title);
-    for (int k = 0; k < SCHEDULES; k++)
+    for (int k = 0; k < all->n; k++)
         schedule_draw(&s, &d[k], BORDER + HEADING + k * each);
-    legend_draw(&s, BORDER + HEADING + SCHEDULES * each);
+    legend_draw(&s, BORDER + HEADING + all->n * each);
     int failed = svg_close(&s);
     if (failed)
         return verb_refuse("lockstep plan: option --draw: cannot write %s: %s", path,
@@ -199,7 +206,7 @@ static int schedules_draw(const drawn_schedule *d, const char *path)
 
 /* ---- both ---- */
 
-static int schedules_show(const drawn_schedule *d, const char *path, bool json)
+static int schedules_show(const drawn_schedules *d, const char *path, bool json)
 {
     int status = path ? schedules_draw(d, path) : LK_EXIT_DONE;
     if (status != LK_EXIT_DONE)
@@ -210,17 +217,20 @@ static int schedules_show(const drawn_schedule *d, const char *path, bool json)
     return LK_EXIT_DONE;
 }
 
-int pipeline_draw(int stages, int64_t microbatches, const char *path, bool json)
+int pipeline_draw(const lk_pipeline_spec *given, bool compare, const char *path, bool json)
 {
-    drawn_schedule d[SCHEDULES] = {{NULL, NULL}};
+    drawn_schedules d = {.n = compare ? SCHEDULES : 1};
+    lk_pipeline_spec spec = *given;
     lk_status st = LK_OK;
-    for (int k = 0; k < SCHEDULES && st == LK_OK; k++)
-        st = schedule_make(
-            &(lk_pipeline_spec){(lk_pipeline_kind)k, stages, microbatches, .lag = NULL}, &d[k]);
-    int status = st == LK_OK ? schedules_show(d, path, json) : verb_failed();
-    for (int k = 0; k < SCHEDULES; k++) {
-        lk_pipeline_times_free(d[k].times);
-        lk_pipeline_free(d[k].pipeline);
+    for (int k = 0; k < d.n && st == LK_OK; k++) {
+        if (compare)
+            spec.kind = (lk_pipeline_kind)k;
+        st = schedule_make(&spec, &d.each[k]);
+    }
+    int status = st == LK_OK ? schedules_show(&d, path, json) : verb_failed();
+    for (int k = 0; k < d.n; k++) {
+        lk_pipeline_times_free(d.each[k].times);
+        lk_pipeline_free(d.each[k].pipeline);
     }
     return status;
 }

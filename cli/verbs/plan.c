@@ -18,7 +18,7 @@
 struct plan_options {
     int64_t ranks, rank, micro_batches;
     const char *layout, *draw, *layer, *memory, *phase;
-    bool schedule, json;
+    bool schedule, compare, json;
 };
 
 #define FIELD(name) offsetof(struct plan_options, name)
@@ -67,14 +67,18 @@ static const lk_option options[] = {
     {.name = "schedule",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(schedule),
-     .help = "instead of the plan, which layouts with stages do not have yet, draw what each stage "
-             "would do when"},
+     .help = "instead of the plan of a layout with stages, draw what each of them does when"},
+    {.name = "compare",
+     .type = LK_OPTION_FLAG,
+     .offset = FIELD(compare),
+     .help = "let --schedule draw 1f1b, gpipe and zb1p one below the other, not just the "
+             "experiment's own"},
     {.name = "micro_batches",
      .type = LK_OPTION_INT,
      .offset = FIELD(micro_batches),
      .value = "N",
      .max = PIPELINE_DRAW_MICROBATCHES,
-     .help = "how many --schedule draws; by default one for each shard of a replica"},
+     .help = "how many --schedule draws; by default those of the rank's replica"},
     {.name = "json",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(json),
@@ -145,45 +149,42 @@ static int plan_show(const struct plan_options *o, const plan_asked *asked, cons
     return LK_EXIT_DONE;
 }
 
+/* Draw its schedule. */
+static int pipeline_print(const struct plan_options *o, const lk_plan *plan)
+{
+    lk_pipeline_spec spec = plan->pipeline;
+    if (o->micro_batches > 0)
+        spec.microbatches = o->micro_batches;
+    if (spec.stages > PIPELINE_DRAW_STAGES || spec.microbatches > PIPELINE_DRAW_MICROBATCHES)
+        return verb_refuse("lockstep plan: option --schedule: %d stages with %lld micro-batches "
+                           "are too many to draw: up to %d and %d (--micro-batches) can be",
+                           spec.stages, (long long)spec.microbatches, PIPELINE_DRAW_STAGES,
+                           PIPELINE_DRAW_MICROBATCHES);
+    return pipeline_draw(&spec, o->compare, o->draw, o->json);
+}
+
 static int plan_print(const struct plan_options *o, lk_experiment *e, const plan_asked *asked)
 {
     int64_t ranks = o->ranks > 0 ? o->ranks : layout_ranks(&asked->shape);
     lk_job *job = NULL;
     lk_plan *plan = NULL;
-    lk_status st = plan_make(e, NULL, &asked->shape, (int)ranks, (int)o->rank, &job, &plan);
-    int status = st == LK_OK ? plan_show(o, asked, job, plan) : experiment_failed(e, st);
-    lk_plan_free(plan);
-    lk_job_free(job);
-    return status;
-}
-
-/* ---- the schedule ---- */
-
-/* One micro-batch for each shard of the replica that has most. */
-static int64_t microbatches_of(const struct plan_options *o, const lk_experiment *e,
-                               const lk_mesh_shape *shape)
-{
-    int64_t replicas = shape->data > 0 ? shape->data : o->ranks / layout_ranks(shape);
-    int64_t shards = lk_loader_options_shards(&e->loader);
-    return replicas > 1 ? (shards + replicas - 1) / replicas : shards;
-}
-
-static int schedule_print(const struct plan_options *o, const lk_experiment *e,
-                          const lk_mesh_shape *shape)
-{
-    int64_t n = o->micro_batches > 0 ? o->micro_batches : microbatches_of(o, e, shape);
     char word[LK_MESH_WORD];
-    if (shape->stages <= 1)
+    if (o->schedule && asked->shape.stages <= 1)
         return verb_refuse("lockstep plan: option --schedule: layout %s has one stage: "
                            "`parallel.stages` or --layout cuts the model into some, as stages4 "
                            "does",
-                           lk_mesh_shape_text(shape, word));
-    if (shape->stages > PIPELINE_DRAW_STAGES || n > PIPELINE_DRAW_MICROBATCHES)
-        return verb_refuse("lockstep plan: option --schedule: %lld stages with %lld micro-batches "
-                           "are too many to draw: up to %d and %d (--micro-batches) can be",
-                           (long long)shape->stages, (long long)n, PIPELINE_DRAW_STAGES,
-                           PIPELINE_DRAW_MICROBATCHES);
-    return pipeline_draw((int)shape->stages, n, o->draw, o->json);
+                           lk_mesh_shape_text(&asked->shape, word));
+    lk_status st = plan_make(e, NULL, &asked->shape, (int)ranks, (int)o->rank, &job, &plan);
+    int status;
+    if (st != LK_OK)
+        status = experiment_failed(e, st);
+    else if (o->schedule)
+        status = pipeline_print(o, plan);
+    else
+        status = plan_show(o, asked, job, plan);
+    lk_plan_free(plan);
+    lk_job_free(job);
+    return status;
 }
 
 /* Options that say something of another one which is not given. */
@@ -193,9 +194,10 @@ static int options_check(const struct plan_options *o)
         return verb_refuse("lockstep plan: option --layer: it says what --draw draws%s",
                            o->schedule ? " of a plan, and --schedule draws none"
                                        : ", which is not given");
-    if (o->micro_batches > 0 && !o->schedule)
-        return verb_refuse("lockstep plan: option --micro-batches: it says what --schedule draws, "
-                           "which is not given");
+    if ((o->micro_batches > 0 || o->compare) && !o->schedule)
+        return verb_refuse("lockstep plan: option --%s: it says what --schedule draws, which is "
+                           "not given",
+                           o->compare ? "compare" : "micro-batches");
     return LK_EXIT_DONE;
 }
 
@@ -216,8 +218,6 @@ static int plan_run(const void *given, int n, char **operand)
     lk_status st = shape_read(o, e, &asked.shape);
     if (!phase_choose(e, o->phase))
         status = phase_refuse(e, o->phase);
-    else if (st == LK_OK && o->schedule)
-        status = schedule_print(o, e, &asked.shape);
     else if (st == LK_OK)
         status = plan_print(o, e, &asked);
     else
@@ -242,11 +242,11 @@ const lk__verb lk__verb_plan = {
         "batch or train.recompute fits. Planning itself takes next to none.\n"
         "--draw writes a picture of it, as SVG: the tiles of a layer's values, whose they are, "
         "what this rank reads of them, and from whom it gets how many bytes.\n"
-        "--schedule draws a pipeline of the layout's stages by each of the schedules 1f1b, gpipe "
-        "and zb1p, with its largest lag: what each stage computes when, how long a step takes, its "
-        "bubble and the tapes "
-        "of each stage. Times are not measured: forward and each half of backward are taken to be "
-        "equal on all stages, and messages to take none. The trainer does not run them yet.\n"
+        "--schedule draws the pipeline of the layout's stages by the experiment's "
+        "parallel.schedule, lag and micro_batch, with --compare by 1f1b, gpipe and zb1p: what each "
+        "stage computes when, how long a step takes, its bubble and the tapes of each stage. Times "
+        "are not measured: forward and each half of backward are taken to be equal on all stages, "
+        "and messages to take none.\n"
         "JSON: an object with layers, transfers, calls, bytes, memory and notes; with --schedule "
         "an object a schedule.",
     .options = options,

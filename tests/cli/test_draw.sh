@@ -163,9 +163,9 @@ err 'lockstep plan: option --layer: it says what --draw draws, which is not give
 
 # schedules: a line a stage, a table, and a rectangle for each computation as wide as its time
 demo=experiments/demo.yaml
-status 0 "$lockstep" plan $demo --layout stages4 --schedule --micro-batches 6 --draw "$work/x.svg"
+status 0 "$lockstep" plan $demo --layout stages4 --schedule --compare --micro-batches 6 parallel.lag=full --draw "$work/x.svg"
 no_err
-sed -n '/^\$ lockstep plan .*--schedule --micro-batches 6$/,/^```$/p' docs/pipelines.md | sed '1d;$d' >"$work/shown"
+sed -n '/^\$ lockstep plan .*--schedule --compare --micro-batches 6 parallel.lag=full$/,/^```$/p' docs/pipelines.md | sed '1d;$d' >"$work/shown"
 diff "$work/shown" "$work/out" >&2 || fail 'docs/pipelines.md shows another schedule: put in what is printed'
 well_formed "$work/x.svg"
 # units CLASS: how many rectangles there are, and how many units of time they have together
@@ -183,19 +183,40 @@ units()
 [ "$(units c1)" = '24 24' ] || fail 'not 4 x 6 halves of the input'
 [ "$(units c0)" = '24 24' ] || fail 'not 4 x 6 halves of the weights'
 grep -q '>stage 3: backward-weights 5, from 20 to 21<' "$work/x.svg" || fail 'the last of zb1p is elsewhere'
-status 0 "$lockstep" plan $demo --layout data2.stages12 --schedule --json
+# the experiment's own: by default 1f1b, with as many micro-batches as the replica has
+status 0 "$lockstep" plan $demo --layout stages4 --schedule
+[ "$(grep -c '^  stage' "$work/out")" -eq 4 ] || fail 'not one schedule'
+grep -Eq '^1f1b +33 +24 +0.375 +4 3 2 1$' "$work/out" || fail 'not 1f1b of 8 micro-batches'
+status 0 "$lockstep" plan $demo parallel.stages=4 --schedule --json parallel.schedule=gpipe parallel.micro_batch=2
+[ "$(cat "$work/out")" = '{"schedule": "gpipe", "stages": 4, "microbatches": 4, "time": 21, "busy": 12, "bubble": 0.75, "tapes": "4 4 4 4"}' ] ||
+    fail 'not the schedule of the experiment'
+status 0 "$lockstep" plan $demo --layout stages4 --schedule --json parallel.schedule=zb1p parallel.lag=0
+out '"time": 30, "busy": 24, "bubble": 0.25, "tapes": "4 3 2 1"}'
+{
+    echo 'data: {type: glyphs, count: 64, test_count: 0, shape: [8, 8, 1], batch: 64, shards: 8}'
+    echo 'model: [flatten'
+    for unit in relu tanh relu tanh relu tanh relu tanh; do echo ", $unit, $unit, $unit, $unit, $unit, $unit, $unit, $unit"; done
+    echo ', {type: linear, units: 10}]'
+    echo 'loss: softmax_cross_entropy'
+    echo 'optimizer: sgd'
+} >"$work/deep.yaml"
+status 0 "$lockstep" plan "$work/deep.yaml" --layout data2.stages12 --schedule --compare --json parallel.lag=full
 "$json" <"$work/out" || fail 'no JSON of schedules'
 out '{"schedule": "zb1p", "stages": 12, "microbatches": 4, "time": 31, "busy": 12, "bubble": 1.58333, "tapes": "4 4 4 4 4 4 4 4 4 4 4 4"}'
-status 0 "$lockstep" plan $demo parallel.stages=64 --schedule --micro-batches 256
+status 0 "$lockstep" plan "$work/deep.yaml" parallel.stages=64 --schedule --compare --micro-batches 256 parallel.lag=full
 grep -Eq '^zb1p +831 +768 +0.082 +64 64 ' "$work/out" || fail 'the largest'
 status 2 "$lockstep" plan $demo --layout data2 --schedule
 err "lockstep plan: option --schedule: layout data2 has one stage: \`parallel.stages\` or --layout cuts"
-status 2 "$lockstep" plan $demo --layout stages65 --schedule
+status 2 "$lockstep" plan "$work/deep.yaml" --layout stages65 --schedule
 err 'lockstep plan: option --schedule: 65 stages with 8 micro-batches are too many to draw: up to 64 and 256'
-status 2 "$lockstep" plan $demo data.shards=512 data.batch=512 --layout stages4 --schedule
+status 2 "$lockstep" plan "$work/deep.yaml" data.shards=512 data.batch=512 --layout stages4 --schedule parallel.micro_batch=1
 err 'lockstep plan: option --schedule: 4 stages with 512 micro-batches are too many to draw'
 status 2 "$lockstep" plan $demo --layout stages4 --micro-batches 8
 err 'lockstep plan: option --micro-batches: it says what --schedule draws, which is not given'
+status 2 "$lockstep" plan $demo --layout stages4 --compare
+err 'lockstep plan: option --compare: it says what --schedule draws, which is not given'
+status 2 "$lockstep" plan $demo --layout stages9 --schedule
+err 'parallel.stages is 9, but the model has 8 layers in its list'
 status 2 "$lockstep" plan $demo --layout stages4 --schedule --draw "$work/x.svg" --layer conv1
 err 'lockstep plan: option --layer: it says what --draw draws of a plan, and --schedule draws none'
 status 2 "$lockstep" plan $demo --layout stages4 --schedule --draw "$work/none/x.svg"
