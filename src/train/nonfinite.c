@@ -146,7 +146,7 @@ static lk_status element_find(const lk_trainer *t, const lk_batch *batch, int64_
 }
 
 /* By when layer i ends: one that has layers within it does so behind them. */
-static lk_status end_of(const lk_model *model, int64_t i, int64_t *out)
+static lk_status layer_end(const lk_model *model, int64_t i, int64_t *out)
 {
     lk_layer_info info, next;
     LK_TRY(lk_model_layer(model, i, &info));
@@ -160,24 +160,31 @@ static lk_status end_of(const lk_model *model, int64_t i, int64_t *out)
     return LK_OK;
 }
 
+lk_status lk__layer_order(const lk_model *model, const char *name, int64_t *out)
+{
+    lk_layer_info info;
+    *out = lk_model_layers(model);
+    for (int64_t i = 0; i < lk_model_layers(model); i++) {
+        LK_TRY(lk_model_layer(model, i, &info));
+        if (strcmp(info.name, name) == 0)
+            LK_TRY(layer_end(model, i, out));
+    }
+    return LK_OK;
+}
+
 /* Ranks that share samples see one fault in other layers, those of a chain have layers of their own. */
 static lk_status samples_search(lk_trainer *t, const lk_batch *batch, struct suspect *out)
 {
     bool real = batch->x && lk_dtype_is_real(lk_tensor_dtype(batch->x));
-    int64_t layers = t->chained ? 0 : lk_model_layers(t->spec.model);
     int64_t at = real ? first_bad(batch->x) : -1;
-    lk_layer_info info;
     LK_TRY(layer_find(t, batch, out->name, sizeof out->name));
     if (at >= 0) {
         LK_TRY(element_find(t, batch, at, out));
         out->order = -1;
+    } else if (out->name[0] && t->chained) {
+        out->order = 0;
     } else if (out->name[0]) {
-        out->order = layers;
-    }
-    for (int64_t i = 0; at < 0 && i < layers; i++) {
-        LK_TRY(lk_model_layer(t->spec.model, i, &info));
-        if (out->name[0] && strcmp(info.name, out->name + strlen("layer ")) == 0)
-            LK_TRY(end_of(t->spec.model, i, &out->order));
+        LK_TRY(lk__layer_order(t->spec.model, out->name + strlen("layer "), &out->order));
     }
     return LK_OK;
 }

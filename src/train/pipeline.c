@@ -107,10 +107,20 @@ lk_status lk__pipeline_make(lk_trainer *t)
     return LK_OK;
 }
 
+lk_status lk__sends_finish(lk__pipeline *p)
+{
+    lk_status st = lk_waitall(LK_PIPELINE_GRADIENTS, p->dx_sent);
+    for (int64_t i = 0; p->slot && i < p->n_slots; i++) {
+        lk_status sent = lk_waitall(1, &p->slot[i].sent);
+        st = st == LK_OK ? sent : st;
+    }
+    LK_TRY(st);
+    return LK_OK;
+}
+
 static void slot_free(lk__slot *s)
 {
     lk_tape *tape = s->room.tape;
-    (void)!lk_waitall(1, &s->sent);
     lk_tape_free(tape);
     lk__pass_room_free(&s->room);
     lk_accumulator_free(s->observed);
@@ -128,9 +138,9 @@ void lk__pipeline_free(lk__pipeline *p)
     if (!p)
         return;
     lk__failure_get(&why); /* of whatever has ended the job, which waiting would hide */
+    (void)!lk__sends_finish(p);
     for (int64_t i = 0; p->slot && i < p->n_slots; i++)
         slot_free(&p->slot[i]);
-    (void)!lk_waitall(LK_PIPELINE_GRADIENTS, p->dx_sent);
     if (p->helps)
         (void)!lk_comm_set_progress(p->comm, false);
     lk__failure_set(&why);

@@ -293,6 +293,7 @@ lk_status lk__actions_run(const lk__pipeline_work *w, int64_t shards)
     const lk_pipeline *lists;
     lk_pipeline_kind kind = w->trains ? w->p->plan->pipeline.kind : LK_PIPELINE_FORWARD;
     int64_t clock = lk_clock_ns();
+    LK_TRY(lk__sends_finish(w->p));
     LK_TRY(lk__schedule_get(w->p, kind, lk__plan_microbatches(w->p->plan, shards), &lists));
     const lk_pipeline_stage *own = &lists->stage[w->p->plan->stage];
     lk_accumulator *to = w->trains ? lk__groups_accumulator(w->t->groups, 0) : NULL;

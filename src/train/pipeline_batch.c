@@ -160,12 +160,17 @@ lk_status lk__pipeline_find_nonfinite(lk_trainer *t, const lk_batch *batch, char
 {
     lk__pipeline_work w = {.t = t, .p = t->pipeline, .batch = batch, .trains = true};
     int64_t shards = (batch->n - 1) / t->plan->spec.shard_size + 1;
+    int64_t first = INT64_MAX;
     char one[240];
     name[0] = '\0';
     for (int64_t i = 0; i < lk__plan_microbatches(t->plan, shards); i++) {
+        int64_t order;
         LK_TRY(nonfinite_pass(&w, i, one, sizeof one));
-        if (!name[0])
+        LK_TRY(lk__layer_order(t->spec.model, one, &order));
+        if (one[0] && order < first) { /* which a pass of the whole batch would find */
             snprintf(name, size, "%s", one);
+            first = order;
+        }
     }
     return LK_OK;
 }

@@ -71,6 +71,9 @@ static inline lk__slot *lk__slot_of(const lk__pipeline_work *w, int64_t microbat
 lk_status lk__schedule_get(lk__pipeline *p, lk_pipeline_kind kind, int64_t microbatches,
                            const lk_pipeline **out) LK_NODISCARD;
 
+/** Wait for sends that a list which did not come to its end has left: the job is over then, and they fail. */
+lk_status lk__sends_finish(lk__pipeline *p) LK_NODISCARD;
+
 /** Take the samples of a micro-batch, on whichever stage, as its slot's, and note which of them are whose. */
 lk_status lk__slot_begin(const lk__pipeline_work *w, int64_t microbatch) LK_NODISCARD;
 

@@ -280,6 +280,9 @@ lk_status lk__batch_part(const lk_batch *whole, int64_t first, int64_t n,
  * a rank without samples. */
 lk_status lk__nonfinite_report(lk_trainer *t, const lk_batch *batch, double loss) LK_NODISCARD;
 
+/** By when the layer of this name ends in a pass, among all; lk_model_layers(): there is none. */
+lk_status lk__layer_order(const lk_model *model, const char *name, int64_t *out) LK_NODISCARD;
+
 /** Whether what layers have observed is finite; the loss of training does not depend on it.  Errors:
  * LK_ENAN naming the tensor. */
 lk_status lk__state_check(const lk_trainer *t) LK_NODISCARD;

@@ -1,5 +1,6 @@
 /* A rank that fails inside a pass, where others may wait for it, ends the job: the others get its message
- * within seconds, whatever they do, and nobody has changed a parameter. */
+ * within seconds, whatever they do, and nobody has changed a parameter.  In a model that is cut into stages, one in
+ * the middle of its list of actions. */
 #include "trainers.h"
 
 #include <lockstep/extra/clock.h>
@@ -91,7 +92,23 @@ struct pass_case {
     int place;
     bool meets;    /* ranks wait for each other in the pass */
     bool overlaps; /* gradients travel meanwhile */
+    bool stages;   /* each rank has some layers: of these the last before the loss may fail */
 };
+
+/* The layers of the model, of which each rank of a pipeline has one at least. */
+static void layers_add(lk_model *model, const struct pass_case *c)
+{
+    lk_config planted = {.descriptor = &layer.descriptor};
+    if (!c->stages)
+        ASSERT_OK(lk_model_add_config(model, &planted));
+    ASSERT_OK(lk_model_add(model, "linear", "units=3"));
+    ASSERT_OK(lk_model_add(model, "batch_norm", c->meets ? "statistics=batch" : NULL));
+    for (int i = 0; c->stages && i < 3; i++)
+        ASSERT_OK(lk_model_add(model, "linear", "units=3"));
+    ASSERT_OK(lk_model_add(model, "linear", "units=2"));
+    if (c->stages)
+        ASSERT_OK(lk_model_add_config(model, &planted));
+}
 
 /* The last rank waits for all, none of whom waits for it: its failure may reach them on their way out. */
 static void all_have_come(lk_comm *comm)
@@ -122,13 +139,11 @@ static void failure_is_named(lk_comm *comm, const struct pass_case *c)
     small_trainer s;
     snprintf(named, sizeof named, "rank %d", last);
     small_begin(&s, comm);
-    ASSERT_OK(lk_model_add_config(s.model, &(lk_config){.descriptor = &layer.descriptor}));
-    ASSERT_OK(lk_model_add(s.model, "linear", "units=3"));
-    ASSERT_OK(lk_model_add(s.model, "batch_norm", c->meets ? "statistics=batch" : NULL));
-    ASSERT_OK(lk_model_add(s.model, "linear", "units=2"));
+    layers_add(s.model, c);
     s.options.loss = (lk_config){.descriptor = &cost.descriptor};
     s.spec.parallel.overlap = c->overlaps ? LK_OVERLAP_YES : LK_OVERLAP_NO;
     s.spec.parallel.bucket_mib = 0.00001;
+    s.spec.parallel.stages = c->stages ? last + 1 : 1;
     small_build(&s);
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
     uint64_t before = params_of(s.model);
@@ -179,6 +194,7 @@ int main(void)
         run((struct pass_case){.place = place}, transport);
         run((struct pass_case){.place = place, .meets = true}, transport);
         run((struct pass_case){.place = place, .overlaps = true}, transport);
+        run((struct pass_case){.place = place, .stages = true}, transport);
     }
     if (!base || lk_comm_rank(base) == 0)
         printf("ok %s\n", test_current);
