@@ -378,11 +378,11 @@ set(one_mpi test_adjoints test_batch_statistics test_chain_builds test_chain_job
   test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_converted_model test_domains
   test_double_buffering test_early_stop test_evaluation test_evaluators test_failing_metric test_failing_pass
   test_failing_stages test_folds test_halo test_halo_add test_held_hash test_iterators test_lists test_margins
-  test_mean_grad
-  test_mesh test_multi_node_batch_norm test_multi_node_optimizer test_oracles_arrays test_oracles_chainermn
-  test_oracles_mpi4torch test_other_data test_own_positions test_phases test_plan test_random_chains
-  test_recurrent test_recurrent_chains test_scatter_dataset test_segments test_sum_tiles test_tile_conv_chain
-  test_tile_layer_norm test_tile_payload test_tile_plan test_tiling_misuse test_weights_boxes test_wire)
+  test_mean_grad test_mesh test_multi_node_batch_norm test_multi_node_optimizer test_oracles_arrays
+  test_oracles_chainermn test_oracles_mpi4torch test_other_data test_own_positions test_phases test_plan
+  test_random_chains test_recurrent test_recurrent_chains test_scatter_dataset test_segments test_stage_plan
+  test_sum_tiles test_tile_conv_chain test_tile_layer_norm test_tile_payload test_tile_plan
+  test_tiling_misuse test_weights_boxes test_wire)
 file(GLOB files CONFIGURE_DEPENDS tests/dist/*.c)
 foreach(file IN LISTS files)
   get_filename_component(name ${file} NAME_WE)

@@ -45,7 +45,7 @@ static lk_status params_measure(lk_optimizer *o)
 static lk_status whole_check(const lk_optimizer *o)
 {
     const lk_slab_layout *layout = lk_slab_layout_of(o->params);
-    bool norm = ((const lk_optimizer_options *)o->options)->clip_norm > 0;
+    bool norm = lk__optimizer_clips(o);
     if ((!norm && !o->rule->whole) || lk_slab_layout_is_whole(layout, NULL))
         return LK_OK;
     for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {
@@ -178,6 +178,11 @@ bool lk__optimizer_splits(const lk_optimizer *o)
     LK_FP_GUARD();
     const lk_optimizer_options *all = o->options;
     return !o->rule->whole && all->clip_norm <= 0;
+}
+
+bool lk__optimizer_clips(const lk_optimizer *o)
+{
+    return ((const lk_optimizer_options *)o->options)->clip_norm > 0;
 }
 
 double *lk_optimizer_number(lk_optimizer *o, int i, const char **name)

@@ -53,6 +53,9 @@ lk__update lk__update_of(const lk_update_call *call);
 lk_status lk__tensors_reduce(const lk_update_call *call, lk_reduce_axis_op op, const void *data,
                              double *out) LK_NODISCARD;
 
+/** Whether each step takes the norm of all gradients, for clip_norm. */
+bool lk__optimizer_clips(const lk_optimizer *o);
+
 /** lk_optimizer_new_config() where steps are given `positions` of the parameters that are not all here. */
 lk_status lk__optimizer_new_parts(lk_slab *params, const lk_config *rule,
                                   lk_optimizer **out) LK_NODISCARD;

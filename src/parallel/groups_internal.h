@@ -32,6 +32,7 @@ typedef enum lk__share {
  * tiles. */
 typedef struct lk__grad_group {
     lk_range elements;
+    int64_t here; /* of them those that the plan's rank has */
     lk__share share;
     bool joins; /* there are ranks to join it with */
     lk__level level;

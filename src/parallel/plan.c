@@ -147,7 +147,7 @@ static lk_status shards_plan(lk_plan *p, const lk_model *model)
         p->pass_samples = n > p->pass_samples ? n : p->pass_samples;
     }
     if (p->stages > 1)
-        lk__pipeline_plan(p);
+        lk__pipeline_plan(p, model);
     LK_TRY_TO(done, shares_plan(p, model, first));
 done:
     lk_free(first);
@@ -279,8 +279,9 @@ lk__leaves lk__plan_leaves(const lk_plan *p)
 static int64_t exchange_bytes(const lk_plan *p)
 {
     const lk_tiling *t = p->tiling;
-    int space = t ? t->size : 1, n = p->ranks * space > 1;
-    n += space > 1 && p->ranks > 1; /* that along data */
+    int space = t ? t->size : 1, n = p->ranks * space * p->stages > 1;
+    n += p->stages > 1 && p->ranks * space > 1 ? 2 : 0; /* that of a stage, and that along them */
+    n += space > 1 && p->ranks > 1;                     /* that along data */
     for (int d = 0; t && d < t->grid.ndim; d++)
         n += t->grid.dim[d] > 1;
     return n * (int64_t)sizeof(lk__rank_area);
@@ -351,6 +352,8 @@ lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const lk_plan_
     p->ranks = mesh->n[LK_AXIS_DATA];
     p->stage = mesh->at[LK_AXIS_STAGES];
     p->stages = mesh->n[LK_AXIS_STAGES];
+    if (p->stages > 1) /* each rank updates the layers that it has */
+        p->spec.shared = false;
     p->one_subtree = (lk_model_needs_batch_sync(model) && !lk_model_has_weight_reuse(model)) ||
                      mesh->n[LK_AXIS_SPACE] > 1 || p->stages > 1;
     lk_status st = plan_make(p, mesh, model);

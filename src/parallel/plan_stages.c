@@ -54,13 +54,41 @@ int64_t lk__plan_microbatches(const lk_plan *p, int64_t shards)
     return (shards + p->microbatch_shards - 1) / p->microbatch_shards;
 }
 
-void lk__pipeline_plan(lk_plan *p)
+static int64_t type_bytes(lk_tensor_type type)
+{
+    int64_t n = 0;
+    return lk_shape_count(type.shape, &n) == LK_OK ? n * (int64_t)lk_dtype_size(type.dtype) : 0;
+}
+
+/* The lag of a stage that takes about no memory, by what a whole sample has in its layers: between forward and
+ * backward what came in and, unless it is computed again, what each layer gives; between the halves of backward
+ * inputs and output gradients of layers with weights.  Equal on all ranks, whatever they have of a sample. */
+static int64_t lag_of(const lk_plan *p, const lk_model *model, int stage)
+{
+    int64_t forward = 0, weights = 0;
+    bool first = true;
+    for (int64_t i = 0; i < p->n_layers; i++) {
+        const lk_layer_instance *l = &model->net->instance[i];
+        if (p->layer[i].stage != stage)
+            continue;
+        if (first)
+            forward += type_bytes(l->in);
+        if (!p->spec.recompute_stages)
+            forward += type_bytes(l->out);
+        if (l->n_params > 0)
+            weights += type_bytes(l->in) + type_bytes(l->out);
+        first = false;
+    }
+    return lk_pipeline_lag_by_bytes(stage, forward, weights);
+}
+
+void lk__pipeline_plan(lk_plan *p, const lk_model *model)
 {
     int64_t samples = p->microbatch_shards * p->spec.shard_size;
     p->microbatches = lk__plan_microbatches(p, p->shards.n);
     p->pass_samples = samples < p->samples.n ? samples : p->samples.n;
-    for (int s = 0; s < p->stages; s++) /* what costs about no memory is found by a rehearsal */
-        p->lag[s] = p->spec.lag < 0 ? 0 : p->spec.lag;
+    for (int s = 0; s < p->stages; s++)
+        p->lag[s] = p->spec.lag < 0 ? lag_of(p, model, s) : p->spec.lag;
     p->pipeline = (lk_pipeline_spec){.kind = p->spec.schedule,
                                      .stages = p->stages,
                                      .microbatches = p->microbatches,

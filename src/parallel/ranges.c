@@ -4,6 +4,14 @@
  * is arithmetic on plan and model.
  */
 #include "parallel/groups_internal.h"
+#include "parallel/stages.h"
+
+/* A slice of an accumulator's slab: how it is joined, and whether the plan's rank has it, which the model may where
+ * another rank is planned. */
+typedef struct slice_share {
+    lk__share share;
+    bool here;
+} slice_share;
 
 static bool is_by_tile(const lk_plan *p, int64_t instance)
 {
@@ -11,29 +19,33 @@ static bool is_by_tile(const lk_plan *p, int64_t instance)
 }
 
 /* Of each slice of an accumulator's slab: gradients, those of further uses, leaves, statistics, the loss. */
-static void shares_find(const lk_plan *p, const lk_model *model, lk__share *share)
+static void shares_find(const lk_plan *p, const lk_model *model, slice_share *share)
 {
     const lk__net *net = model->net;
     lk__leaves leaves = lk__plan_leaves(p);
     int64_t leaf = net->n_params + net->n_extra, state;
     for (int64_t i = 0; i < net->n_uses; i++) {
         const lk__param_use *use = &net->use[i];
-        lk__share *own = &share[use->extra < 0 ? use->param : net->n_params + use->extra];
-        *own = is_by_tile(p, use->instance) ? LK__BY_REPLICA : LK__BY_SAMPLES;
+        slice_share *own = &share[use->extra < 0 ? use->param : net->n_params + use->extra];
+        own->here = lk__stage_uses(p, model, use->param);
+        own->share = is_by_tile(p, use->instance) ? LK__BY_REPLICA : LK__BY_SAMPLES;
         if (lk__use_leaves(model, &leaves, i) > 0) {
-            *own = LK__SUMMED;
-            share[leaf++] = LK__BY_LEAF;
+            own->share = LK__SUMMED;
+            share[leaf++] = (slice_share){LK__BY_LEAF, own->here};
         }
     }
     state = leaf;
     for (int64_t i = 0; i < net->n_instances; i++)
-        for (int k = 0; k < net->instance[i].n_state; k++)
-            share[state + net->instance[i].state + k] = is_by_tile(p, i) ? LK__BY_REPLICA
-                                                                         : LK__BY_SAMPLES;
+        for (int k = 0; k < net->instance[i].n_state; k++) {
+            int64_t at = net->instance[i].state + k;
+            share[state + at] = (slice_share){
+                is_by_tile(p, i) ? LK__BY_REPLICA : LK__BY_SAMPLES,
+                lk__range_has(p->layers, net->moving[at].owned.layer)};
+        }
 }
 
 /* Slices [0, slices) of a layout, those behind each other with one share as one range. */
-static lk_status ranges_join(const lk_slab_layout *layout, const lk__share *share, int64_t slices,
+static lk_status ranges_join(const lk_slab_layout *layout, const slice_share *share, int64_t slices,
                              lk__grad_group *group, int *n)
 {
     lk_slab_slice slice;
@@ -42,10 +54,11 @@ static lk_status ranges_join(const lk_slab_layout *layout, const lk__share *shar
         int64_t end = slice.offset / (int64_t)lk_dtype_size(slice.dtype);
         lk__grad_group *last = *n > 0 ? &group[*n - 1] : NULL;
         int64_t begin = last ? last->elements.first + last->elements.n : 0;
-        if (last && last->share == share[i])
+        if (last && last->share == share[i].share)
             last->elements.n += end - begin;
         else
-            group[(*n)++] = (lk__grad_group){{begin, end - begin}, .share = share[i]};
+            group[(*n)++] = (lk__grad_group){{begin, end - begin}, .share = share[i].share};
+        group[*n - 1].here += share[i].here ? end - begin : 0;
     }
     return LK_OK;
 }
@@ -54,7 +67,7 @@ lk_status lk__ranges_make(const lk_plan *plan, const lk_model *model, lk__grad_g
 {
     lk__leaves leaves = lk__plan_leaves(plan);
     lk_slab_layout *layout = NULL;
-    lk__share *share = NULL;
+    slice_share *share = NULL;
     lk_status st;
     *out = NULL;
     *n = 0;

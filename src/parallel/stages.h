@@ -16,7 +16,7 @@ lk_status lk__stages_cut(const lk_model *model, int stages, int64_t *first) LK_N
 lk_status lk__stage_plan(lk_plan *plan, const lk_model *model) LK_NODISCARD;
 
 /** Fill in plan->pipeline, and the passes of a whole batch. */
-void lk__pipeline_plan(lk_plan *plan);
+void lk__pipeline_plan(lk_plan *plan, const lk_model *model);
 
 /** Whether a layer of the plan's stage uses a parameter, and so the rank holds it. */
 bool lk__stage_uses(const lk_plan *plan, const lk_model *model, int64_t param);

@@ -334,10 +334,10 @@ static lk_status gradients_add(walk *w)
     lk_status st = lk__ranges_make(p, w->model, &group, &n);
     for (int i = 0; i < n; i++) {
         lk_transfer *t = group[i].share == LK__BY_SAMPLES ? &all : &data;
-        if (group[i].share == LK__SUMMED || t->ranks == 1)
+        if (group[i].share == LK__SUMMED || t->ranks == 1 || group[i].here == 0)
             continue;
         t->calls++;
-        t->bytes += group[i].elements.n * elem;
+        t->bytes += group[i].here * elem;
     }
     lk_free(group);
     LK_TRY(st);
@@ -421,6 +421,9 @@ static lk_status step_walk(walk *w)
     LK_TRY(gradients_add(w));
     if (p->stages > 1)
         LK_TRY(shared_add(w));
+    if (p->stages > 1 && p->spec.clips)
+        LK_TRY(add(w, (lk_transfer){LK_BEFORE_UPDATE, LK_JOINED, "sums over parameters", p->stages,
+                                    1, w->net->n_params * (int64_t)sizeof(double)}));
     if (w->plan->spec.shared)
         LK_TRY(add(w, (lk_transfer){LK_AFTER_UPDATE, LK_JOINED, "updated", w->all, 1, 0}));
     return LK_OK;

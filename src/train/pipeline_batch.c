@@ -121,6 +121,7 @@ lk_status lk__pipeline_rehearse(lk_trainer *t, lk_range samples)
     lk_status st = lk__batch_zeros(&work, &zeros);
     for (int64_t i = 0; st == LK_OK && i < own->n; i++)
         st = action_rehearse(&w, own->action[i]);
+    lk__shard_sums_free(&w.p->sums); /* which the plan counts as gradients */
     for (int64_t i = 0; i < w.p->n_slots; i++)
         lk__slot_clear(&w.p->slot[i]);
     lk_tensor_free(zeros.x);

@@ -42,6 +42,7 @@ void lk__shard_sums_free(lk__shard_sums *s)
     sums_drop(s);
     for (int i = 0; i < s->n_spare; i++)
         lk_accumulator_free(s->spare[i]);
+    s->n_spare = 0;
 }
 
 void lk__shard_sums_begin(lk__shard_sums *s, lk_accumulator *to)

@@ -87,12 +87,13 @@ typedef struct lk_plan_spec {
     int64_t shard_size;      /* samples of a shard */
     int64_t sample_bytes;    /* bytes that the loader holds for each sample of a rank */
     int64_t optimizer_slabs; /* as large as the parameters */
-    lk_pieces pieces;        /* tiles: zeros are 1 */
-    bool fast;               /* ranks are the shards, joined in any order */
-    lk_wire wire;            /* what gradients travel as; other than dtype: in fast mode */
-    bool double_buffering;   /* sums of a batch travel while the next one is computed */
-    bool shared;             /* the ranks of a node share one copy of parameters and optimizer */
-    int ranks_of_node;       /* that share it */
+    bool clips; /* a norm over all parameters is taken; what rules take besides is not planned */
+    lk_pieces pieces;      /* tiles: zeros are 1 */
+    bool fast;             /* ranks are the shards, joined in any order */
+    lk_wire wire;          /* what gradients travel as; other than dtype: in fast mode */
+    bool double_buffering; /* sums of a batch travel while the next one is computed */
+    bool shared;           /* the ranks of a node share one copy of parameters and optimizer */
+    int ranks_of_node;     /* that share it */
     /* Bytes of gradients that travel together while backward goes on; 0: after it, all at once. */
     int64_t bucket_bytes;
     /* Which terms count, [lk_model_terms()], read while the plan is made; NULL: all.  And that the loss of
