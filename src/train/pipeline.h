@@ -28,9 +28,9 @@ bool lk__pipeline_owns(const lk_trainer *t, int64_t param);
 lk_status lk__pipeline_join_sums(void *trainer, double *sum, int64_t n) LK_NODISCARD;
 
 /** Make t->pipeline of the plan that the trainer has for a rehearsal, and let a micro-batch of these samples
- * of the batch, zeros, go through each of its tapes: forward and backward, without the other stages.  The
- * caller frees it.  Not collective. */
-lk_status lk__pipeline_rehearse(lk_trainer *t, lk_range samples) LK_NODISCARD;
+ * of the batch, zeros, go through each of its tapes: forward and backward, without the other stages.  *bytes:
+ * the most that it took, without sums and samples.  The caller frees it.  Not collective. */
+lk_status lk__pipeline_rehearse(lk_trainer *t, lk_range samples, int64_t *bytes) LK_NODISCARD;
 
 /** Pass this rank's samples of t->step's batch through the layers of all stages, one micro-batch after the
  * other, to find the first of its layers whose output is not finite: its name; "": none. */

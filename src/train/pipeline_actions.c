@@ -8,6 +8,7 @@
  * nobody waits inside a pass.  Statistics and losses are those of each micro-batch until its weights'
  * gradients are computed, which is in ascending order; the sums of micro-batches are then joined by the tree.
  */
+#include "autograd/guest.h"
 #include "nn/model.h"
 #include "train/pass.h"
 #include "train/pipeline_internal.h"
@@ -96,6 +97,15 @@ void lk__slot_clear(lk__slot *s)
     s->part = (lk_batch){.x = NULL};
 }
 
+/* The last micro-batch that is done leaves its memory to the next one where stages compute again: tapes have it in
+ * turns. */
+static void memory_pass_on(lk__pipeline *p)
+{
+    if (p->done && p->plan->spec.recompute_stages)
+        lk__tape_give_back(p->done);
+    p->done = NULL;
+}
+
 lk_status lk__slot_begin(const lk__pipeline_work *w, int64_t microbatch)
 {
     lk__slot *s = lk__slot_of(w, microbatch);
@@ -103,6 +113,8 @@ lk_status lk__slot_begin(const lk__pipeline_work *w, int64_t microbatch)
     int64_t size = plan->microbatch_shards * plan->spec.shard_size, first = microbatch * size;
     int64_t n = w->batch->n - first < size ? w->batch->n - first : size;
     lk__slot_clear(s);
+    if (w->p->done == s->room.tape)
+        memory_pass_on(w->p);
     LK_TRY(lk__batch_part(w->batch, first, n, &s->part));
     (void)lk__pass_parts(w->t, &s->part, &s->room);
     return LK_OK;
@@ -207,6 +219,14 @@ static lk_status gradient_aim(const lk__pipeline_work *w, lk__slot *s, int64_t m
     return LK_OK;
 }
 
+/* A micro-batch is done. */
+static lk_status microbatch_end(const lk__pipeline_work *w, const lk__slot *s)
+{
+    LK_TRY(lk__shard_sums_push(&w->p->sums));
+    w->p->done = s->room.tape;
+    return LK_OK;
+}
+
 /* Where those of the weights go: to the next micro-batch's sums. */
 static lk_status weights_aim(const lk__pipeline_work *w, const lk__slot *s)
 {
@@ -219,8 +239,10 @@ static lk_status weights_aim(const lk__pipeline_work *w, const lk__slot *s)
 static lk_status backward(const lk__pipeline_work *w, lk_action a)
 {
     lk__slot *s = lk__slot_of(w, a.microbatch);
-    if (w->p->plan->spec.recompute_stages)
+    if (w->p->plan->spec.recompute_stages) {
+        memory_pass_on(w->p);
         LK_TRY(forward_record(w, s));
+    }
     int64_t n = s->losses;
     if (lk__boundary_is(&w->p->behind) && !w->p->behind.idle && lk_needs_grad(s->out))
         s->room.seeds[n++] = (lk_seed){s->out, s->dy_now};
@@ -232,7 +254,7 @@ static lk_status backward(const lk__pipeline_work *w, lk_action a)
     LK_TRY(lk__seed_fill(w->t, w->batch->size));
     LK_TRY(lk_backward(s->room.tape, s->room.seeds, (int)n, 0));
     if (a.kind == LK_ACTION_BACKWARD)
-        LK_TRY(lk__shard_sums_push(&w->p->sums));
+        LK_TRY(microbatch_end(w, s));
     return LK_OK;
 }
 
@@ -241,7 +263,7 @@ static lk_status backward_weights(const lk__pipeline_work *w, lk_action a)
     lk__slot *s = lk__slot_of(w, a.microbatch);
     LK_TRY(weights_aim(w, s));
     LK_TRY(lk_backward_rest(s->room.tape));
-    LK_TRY(lk__shard_sums_push(&w->p->sums));
+    LK_TRY(microbatch_end(w, s));
     return LK_OK;
 }
 

@@ -103,11 +103,26 @@ static lk_status action_rehearse(const lk__pipeline_work *w, lk_action a)
     return LK_OK;
 }
 
-lk_status lk__pipeline_rehearse(lk_trainer *t, lk_range samples)
+/* Go through a list, and note the most that was there behind an action. */
+static lk_status list_rehearse(const lk__pipeline_work *w, const lk_pipeline_stage *list,
+                               int64_t *most)
+{
+    lk__shard_sums_begin(&w->p->sums, NULL);
+    for (int64_t i = 0; i < list->n; i++) {
+        LK_TRY(action_rehearse(w, list->action[i]));
+        int64_t now = lk_alloc_stats_now().live_bytes;
+        *most = now > *most ? now : *most;
+    }
+    return LK_OK;
+}
+
+lk_status lk__pipeline_rehearse(lk_trainer *t, lk_range samples, int64_t *bytes)
 {
     const lk_pipeline *lists;
     lk_batch zeros = {.size = samples.n, .n = samples.n};
     lk__batch_work work = {.loader = t->spec.train, .size = samples.n};
+    int64_t before = lk_alloc_stats_now().live_bytes, most = 0;
+    *bytes = 0;
     if (samples.n == 0)
         return LK_OK;
     LK_TRY(lk__pipeline_make(t));
@@ -119,13 +134,18 @@ lk_status lk__pipeline_rehearse(lk_trainer *t, lk_range samples)
     const lk_pipeline_stage *own = &lists->stage[t->plan->stage];
     (void)lk__groups_begin(t->groups, t->plan->spec.shards, t->plan->spec.batch);
     lk_status st = lk__batch_zeros(&work, &zeros);
-    for (int64_t i = 0; st == LK_OK && i < own->n; i++)
-        st = action_rehearse(&w, own->action[i]);
-    lk__shard_sums_free(&w.p->sums); /* which the plan counts as gradients */
+    for (int i = 0; i < 2 && st == LK_OK; i++) { /* the second time sums are all there */
+        most = 0;
+        st = list_rehearse(&w, own, &most);
+    }
     for (int64_t i = 0; i < w.p->n_slots; i++)
         lk__slot_clear(&w.p->slot[i]);
+    int64_t others = lk_alloc_stats_now().live_bytes; /* sums, which the plan counts as gradients */
+    lk__shard_sums_free(&w.p->sums);
     lk_tensor_free(zeros.x);
     lk_tensor_free(zeros.y);
+    others -= lk_alloc_stats_now().live_bytes;
+    *bytes = most - others - before;
     LK_TRY(st);
     return LK_OK;
 }

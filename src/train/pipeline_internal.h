@@ -43,6 +43,7 @@ struct lk__pipeline {
     lk_tensor *dx[LK_PIPELINE_GRADIENTS], *dx_now[LK_PIPELINE_GRADIENTS];
     lk_request *dx_sent[LK_PIPELINE_GRADIENTS];
     lk__shard_sums sums; /* of the micro-batches */
+    lk_tape *done;       /* of the last one whose gradients are complete; NULL: none */
     lk__stage_lists *schedules;
     bool helps; /* the communicator has its helper for this */
 };

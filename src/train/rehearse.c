@@ -103,7 +103,8 @@ static lk_status part_run(lk_trainer *t, const part *p, int64_t *bytes)
 {
     int64_t before = lk_alloc_stats_now().live_bytes;
     bool outer = lk__rehearsal_set(true), stages = t->plan->stages > 1;
-    lk_status st = stages ? lk__pipeline_rehearse(t, p->samples) : LK_OK;
+    int64_t most = 0;
+    lk_status st = stages ? lk__pipeline_rehearse(t, p->samples, &most) : LK_OK;
     if (!stages)
         st = passes_run(t, p, lk__step_microbatch);
     if (st == LK_OK && p->eval && !stages)
@@ -114,7 +115,7 @@ static lk_status part_run(lk_trainer *t, const part *p, int64_t *bytes)
     (void)lk__rehearsal_set(outer);
     lk__tape_give_back(t->tape);
     LK_TRY(st);
-    *bytes = after - before;
+    *bytes = stages ? most : after - before;
     return LK_OK;
 }
 

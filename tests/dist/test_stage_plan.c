@@ -270,10 +270,36 @@ static void a_stage_holds_its_micro_batches(lk_comm *comm)
     }
 }
 
+/* Stages of twelve values as large as what comes in. */
+#define CONV " {type: conv, filters: 8, kernel: 3, padding: 1}, softplus,"
+static const char deep[] = "model=[" CONV CONV CONV CONV CONV
+    CONV " {type: conv, filters: 8, kernel: 3, padding: 1, stage: true}, softplus," CONV CONV CONV
+        CONV CONV " flatten, {type: linear, units: 10}]";
+
+/* A stage that computes again holds of all micro-batches but one what comes in and goes out. */
+static void a_stage_that_computes_again_holds_one(lk_comm *comm)
+{
+    static const char *const options[] = {
+        "parallel={schedule: gpipe, micro_batch: 1}",
+        "parallel={schedule: gpipe, micro_batch: 1, recompute: true}",
+        "parallel={schedule: 1f1b, micro_batch: 1, recompute: true}"};
+    int64_t values[3];
+    if (lk_comm_size(comm) != 1)
+        return;
+    for (int i = 0; i < 3; i++) {
+        lk_plan *p = plan_of((const char *[MAX_SETTINGS]){deep, options[i]}, 2, 0);
+        values[i] = p->memory.values;
+        lk_plan_free(p);
+    }
+    if (2 * values[1] > values[0] || 2 * values[2] > values[1])
+        TEST_FAIL("%lld bytes, computing again %lld, with two under way %lld", (long long)values[0],
+                  (long long)values[1], (long long)values[2]);
+}
+
 #define TEST_OF(name) \
     {                 \
 #        name, name   \
     }
 RANKS_MAIN(TEST_OF(a_step_of_stages_sends_what_was_planned), TEST_OF(lags_are_those_of_the_bytes),
            TEST_OF(stages_take_what_was_planned), TEST_OF(stages_share_what_one_rank_holds),
-           TEST_OF(a_stage_holds_its_micro_batches))
+           TEST_OF(a_stage_holds_its_micro_batches), TEST_OF(a_stage_that_computes_again_holds_one))
