@@ -381,7 +381,7 @@ set(one_mpi test_adjoints test_batch_statistics test_chain_builds test_chain_job
   test_mean_grad test_mesh test_multi_node_batch_norm test_multi_node_optimizer test_oracles_arrays
   test_oracles_chainermn test_oracles_mpi4torch test_other_data test_own_positions test_phases test_plan
   test_random_chains test_recurrent test_recurrent_chains test_scatter_dataset test_segments test_stage_plan
-  test_sum_tiles test_tile_conv_chain test_tile_layer_norm test_tile_payload test_tile_plan
+  test_stage_trace test_sum_tiles test_tile_conv_chain test_tile_layer_norm test_tile_payload test_tile_plan
   test_tiling_misuse test_weights_boxes test_wire)
 file(GLOB files CONFIGURE_DEPENDS tests/dist/*.c)
 foreach(file IN LISTS files)
@@ -434,6 +434,10 @@ foreach(file IN LISTS files)
     endif()
   endforeach()
 endforeach()
+
+# The passes of stages are recorded as the trainer calls them.
+target_link_options(test_stage_trace PRIVATE
+  -Wl,--wrap=lk_model_forward -Wl,--wrap=lk_backward -Wl,--wrap=lk_backward_rest)
 
 # What calls of a step on tiles send is counted call by call (made_calls.h), where ranks are on one node,
 # and where each is on its own.
