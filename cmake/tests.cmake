@@ -314,6 +314,7 @@ set(ranks_of_test_segments "2 3 4 5")
 set(ranks_of_test_spatial "1 2 3 4 6 8 9")
 set(ranks_of_test_spatial_layers "2 3 4")
 set(ranks_of_test_term_layouts "1 2 3 4")
+set(ranks_of_test_feature_payload "2 3 4 6 8")
 set(ranks_of_test_tile_payload "2 3 4 6 8")
 set(ranks_of_test_tile_plan "1 2 3 4 6 8 9")
 set(ranks_of_test_spatial_positions "1 2 3 4 6 8")
@@ -343,7 +344,9 @@ set(threads_of_test_recompute_nets "1 2 4")
 set(daily_ranks_of_test_recompute_nets "4 2")
 set(threads_of_test_term_layouts ${ranks_of_test_term_layouts})
 set(daily_ranks_of_test_term_layouts "4 3")
+set(threads_of_test_feature_payload "2 3 4")
 set(threads_of_test_tile_payload "2 3 4")
+set(daily_ranks_of_test_feature_payload "4 3")
 set(daily_ranks_of_test_tile_payload "4 3")
 set(threads_of_test_tile_plan "1 2 4 6")
 set(daily_ranks_of_test_tile_plan "4 6")
@@ -377,6 +380,7 @@ set(long_in_mpi test_recompute_nets test_spatial_layers test_spatial_positions t
 set(one_mpi test_adjoints test_batch_statistics test_chain_builds test_chain_jobs test_chain_training test_chains
   test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_converted_model test_domains
   test_double_buffering test_early_stop test_evaluation test_evaluators test_failing_metric test_failing_pass
+  test_feature_payload test_features
   test_failing_stages test_folds test_halo test_halo_add test_held_hash test_iterators test_lists test_margins
   test_mean_grad test_mesh test_multi_node_batch_norm test_multi_node_optimizer test_oracles_arrays
   test_oracles_chainermn test_oracles_mpi4torch test_other_data test_own_positions test_phases test_plan
@@ -439,12 +443,14 @@ endforeach()
 target_link_options(test_stage_trace PRIVATE
   -Wl,--wrap=lk_model_forward -Wl,--wrap=lk_backward -Wl,--wrap=lk_backward_rest)
 
-# What calls of a step on tiles send is counted call by call (made_calls.h), where ranks are on one node,
-# and where each is on its own.
-target_link_options(test_tile_payload PRIVATE -Wl,--wrap=lk_coll_run -Wl,--wrap=lk_coll_start)
-lk_test(local.tile_payload_on_nodes unit env LK_LOCAL_NODES=16 "TEST_RANKS=2 3 4 8"
-  ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test_tile_payload>)
-lk_mpi_tests(tile_payload_on_nodes "4 3" test_tile_payload LK_LOCAL_NODES=16)
+# What calls of a step on tiles send, and those of nodes on split features, is counted call by call
+# (made_calls.h), where ranks are on one node, and where each is on its own.
+foreach(name tile_payload feature_payload)
+  target_link_options(test_${name} PRIVATE -Wl,--wrap=lk_coll_run -Wl,--wrap=lk_coll_start)
+  lk_test(local.${name}_on_nodes unit env LK_LOCAL_NODES=16 "TEST_RANKS=2 3 4 8"
+    ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test_${name}>)
+  lk_mpi_tests(${name}_on_nodes "4 3" test_${name} LK_LOCAL_NODES=16)
+endforeach()
 
 # Every shape of a chain list a hundred times, three hundred random ones, and a hundred steps of training;
 # every tiling.

@@ -22,6 +22,7 @@
 #include <lockstep/device.h>
 #include <lockstep/dist.h>
 #include <lockstep/dtype.h>
+#include <lockstep/features.h>
 #include <lockstep/gradcheck.h>
 #include <lockstep/hash.h>
 #include <lockstep/io.h>

@@ -12,6 +12,9 @@
  *                 tree       n up but from its top, and n for each that a rank is above in a binomial tree
  *                 ring       n for each subtree of the pieces so far, and n round again
  *                 hierarchical   n to rank 0, which sends n to each
+ *     reduce_scatter   direct   each rank's part of each vector, to it
+ *                 halving    (P-1)/P n
+ *                 tree       n up but from its top, which sends each its part
  *
  * On one node the last and tiers use shared memory, as other algorithms do that have no messages at all.
  */
@@ -33,7 +36,7 @@ typedef struct formula_call {
     int rank, size;
     int64_t elem, count;
     int64_t pieces, first[FORMULA_RANKS + 1];          /* of calls that reduce */
-    int64_t gives[FORMULA_RANKS], gets[FORMULA_RANKS]; /* of alltoall; of allgather the counts */
+    int64_t gives[FORMULA_RANKS], gets[FORMULA_RANKS]; /* of alltoall; of others the counts */
 } formula_call;
 
 static inline int64_t formula_vectors(const formula_call *c, int r)
@@ -94,15 +97,24 @@ static inline int64_t formula_half(const formula_call *c, int r, int steps, bool
     return elements;
 }
 
+/* The vectors that 2^steps ranks, of which r is one, have when they have joined what they can. */
+static inline int64_t formula_joined(const formula_call *c, int r, int steps)
+{
+    int base = r >> steps << steps;
+    lk_range own = {c->first[base], c->first[base + (1 << steps)] - c->first[base]};
+    return own.n == 0 ? 0 : lk_range_subtrees(c->pieces, own, NULL);
+}
+
 /* Halves there and back.  In tiers the last two partners exchange all they have. */
 static inline int64_t formula_halving(const formula_call *c, int from, int to, bool lines)
 {
     for (int i = 0; 1 << i < c->size; i++) {
         if ((from ^ to) != 1 << i)
             continue;
+        int64_t vectors = formula_joined(c, from, i);
         if (lines && 2 << i == c->size)
-            return formula_half(c, from, i, true);
-        return formula_half(c, to, i + 1, lines) + formula_half(c, from, i + 1, lines);
+            return vectors * formula_half(c, from, i, true);
+        return vectors * formula_half(c, to, i + 1, lines) + formula_half(c, from, i + 1, lines);
     }
     return 0;
 }
@@ -166,6 +178,27 @@ static inline int64_t formula_allgather(const formula_call *c, int from, int to)
     return 0;
 }
 
+static inline int64_t formula_reduce_scatter(const formula_call *c, int from, int to)
+{
+    int apart = from ^ to, root = formula_holder(c, 0);
+    int64_t sum = 0;
+    if (strcmp(c->algorithm, "direct") == 0)
+        return formula_vectors(c, from) * c->gets[to];
+    if (strcmp(c->algorithm, "halving") == 0) { /* what ranks get that end up where `to` goes on */
+        for (int r = 0; r < c->size; r++)
+            sum += (r ^ to) % (2 * apart) == 0 ? c->gets[r] : 0;
+        return (apart & (apart - 1)) == 0 ? sum : 0;
+    }
+    if (strcmp(c->algorithm, "tree") == 0) {
+        for (int r = 0; r < c->size; r++)
+            sum += c->gets[r];
+        return sum * formula_joins(c, (lk_range){0, c->pieces}, from, to) +
+               (from == root ? c->gets[to] : 0);
+    }
+    TEST_FAIL("no formula of reduce_scatter %s", c->algorithm);
+    return 0;
+}
+
 /* Whether it is an allreduce of this name. */
 static inline bool formula_is(const formula_call *c, const char *name)
 {
@@ -181,6 +214,7 @@ static inline int64_t formula_between(const formula_call *c, int from, int to)
     switch (c->call) {
     case LK_CALL_ALLREDUCE: elements = formula_allreduce(c, from, to); break;
     case LK_CALL_ALLGATHER: elements = formula_allgather(c, from, to); break;
+    case LK_CALL_REDUCE_SCATTER: elements = formula_reduce_scatter(c, from, to); break;
     case LK_CALL_ALLTOALL: elements = from == c->rank ? c->gives[to] : c->gets[from]; break;
     case LK_CALL_BARRIER: break;
     default: TEST_FAIL("no formula of %s", lk_comm_call_name(c->call));

@@ -1,0 +1,109 @@
+/* Features: layers whose units, channels or vocabulary are cut over ranks.
+ *
+ * An axis of n features is cut into *blocks*, which belong to the run: they decide bits, whoever computes
+ * them.  A *feature split* deals the blocks to ranks, to each one subtree of the tree over them; one rank
+ * may have all.  Where an axis of n is cut depends on n alone (lk_block_size()), so that axes of equal
+ * sizes are cut alike.  An axis of one block is **not cut**: every rank has all of it.
+ *
+ *     blocks     0     1     2     3          an axis of 100 features, in blocks of 32, 32, 32 and 4
+ *     2 ranks   [0     1] [  2     3]         rank 0 has features 0-63, rank 1 features 64-99
+ *
+ * What ranks have of a value is one of three:
+ *
+ *     replicated   each has all of it, the same bits
+ *     varying      each has the features of its blocks, the last axis [..., held]
+ *     partial      each has a sum over its blocks, whose sum over ranks is the value; only
+ *                  lk_dist_feature_copy(), _gather_sum() and _join() know what to do with it.  It is not
+ *                  even added to another: the tree goes over blocks, not over layers
+ *
+ * **Gradients here are those of one loss**, which is the ranks' together, in contrast to dist.h: the
+ * gradient of a replicated value is the same on all ranks, that of a varying one is varying.  A layer that
+ * reads a replicated value and gives a varying one leaves a partial gradient behind, which a copy before
+ * it joins.  Backward is of the first order.
+ *
+ * The nodes are nodes of the tape.  Sums over blocks are one chain for each block, joined by the tree over
+ * blocks, so bits do not depend on the ranks: on one rank the same nodes go over all blocks, and with one
+ * block they are the ops of ops.h.
+ *
+ * A host makes a split of its communicator, holds of each parameter what lk_feature_range() says, and
+ * calls the nodes; a trainer does so from its plan.  A split lives until the tape that used it is reset,
+ * and is used on the thread of its communicator.
+ */
+#ifndef LK_FEATURES_H
+#define LK_FEATURES_H
+
+#include <lockstep/act.h>
+#include <lockstep/dist.h>
+
+LK_BEGIN_DECLS
+
+/* ---- who has which blocks ---- */
+
+/** How blocks are dealt to ranks.  A host or a trainer makes it, which is collective, and uses it on the
+ * thread of its communicator.  Fields are to be read. */
+typedef struct lk_feature_split {
+    int64_t blocks;      /* of an axis, at most */
+    int64_t least_block; /* features of one, at least */
+    int rank, size;
+    const int64_t *first; /* [size + 1]: rank r has the blocks from first[r] to first[r + 1] */
+    lk_range held;        /* those of this rank */
+    lk_comm *comm;        /* the ranks in order, borrowed; NULL: nothing is sent */
+    /* Without `comm`, of several ranks: ops run as if there were the others, send nothing, and get
+     * zeros; to find what a rank takes. */
+    bool rehearses;
+} lk_feature_split;
+
+/**
+ * Make a split: this is rank `rank` of `size`, which share `blocks` by lk_subtree_partition().
+ *
+ * `comm` has the ranks in their order and must live longer; NULL: nothing can be sent, as for one rank,
+ * or to look at what a rank would have.  The caller owns `*out`.
+ *
+ * Collective over `comm`: what one rank was given wrong all hear of.  Errors: LK_EINVAL for fewer blocks
+ * than ranks, naming both, and for ranks that are not those of the communicator; LK_ENOMEM; those of
+ * communication.
+ */
+LK_API lk_status lk_feature_split_new(lk_comm *comm, int rank, int size, int64_t blocks,
+                                      int64_t least_block, lk_feature_split **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_feature_split_free(lk_feature_split *split);
+
+/** Whether an axis of n features is cut: into two blocks or more. */
+LK_API bool lk_feature_is_cut(const lk_feature_split *split, int64_t n);
+
+/** What a rank has of an axis of n: the features of its blocks, perhaps none; all, if it is not cut. */
+LK_API lk_range lk_feature_range(const lk_feature_split *split, int rank, int64_t n);
+
+/* ---- from one to the other ----
+ *
+ * All nodes are collective over the split's ranks, where these are several, and `name` is for reports.  n
+ * is the size of the whole axis that is cut, the last of x; `of` the size of the axis over whose blocks a
+ * partial value is a sum.  Where that axis is not cut, or one rank has all, a node gives x itself.
+ * Errors of all: LK_ESHAPE for a value that is not what the rank has, LK_ESTATE for several ranks without
+ * a communicator, and those of dist.h.
+ */
+
+/** y = x, replicated, for a layer whose units, `of` of them, are cut.  dx = the sum of the partial dy
+ * over blocks, replicated: an allreduce in backward. */
+LK_API lk_status lk_dist_feature_copy(const lk_feature_split *split, lk_var x, int64_t of,
+                                      const char *name, lk_var *out) LK_NODISCARD;
+
+/** x, varying [..., held], as y, replicated [..., n]: an allgather.  dx = this rank's features of dy,
+ * which is replicated. */
+LK_API lk_status lk_dist_feature_gather(const lk_feature_split *split, lk_var x, int64_t n,
+                                        const char *name, lk_var *out) LK_NODISCARD;
+
+/** As lk_dist_feature_gather(), for a layer whose units, `of` of them, are cut: dx = this rank's features
+ * of the sum of the partial dy over blocks, a reduce_scatter in backward. */
+LK_API lk_status lk_dist_feature_gather_sum(const lk_feature_split *split, lk_var x, int64_t n,
+                                            int64_t of, const char *name, lk_var *out) LK_NODISCARD;
+
+/** y = the sum of the partial x over the blocks of an axis of `of`, replicated: an allreduce.  dx = dy,
+ * as it is.  A rank without a block gives nothing, whatever its x is. */
+LK_API lk_status lk_dist_feature_join(const lk_feature_split *split, lk_var x, int64_t of,
+                                      const char *name, lk_var *out) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_FEATURES_H */

@@ -1,0 +1,167 @@
+/* What nodes on split features send, forward and backward: the calls, with the elements, that each must
+ * make and no others, and of each the bytes that the formula of its algorithm gives.
+ *
+ * Started with LK_LOCAL_NODES, each rank is on a node of its own and all goes by messages.
+ */
+#include "feature_values.h"
+#include "made_calls.h"
+
+enum { ROWS = 6, CALLS = 8 };
+
+/* What a call is of: the elements that all ranks give or get together. */
+struct want {
+    lk_comm_call call;
+    int64_t elements;
+};
+
+static int64_t elements_of(const formula_call *c)
+{
+    int64_t sum = 0;
+    if (c->call == LK_CALL_ALLREDUCE)
+        return c->count;
+    for (int r = 0; r < c->size; r++)
+        sum += c->gets[r];
+    return sum;
+}
+
+static void calls_are(lk_comm *comm, const char *what, const struct want *want)
+{
+    sent_bytes got;
+    int n = made_end(comm, &got), k = 0;
+    int64_t sent = 0;
+    for (; want[k].elements > 0; k++) {
+        if (k >= n || made[k].as.call != want[k].call ||
+            elements_of(&made[k].as) != want[k].elements)
+            TEST_FAIL("%s: call %d of %d is %s of %lld elements, not %s of %lld", what, k, n,
+                      k < n ? lk_comm_call_name(made[k].as.call) : "missing",
+                      k < n ? (long long)elements_of(&made[k].as) : 0,
+                      lk_comm_call_name(want[k].call), (long long)want[k].elements);
+        if (!made_as_formula(&made[k]))
+            TEST_FAIL("%s: %s %s sent %lld bytes, by its formula %lld", what,
+                      lk_comm_call_name(want[k].call), made[k].as.algorithm,
+                      (long long)made[k].sent, (long long)formula_bytes(&made[k].as, true, false));
+        sent += made[k].sent;
+    }
+    if (n != k || sent != got.all)
+        TEST_FAIL("%s: %d calls, where there should be %d; %lld bytes, of them %lld by calls", what,
+                  n, k, (long long)got.all, (long long)sent);
+}
+
+/* A net of nodes: from x to y, as one rank does it. */
+struct net {
+    const char *name;
+    int64_t x;  /* features of x, the last axis */
+    bool split; /* of which a rank has its own */
+    lk_var (*run)(const lk_feature_split *split, lk_tape *tape, lk_var x);
+    struct want ahead[CALLS], back[CALLS];
+};
+
+static lk_var leaf_new(lk_tape *tape, lk_shape shape)
+{
+    static _Thread_local float values[40000], gradients[40000];
+    int64_t n = 0;
+    lk_var v;
+    ASSERT_OK(lk_shape_count(shape, &n));
+    ASSERT_TRUE(n <= 40000);
+    ASSERT_OK(lk_leaf_data(tape, LK_F32, shape, values, gradients, &v));
+    return v;
+}
+
+static void net_check(lk_comm *comm, const lk_feature_split *split, const struct net *net)
+{
+    float *dy = NULL;
+    int64_t n = 0;
+    lk_tape *tape;
+    ASSERT_OK(lk_tape_new(&tape));
+    lk_var x = leaf_new(tape, LK_SHAPE(ROWS, net->split ? range_of(split, net->x).n : net->x)), y;
+    made_begin(comm);
+    y = net->run(split, tape, x);
+    calls_are(comm, net->name, net->ahead);
+    ASSERT_OK(lk_shape_count(lk_shape_of(y), &n));
+    dy = array_new(LK_F32, n);
+    made_begin(comm);
+    backward_from(y, dy);
+    calls_are(comm, net->name, net->back);
+    free(dy);
+    lk_tape_free(tape);
+}
+
+/* ---- nodes ---- */
+
+enum { N = 40, OF = 70 };
+
+static lk_var copy_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
+{
+    (void)tape;
+    ASSERT_OK(lk_dist_feature_copy(split, x, OF, "copy", &x));
+    return x;
+}
+
+static lk_var gather_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
+{
+    (void)tape;
+    ASSERT_OK(lk_dist_feature_gather(split, x, N, "gather", &x));
+    return x;
+}
+
+static lk_var gather_sum_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
+{
+    (void)tape;
+    ASSERT_OK(lk_dist_feature_gather_sum(split, x, N, OF, "gather_sum", &x));
+    return x;
+}
+
+static lk_var join_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
+{
+    (void)tape;
+    ASSERT_OK(lk_dist_feature_join(split, x, OF, "join", &x));
+    return x;
+}
+
+#define ALLREDUCE(n)           \
+    {                          \
+        LK_CALL_ALLREDUCE, (n) \
+    }
+#define ALLGATHER(n)           \
+    {                          \
+        LK_CALL_ALLGATHER, (n) \
+    }
+#define REDUCE_SCATTER(n)           \
+    {                               \
+        LK_CALL_REDUCE_SCATTER, (n) \
+    }
+
+static const struct net nets[] = {
+    {"copy", N, false, copy_run, {{0}}, {ALLREDUCE(ROWS * N)}},
+    {"gather", N, true, gather_run, {ALLGATHER(ROWS * N)}, {{0}}},
+    {"gather_sum", N, true, gather_sum_run, {ALLGATHER(ROWS * N)}, {REDUCE_SCATTER(ROWS * N)}},
+    {"join", N, false, join_run, {ALLREDUCE(ROWS * N)}, {{0}}},
+};
+
+static void nodes_send_what_they_say(lk_comm *comm)
+{
+    for (int kind = 0; kind < CUT_RULES && lk_comm_size(comm) > 1; kind++) {
+        lk_feature_split *split = split_new(comm, cut_rule_of(lk_comm_size(comm), kind));
+        for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++)
+            net_check(comm, split, &nets[i]);
+        lk_feature_split_free(split);
+    }
+}
+
+/* One rank, and axes of one block: all have all. */
+static void what_is_not_cut_sends_nothing(lk_comm *comm)
+{
+    lk_feature_split *alone = split_new(NULL, (struct cut_rule){8, 1});
+    lk_feature_split *whole = split_new(comm, (struct cut_rule){MOST_BLOCKS, 80});
+    for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++) {
+        struct net quiet = nets[i];
+        memset(quiet.ahead, 0, sizeof quiet.ahead);
+        memset(quiet.back, 0, sizeof quiet.back);
+        net_check(comm, alone, &quiet);
+        net_check(comm, whole, &quiet);
+    }
+    lk_feature_split_free(alone);
+    lk_feature_split_free(whole);
+}
+
+RANKS_MAIN(TEST(nodes_send_what_they_say), TEST(what_is_not_cut_sends_nothing))
