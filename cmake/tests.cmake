@@ -344,6 +344,7 @@ set(threads_of_test_recompute_nets "1 2 4")
 set(daily_ranks_of_test_recompute_nets "4 2")
 set(threads_of_test_term_layouts ${ranks_of_test_term_layouts})
 set(daily_ranks_of_test_term_layouts "4 3")
+set(threads_of_test_feature_linear "1 2 3 5 8")
 set(threads_of_test_feature_payload "2 3 4")
 set(threads_of_test_tile_payload "2 3 4")
 set(daily_ranks_of_test_feature_payload "4 3")
@@ -380,6 +381,7 @@ set(long_in_mpi test_recompute_nets test_spatial_layers test_spatial_positions t
 set(one_mpi test_adjoints test_batch_statistics test_chain_builds test_chain_jobs test_chain_training test_chains
   test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_converted_model test_domains
   test_double_buffering test_early_stop test_evaluation test_evaluators test_failing_metric test_failing_pass
+  test_feature_linear
   test_feature_payload test_features
   test_failing_stages test_folds test_halo test_halo_add test_held_hash test_iterators test_lists test_margins
   test_mean_grad test_mesh test_multi_node_batch_norm test_multi_node_optimizer test_oracles_arrays

@@ -104,6 +104,51 @@ LK_API lk_status lk_dist_feature_gather_sum(const lk_feature_split *split, lk_va
 LK_API lk_status lk_dist_feature_join(const lk_feature_split *split, lk_var x, int64_t of,
                                       const char *name, lk_var *out) LK_NODISCARD;
 
+/* ---- layers ---- */
+
+/** Which axis of a layer's weights is cut. */
+typedef enum lk_feature_cut {
+    LK_FEATURE_OUT, /* the units: x is replicated, y varying */
+    LK_FEATURE_IN   /* what comes in: x is varying, y a sum over blocks */
+} lk_feature_cut;
+
+/** What becomes of the sum over blocks, which is dx of LK_FEATURE_OUT and y of LK_FEATURE_IN. */
+typedef enum lk_feature_sum {
+    LK_FEATURE_JOINED, /* an allreduce: replicated */
+    /* Of LK_FEATURE_OUT alone: x is varying, and gathered first; dx is a reduce_scatter, varying. */
+    LK_FEATURE_SCATTERED,
+    LK_FEATURE_PARTIAL /* nothing: a transition above joins it */
+} lk_feature_sum;
+
+/** How a linear layer is cut, and its sizes as a whole. */
+typedef struct lk_feature_linear_attr {
+    lk_feature_cut cut;
+    lk_feature_sum sum;
+    int64_t in, units;
+    lk_act act; /* none, relu, sigmoid or tanh of the result, in one pass */
+} lk_feature_linear_attr;
+
+/**
+ * lk_linear_act() of which this rank has a part.
+ *
+ *     LK_FEATURE_OUT   w [in][held units], b [held units], y [..., held units]
+ *                      y has the bits of the whole layer, whatever the blocks; dx = the tree over blocks
+ *                      of units, of one chain each
+ *     LK_FEATURE_IN    w [held in][units], b [units], y [..., units]
+ *                      y = b + the tree over blocks of `in`, of one chain each; dx = dy w', varying,
+ *                      and nothing travels
+ *
+ * dw and db are those of what the rank has, as lk_linear() makes them; of LK_FEATURE_IN b is replicated,
+ * and so is db.  What joins dx is begun before dw is computed, which hides it.  LK_FEATURE_PARTIAL of
+ * LK_FEATURE_IN takes neither a bias nor an activation: both come behind lk_dist_feature_join().
+ *
+ * An axis that is not cut makes it lk_linear(); b may be LK_NO_VAR.  Errors: also LK_EINVAL for
+ * attributes, LK_EDTYPE.
+ */
+LK_API lk_status lk_dist_feature_linear(const lk_feature_split *split,
+                                        const lk_feature_linear_attr *attr, lk_var x, lk_var w,
+                                        lk_var b, const char *name, lk_var *out) LK_NODISCARD;
+
 LK_END_DECLS
 
 #endif /* LK_FEATURES_H */

@@ -348,9 +348,10 @@ lk_status lk_dist_feature_gather(const lk_feature_split *split, lk_var x, int64_
 lk_status lk_dist_feature_gather_sum(const lk_feature_split *split, lk_var x, int64_t n, int64_t of,
                                      const char *name, lk_var *out)
 {
-    if (split && of >= 0 && !lk_feature_is_cut(split, of)) /* dy is not partial */
+    LK_CHECK(split, LK_EINVAL, "feature_gather_sum: split is NULL");
+    if (of >= 0 && !lk_feature_is_cut(split, of)) /* dy is not partial */
         LK_TRY(apply(&gather, split, x, n, 0, name, out));
-    else if (split && n >= 0 && !lk_feature_is_cut(split, n)) /* all have all of x */
+    else if (n >= 0 && !lk_feature_is_cut(split, n)) /* all have all of x */
         LK_TRY(apply(&copy, split, x, 0, of, name, out));
     else
         LK_TRY(apply(&gather_sum, split, x, n, of, name, out));

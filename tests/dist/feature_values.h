@@ -7,6 +7,7 @@
 #include "ranks.h"
 #include "real.h"
 
+#include <lockstep/extra/map.h>
 #include <lockstep/lockstep.h>
 
 enum { MOST_BLOCKS = 16 };
@@ -83,6 +84,31 @@ static inline void *array_part(lk_dtype dtype, const void *whole, int64_t outer,
                (const char *)whole + (size_t)((o * n + range.first) * inner) * elem,
                (size_t)(range.n * inner) * elem);
     return part;
+}
+
+/* act(x); the functions are the library's. */
+static inline double plain_act(lk_dtype dtype, lk_act act, double x)
+{
+    char in[8], out[8];
+    if (act == LK_ACT_NONE || act == LK_ACT_RELU)
+        return act == LK_ACT_RELU && x < 0 ? 0 : x;
+    real_set(dtype, in, 0, x);
+    ASSERT_OK(lk_map1(dtype, act == LK_ACT_TANH ? LK_MAP1_TANH : LK_MAP1_SIGMOID, 0, 1, in, out));
+    return real_get(dtype, out, 0);
+}
+
+/* Its gradient, from that of y = act(x) and from y. */
+static inline double plain_act_grad(lk_dtype dtype, lk_act act, double dy, double y)
+{
+    const float y32 = (float)y;
+    switch (act) {
+    case LK_ACT_RELU: return y > 0 ? dy : 0;
+    case LK_ACT_SIGMOID:
+        return dtype == LK_F32 ? (double)((float)dy * (y32 * (1 - y32))) : dy * (y * (1 - y));
+    case LK_ACT_TANH:
+        return dtype == LK_F32 ? (double)((float)dy * (1 - y32 * y32)) : dy * (1 - y * y);
+    default: return dy;
+    }
 }
 
 /* An array is this part of the whole, bit by bit; where NaN are allowed, any NaN is one. */

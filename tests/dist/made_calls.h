@@ -17,6 +17,7 @@ typedef struct made_call {
     uint32_t context;
     int64_t number; /* of the call on its communicator */
     int64_t sent;   /* bytes, as counted */
+    bool started;   /* and waited for later */
 } made_call;
 
 static _Thread_local made_call made[MADE_CALLS];
@@ -88,8 +89,10 @@ lk_status made_start(lk_comm *comm, const lk_collective *c, lk_request **out)
 {
     made_call *m = n_made >= 0 ? made_add(comm, c) : NULL;
     lk_status st = real_start(comm, c, out);
-    if (m && st == LK_OK)
+    if (m && st == LK_OK) {
         made_chosen(comm, m);
+        m->started = true;
+    }
     return st;
 }
 

@@ -8,10 +8,12 @@
 
 enum { ROWS = 6, CALLS = 8 };
 
-/* What a call is of: the elements that all ranks give or get together. */
+/* What a call is of: the elements that all ranks give or get together; and whether something is computed
+ * meanwhile. */
 struct want {
     lk_comm_call call;
     int64_t elements;
+    bool hidden;
 };
 
 static int64_t elements_of(const formula_call *c)
@@ -36,6 +38,9 @@ static void calls_are(lk_comm *comm, const char *what, const struct want *want)
                       k < n ? lk_comm_call_name(made[k].as.call) : "missing",
                       k < n ? (long long)elements_of(&made[k].as) : 0,
                       lk_comm_call_name(want[k].call), (long long)want[k].elements);
+        if (made[k].started != want[k].hidden)
+            TEST_FAIL("%s: %s is %s", what, lk_comm_call_name(want[k].call),
+                      want[k].hidden ? "waited for at once" : "not waited for at once");
         if (!made_as_formula(&made[k]))
             TEST_FAIL("%s: %s %s sent %lld bytes, by its formula %lld", what,
                       lk_comm_call_name(want[k].call), made[k].as.algorithm,
@@ -118,24 +123,61 @@ static lk_var join_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
     return x;
 }
 
-#define ALLREDUCE(n)           \
-    {                          \
-        LK_CALL_ALLREDUCE, (n) \
+static lk_var linear_run(const lk_feature_split *split, lk_tape *tape, lk_var x,
+                         lk_feature_linear_attr a)
+{
+    bool out = a.cut == LK_FEATURE_OUT;
+    int64_t units = out ? range_of(split, a.units).n : a.units;
+    lk_var w = leaf_new(tape, LK_SHAPE(out ? a.in : range_of(split, a.in).n, units)), b, y;
+    b = leaf_new(tape, LK_SHAPE(units));
+    ASSERT_OK(lk_dist_feature_linear(split, &a, x, w, b, "linear", &y));
+    return y;
+}
+
+static lk_var out_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
+{
+    return linear_run(split, tape, x, (lk_feature_linear_attr){.in = N, .units = OF});
+}
+
+static lk_var scattered_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
+{
+    return linear_run(split, tape, x,
+                      (lk_feature_linear_attr){.sum = LK_FEATURE_SCATTERED, .in = N, .units = OF});
+}
+
+static lk_var in_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
+{
+    return linear_run(split, tape, x,
+                      (lk_feature_linear_attr){.cut = LK_FEATURE_IN, .in = N, .units = OF});
+}
+
+#define CALL(what, n)                           \
+    {                                           \
+        .call = LK_CALL_##what, .elements = (n) \
     }
-#define ALLGATHER(n)           \
-    {                          \
-        LK_CALL_ALLGATHER, (n) \
-    }
-#define REDUCE_SCATTER(n)           \
-    {                               \
-        LK_CALL_REDUCE_SCATTER, (n) \
+#define HIDDEN(what, n)                                         \
+    {                                                           \
+        .call = LK_CALL_##what, .elements = (n), .hidden = true \
     }
 
 static const struct net nets[] = {
-    {"copy", N, false, copy_run, {{0}}, {ALLREDUCE(ROWS * N)}},
-    {"gather", N, true, gather_run, {ALLGATHER(ROWS * N)}, {{0}}},
-    {"gather_sum", N, true, gather_sum_run, {ALLGATHER(ROWS * N)}, {REDUCE_SCATTER(ROWS * N)}},
-    {"join", N, false, join_run, {ALLREDUCE(ROWS * N)}, {{0}}},
+    {"copy", N, false, copy_run, {{0}}, {CALL(ALLREDUCE, ROWS *N)}},
+    {"gather", N, true, gather_run, {CALL(ALLGATHER, ROWS *N)}, {{0}}},
+    {"gather_sum",
+     N,
+     true,
+     gather_sum_run,
+     {CALL(ALLGATHER, ROWS *N)},
+     {CALL(REDUCE_SCATTER, ROWS *N)}},
+    {"join", N, false, join_run, {CALL(ALLREDUCE, ROWS *N)}, {{0}}},
+    {"linear", N, false, out_run, {{0}}, {HIDDEN(ALLREDUCE, ROWS *N)}},
+    {"linear of cut inputs",
+     N,
+     true,
+     scattered_run,
+     {CALL(ALLGATHER, ROWS *N)},
+     {HIDDEN(REDUCE_SCATTER, ROWS *N)}},
+    {"linear cut in", N, true, in_run, {CALL(ALLREDUCE, ROWS *OF)}, {{0}}},
 };
 
 static void nodes_send_what_they_say(lk_comm *comm)

@@ -67,4 +67,17 @@ lk_status lk__feature_scatter(const lk_call *c, const lk__feature_node *a, lk_sh
 lk_status lk__feature_sum(const lk_call *c, const lk__feature_node *a, lk_var x,
                           lk_var *out) LK_NODISCARD;
 
+/**
+ * In backward of a layer whose units are cut: what becomes of the partial dx that this rank has.
+ *
+ * LK_FEATURE_SCATTERED takes it as lk__feature_by_rank() gives it, and a->n says what of.  `*out`, of this
+ * shape, is right when lk__feature_dx_end() has returned: what is computed in between hides the call.
+ */
+lk_status lk__feature_dx_begin(const lk_call *c, const lk__feature_node *a, lk_feature_sum sum,
+                               lk_shape shape, lk_var partial, lk_request **request,
+                               lk_var *out) LK_NODISCARD;
+
+/** Wait for it, or give it up if `st`, the status of what was done meanwhile, is a failure. */
+lk_status lk__feature_dx_end(lk_request **request, lk_status st) LK_NODISCARD;
+
 #endif /* LK_DIST_COMMON_FEATURES_H */

@@ -1,0 +1,396 @@
+/* Linear layers whose units or inputs are cut over ranks: any ranks have what plain loops compute, bit by
+ * bit, as one rank has; with one block they are lk_linear(), and differences agree with their gradients. */
+#include "feature_values.h"
+
+/* The ways to write one layer. */
+enum way { JOINED, SCATTERED, BEHIND_COPY, BEHIND_GATHER_SUM, IN_JOINED, IN_BEFORE_JOIN, WAYS };
+
+struct linear_case {
+    enum way way;
+    lk_dtype dtype;
+    int64_t samples, each, in, units, shard; /* x is [samples][each][in] */
+    bool bias, odd;
+    lk_act act;
+};
+
+static bool cuts_in(enum way way)
+{
+    return way == IN_JOINED || way == IN_BEFORE_JOIN;
+}
+
+/* Whether a rank has its features of x. */
+static bool splits_x(enum way way)
+{
+    return way == SCATTERED || way == BEHIND_GATHER_SUM || cuts_in(way);
+}
+
+/* Operands and results as a whole. */
+struct whole {
+    void *x, *w, *b, *dy, *y, *dx, *dw, *db;
+};
+
+static void whole_free(struct whole *v)
+{
+    free(v->x), free(v->w), free(v->b), free(v->dy);
+    free(v->y), free(v->dx), free(v->dw), free(v->db);
+}
+
+/* ---- plain loops ---- */
+
+/* The tree over pieces of n elements of a sum of `count` products, each a chain from +0. */
+typedef double term_fn(const struct linear_case *k, const struct whole *v, int64_t i, int64_t j,
+                       int64_t t, double acc);
+
+static double pieces_sum(const struct linear_case *k, const struct whole *v, term_fn *term,
+                         int64_t i, int64_t j, int64_t count, int64_t piece)
+{
+    double sum[64];
+    int64_t n = 0;
+    for (int64_t from = 0; from < count; from += piece) {
+        ASSERT_TRUE(n < 64);
+        sum[n] = 0;
+        for (int64_t t = from; t < count && t < from + piece; t++)
+            sum[n] = term(k, v, i, j, t, sum[n]);
+        n++;
+    }
+    return n == 0 ? 0 : plain_tree(k->dtype, sum, n);
+}
+
+static double at(const struct linear_case *k, const void *p, int64_t i)
+{
+    return real_get(k->dtype, p, i);
+}
+
+/* dy behind the activation. */
+static double dz_at(const struct linear_case *k, const struct whole *v, int64_t i)
+{
+    return plain_act_grad(k->dtype, k->act, at(k, v->dy, i), at(k, v->y, i));
+}
+
+static double y_term(const struct linear_case *k, const struct whole *v, int64_t row, int64_t unit,
+                     int64_t t, double acc)
+{
+    return real_fma(k->dtype, at(k, v->x, row * k->in + t), at(k, v->w, t * k->units + unit), acc);
+}
+
+static double dx_term(const struct linear_case *k, const struct whole *v, int64_t row, int64_t in,
+                      int64_t t, double acc)
+{
+    return real_fma(k->dtype, dz_at(k, v, row * k->units + t), at(k, v->w, in * k->units + t), acc);
+}
+
+static double dw_term(const struct linear_case *k, const struct whole *v, int64_t in, int64_t unit,
+                      int64_t t, double acc)
+{
+    return real_fma(k->dtype, at(k, v->x, t * k->in + in), dz_at(k, v, t * k->units + unit), acc);
+}
+
+/* y from b on, or b last where the sum is cut. */
+static double plain_y(const struct linear_case *k, const struct whole *v, struct cut_rule rule,
+                      int64_t row, int64_t unit)
+{
+    double y = k->bias ? at(k, v->b, unit) : 0;
+    if (k->way == IN_BEFORE_JOIN || (k->way == IN_JOINED && plain_blocks(rule, k->in) > 1)) {
+        double sum = pieces_sum(k, v, y_term, row, unit, k->in, plain_block(rule, k->in));
+        y = k->bias ? real_add(k->dtype, y, sum) : sum;
+    } else {
+        for (int64_t t = 0; t < k->in; t++)
+            y = y_term(k, v, row, unit, t, y);
+    }
+    return plain_act(k->dtype, k->act, y);
+}
+
+/* Sixteen lanes for each shard, joined. */
+static double plain_db(const struct linear_case *k, const struct whole *v, int64_t unit)
+{
+    double shards[64];
+    int64_t rows = k->samples * k->each, piece = k->shard * k->each, n = 0;
+    for (int64_t from = 0; from < rows; from += piece) {
+        double lane[16] = {0};
+        for (int64_t t = from; t < rows && t < from + piece; t++)
+            lane[(t - from) % 16] = real_add(k->dtype, lane[(t - from) % 16],
+                                             dz_at(k, v, t * k->units + unit));
+        shards[n++] = plain_tree(k->dtype, lane, 16);
+    }
+    return n == 0 ? 0 : plain_tree(k->dtype, shards, n);
+}
+
+/* A leaf's gradient is 0 + what backward gives. */
+static void leaf_set(lk_dtype t, void *p, int64_t i, double v)
+{
+    real_set(t, p, i, real_add(t, 0, v));
+}
+
+static struct whole whole_new(const struct linear_case *k, struct cut_rule rule)
+{
+    lk_dtype t = k->dtype;
+    int64_t rows = k->samples * k->each, piece = plain_block(rule, k->units);
+    struct whole v = {array_random(t, rows * k->in, 1, k->odd),
+                      array_random(t, k->in * k->units, 2, k->odd),
+                      array_random(t, k->units, 3, k->odd),
+                      array_random(t, rows * k->units, 4, k->odd),
+                      array_new(t, rows * k->units),
+                      array_new(t, rows * k->in),
+                      array_new(t, k->in * k->units),
+                      array_new(t, k->units)};
+    for (int64_t i = 0; i < rows * k->units; i++)
+        real_set(t, v.y, i, plain_y(k, &v, rule, i / k->units, i % k->units));
+    if (cuts_in(k->way))
+        piece = k->units + 1;
+    for (int64_t i = 0; i < rows * k->in; i++)
+        leaf_set(t, v.dx, i, pieces_sum(k, &v, dx_term, i / k->in, i % k->in, k->units, piece));
+    for (int64_t i = 0; i < k->in * k->units; i++)
+        leaf_set(t, v.dw, i,
+                 pieces_sum(k, &v, dw_term, i / k->units, i % k->units, rows, k->shard * k->each));
+    for (int64_t i = 0; i < k->units; i++)
+        leaf_set(t, v.db, i, plain_db(k, &v, i));
+    return v;
+}
+
+/* ---- runs ---- */
+
+/* The op of an activation. */
+static lk_status act_behind(lk_act act, lk_var x, lk_var *out)
+{
+    *out = x;
+    switch (act) {
+    case LK_ACT_RELU: return lk_relu(x, out);
+    case LK_ACT_SIGMOID: return lk_sigmoid(x, out);
+    case LK_ACT_TANH: return lk_tanh(x, out);
+    default: return LK_OK;
+    }
+}
+
+static lk_var layer(const lk_feature_split *s, const struct linear_case *k, lk_var x, lk_var w,
+                    lk_var b)
+{
+    lk_feature_linear_attr a = {.cut = cuts_in(k->way) ? LK_FEATURE_IN : LK_FEATURE_OUT,
+                                .sum = k->way == SCATTERED ? LK_FEATURE_SCATTERED
+                                       : k->way == JOINED || k->way == IN_JOINED
+                                           ? LK_FEATURE_JOINED
+                                           : LK_FEATURE_PARTIAL,
+                                .in = k->in,
+                                .units = k->units,
+                                .act = k->act};
+    lk_var y;
+    if (k->way == BEHIND_COPY)
+        ASSERT_OK(lk_dist_feature_copy(s, x, k->units, "copy", &x));
+    if (k->way == BEHIND_GATHER_SUM)
+        ASSERT_OK(lk_dist_feature_gather_sum(s, x, k->in, k->units, "gather", &x));
+    if (k->way == IN_BEFORE_JOIN)
+        a.act = LK_ACT_NONE;
+    ASSERT_OK(lk_dist_feature_linear(s, &a, x, w, k->way == IN_BEFORE_JOIN ? LK_NO_VAR : b,
+                                     "linear", &y));
+    if (k->way == IN_BEFORE_JOIN) {
+        ASSERT_OK(lk_dist_feature_join(s, y, k->in, "join", &y));
+        if (k->bias)
+            ASSERT_OK(lk_bias(y, b, &y));
+        ASSERT_OK(act_behind(k->act, y, &y));
+    }
+    return y;
+}
+
+/* s NULL: lk_linear(). */
+static void case_run(const lk_feature_split *s, const struct linear_case *k, const struct whole *v)
+{
+    lk_dtype t = k->dtype;
+    int64_t rows = k->samples * k->each;
+    lk_range in = s ? range_of(s, k->in) : (lk_range){0, k->in}, x_in = in, w_in = in;
+    lk_range units = s ? range_of(s, k->units) : (lk_range){0, k->units};
+    if (!splits_x(k->way))
+        x_in = (lk_range){0, k->in};
+    if (!cuts_in(k->way))
+        w_in = (lk_range){0, k->in};
+    else
+        units = (lk_range){0, k->units};
+    void *x_part = array_part(t, v->x, rows, k->in, 1, x_in), *dx = array_new(t, rows * x_in.n);
+    void *w_rows = array_part(t, v->w, 1, k->in, k->units, w_in);
+    void *w_part = array_part(t, w_rows, w_in.n, k->units, 1, units);
+    void *dw = array_new(t, w_in.n * units.n), *db = array_new(t, units.n);
+    void *b_part = array_part(t, v->b, 1, k->units, 1, units);
+    void *dy_part = array_part(t, v->dy, rows, k->units, 1, units), *dw_rows;
+    lk_tape *tape;
+    lk_var x, w, b, y;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tape_set_shard_size(tape, k->shard));
+    ASSERT_OK(lk_leaf_data(tape, t, LK_SHAPE(k->samples, k->each, x_in.n), x_part, dx, &x));
+    ASSERT_OK(lk_leaf_data(tape, t, LK_SHAPE(w_in.n, units.n), w_part, dw, &w));
+    ASSERT_OK(lk_leaf_data(tape, t, LK_SHAPE(units.n), b_part, db, &b));
+    leaf_postpone(s, w);
+    leaf_postpone(s, b);
+    if (!k->bias)
+        b = LK_NO_VAR;
+    if (s)
+        y = layer(s, k, x, w, b);
+    else
+        ASSERT_OK(lk_linear_act(x, w, b, k->act, &y));
+    assert_part_of(t, value_of(y), v->y, rows, k->units, 1, units);
+    backward_from(y, dy_part);
+    assert_part_of(t, dx, v->dx, rows, k->in, 1, x_in);
+    dw_rows = array_part(t, v->dw, 1, k->in, k->units, w_in);
+    assert_part_of(t, dw, dw_rows, w_in.n, k->units, 1, units);
+    if (k->bias)
+        assert_part_of(t, db, v->db, 1, k->units, 1, units);
+    lk_tape_free(tape);
+    free(x_part), free(dx), free(w_rows), free(w_part), free(dw), free(db), free(b_part);
+    free(dy_part), free(dw_rows);
+}
+
+static struct linear_case case_of(enum way way, int i)
+{
+    static const int64_t sizes[] = {1, 5, 16, 33, 50};
+    return (struct linear_case){.way = way,
+                                .dtype = i % 3 == 2 ? LK_F64 : LK_F32,
+                                .samples = i % 7 == 6 ? 0 : 1 + i % 5,
+                                .each = 1 + i % 2,
+                                .in = sizes[i % 5],
+                                .units = sizes[i / 5 % 5],
+                                .shard = 2,
+                                .bias = i % 4 != 3,
+                                .odd = i % 5 == 4,
+                                .act = (lk_act)((i + i / 4) % 4)};
+}
+
+static void on_all_cases(lk_comm *comm, enum way way)
+{
+    for (int kind = 0; kind < CUT_RULES; kind++) {
+        struct cut_rule rule = cut_rule_of(lk_comm_size(comm), kind);
+        lk_feature_split *ranks = split_new(comm, rule), *one = split_new(NULL, rule);
+        for (int i = 0; i < 25; i++) {
+            struct linear_case k = case_of(way, i);
+            struct whole v = whole_new(&k, rule);
+            case_run(ranks, &k, &v);
+            case_run(one, &k, &v);
+            whole_free(&v);
+        }
+        lk_feature_split_free(ranks);
+        lk_feature_split_free(one);
+    }
+}
+
+static void cut_units_have_the_bits_of_one_rank(lk_comm *comm)
+{
+    on_all_cases(comm, JOINED);
+}
+
+static void cut_units_of_cut_inputs_have_the_bits_of_one_rank(lk_comm *comm)
+{
+    on_all_cases(comm, SCATTERED);
+}
+
+static void partial_gradients_are_joined_by_transitions(lk_comm *comm)
+{
+    on_all_cases(comm, BEHIND_COPY);
+    on_all_cases(comm, BEHIND_GATHER_SUM);
+}
+
+static void cut_inputs_have_the_bits_of_one_rank(lk_comm *comm)
+{
+    on_all_cases(comm, IN_JOINED);
+}
+
+static void partial_sums_are_joined_by_transitions(lk_comm *comm)
+{
+    on_all_cases(comm, IN_BEFORE_JOIN);
+}
+
+static void one_block_is_lk_linear(lk_comm *comm)
+{
+    const struct cut_rule rule = {1, 1}, wide = {MOST_BLOCKS, 64};
+    lk_feature_split *one = split_new(NULL, rule), *ranks = split_new(comm, wide);
+    for (int way = 0; way < WAYS; way++)
+        for (int i = 0; i < 25; i++) {
+            struct linear_case k = case_of((enum way)way, i);
+            if (way == IN_BEFORE_JOIN) /* there a bias is another op */
+                k.bias = false;
+            struct whole v = whole_new(&k, rule);
+            case_run(NULL, &k, &v);
+            case_run(one, &k, &v);
+            case_run(ranks, &k, &v);
+            whole_free(&v);
+        }
+    lk_feature_split_free(one);
+    lk_feature_split_free(ranks);
+}
+
+/* ---- differences ---- */
+
+/* The sum of dy y, of f64. */
+static double loss_of(const lk_feature_split *s, const struct linear_case *k, const struct whole *v)
+{
+    const struct linear_case *c = k;
+    double sum = 0;
+    lk_tape *tape;
+    lk_var x, w, b, y;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_constant_data(tape, LK_F64, LK_SHAPE(c->samples, c->each, c->in), v->x, &x));
+    ASSERT_OK(lk_constant_data(tape, LK_F64, LK_SHAPE(c->in, c->units), v->w, &w));
+    ASSERT_OK(lk_constant_data(tape, LK_F64, LK_SHAPE(c->units), v->b, &b));
+    y = layer(s, k, x, w, b);
+    const double *value = value_of(y), *dy = v->dy;
+    for (int64_t i = 0; i < c->samples * c->each * c->units; i++)
+        sum += value[i] * dy[i];
+    lk_tape_free(tape);
+    return sum;
+}
+
+static void gradients_agree_with_differences(lk_comm *comm)
+{
+    const struct cut_rule rule = {4, 1};
+    for (int way = 0; way < WAYS && lk_comm_rank(comm) == 0 && lk_comm_size(comm) <= 2; way++) {
+        struct linear_case k = {(enum way)way, LK_F64, 3, 2, 6, 7, 2, true, false, LK_ACT_NONE};
+        struct whole v = whole_new(&k, rule);
+        lk_feature_split *one = split_new(NULL, rule);
+        double *in[] = {v.x, v.w, v.b}, *grad[] = {v.dx, v.dw, v.db}, h = 1e-4;
+        const int64_t n[] = {k.samples * k.each * k.in, k.in * k.units, k.units};
+        case_run(one, &k, &v); /* the gradients of the node are those of `v` */
+        for (int i = 0; i < 3; i++)
+            for (int64_t j = 0; j < n[i]; j++) {
+                double was = in[i][j], up, down;
+                in[i][j] = was + h, up = loss_of(one, &k, &v);
+                in[i][j] = was - h, down = loss_of(one, &k, &v);
+                in[i][j] = was;
+                ASSERT_NEAR((up - down) / (2 * h), grad[i][j], 1e-9);
+            }
+        lk_feature_split_free(one);
+        whole_free(&v);
+    }
+}
+
+/* ---- mistakes ---- */
+
+static void misuse_is_refused(lk_comm *comm)
+{
+    lk_feature_split *s = split_new(comm, (struct cut_rule){8, 1});
+    lk_feature_linear_attr a = {.in = 8, .units = 8};
+    float zeros[64] = {0};
+    lk_tape *tape;
+    lk_var x, w, b, y;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(2, 8), zeros, &x));
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(8, 9), zeros, &w));
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(8), zeros, &b));
+    ASSERT_FAILS(lk_dist_feature_linear(s, NULL, x, w, b, "l", &y), LK_EINVAL, "attr is NULL");
+    ASSERT_FAILS(lk_dist_feature_linear(s, &a, x, w, b, "l", &y), LK_ESHAPE,
+                 "of [8, 8] this rank has [8, ");
+    a = (lk_feature_linear_attr){LK_FEATURE_IN, LK_FEATURE_SCATTERED, 8, 8, LK_ACT_NONE};
+    ASSERT_FAILS(lk_dist_feature_linear(s, &a, x, w, b, "l", &y), LK_EINVAL, "the sum is number 1");
+    a.sum = LK_FEATURE_PARTIAL;
+    ASSERT_FAILS(lk_dist_feature_linear(s, &a, x, w, b, "l", &y), LK_EINVAL,
+                 "a partial sum with a bias");
+    a.act = LK_ACT_GELU;
+    ASSERT_FAILS(lk_dist_feature_linear(s, &a, x, w, LK_NO_VAR, "l", &y), LK_EINVAL,
+                 "feature_linear with activation number 4");
+    a.act = LK_ACT_RELU;
+    ASSERT_FAILS(lk_dist_feature_linear(s, &a, x, w, LK_NO_VAR, "l", &y), LK_EINVAL,
+                 "a partial sum with an activation");
+    lk_tape_free(tape);
+    lk_feature_split_free(s);
+}
+
+RANKS_MAIN(TEST(cut_units_have_the_bits_of_one_rank),
+           TEST(cut_units_of_cut_inputs_have_the_bits_of_one_rank),
+           TEST(partial_gradients_are_joined_by_transitions),
+           TEST(cut_inputs_have_the_bits_of_one_rank), TEST(partial_sums_are_joined_by_transitions),
+           TEST(one_block_is_lk_linear), TEST(gradients_agree_with_differences),
+           TEST(misuse_is_refused))
