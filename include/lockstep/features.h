@@ -149,6 +149,21 @@ LK_API lk_status lk_dist_feature_linear(const lk_feature_split *split,
                                         const lk_feature_linear_attr *attr, lk_var x, lk_var w,
                                         lk_var b, const char *name, lk_var *out) LK_NODISCARD;
 
+/**
+ * lk_embedding() of a table whose rows are cut: this rank has `table` [held rows][units] of `rows` rows,
+ * and all have the same indices.  y [..., units] is replicated: the bits of the rank that has a row,
+ * joined by OR with the zeros of the others, for a sum would make +0 of -0.  dy is replicated, and the
+ * gradient of the table that of this rank's rows; nothing travels in backward.  Bits do not depend on the
+ * blocks.
+ *
+ * A table whose units are cut needs no node: lk_embedding() of [rows][held units] is varying.
+ *
+ * Errors: also LK_EINVAL for an index that is none of the rows.
+ */
+LK_API lk_status lk_dist_feature_embedding(const lk_feature_split *split, int64_t rows,
+                                           lk_var table, lk_var index, const char *name,
+                                           lk_var *out) LK_NODISCARD;
+
 LK_END_DECLS
 
 #endif /* LK_FEATURES_H */

@@ -7,6 +7,8 @@
  * ascending order; pieces of lk_tape_shard_size() samples are joined by the fixed tree.  A piece without
  * the row counts as +0, which changes no sum, and is skipped.
  */
+#include "ops/common/embedding.h"
+
 #include "base/fpenv.h"
 #include "kernel/parallel.h"
 #include "kernel/reduce.h"
@@ -17,7 +19,7 @@
 
 enum { GRAIN_BYTES = 32768, BLOCK_BYTES = 512 };
 
-static lk_status embedding_infer(lk_call *c, lk_output_spec *out)
+lk_status lk__embedding_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *table = c->x[0], *index = c->x[1];
     LK_CHECK(lk_dtype_is_real(table->dtype) && lk__is_index(index->dtype), LK_EDTYPE,
@@ -36,28 +38,48 @@ static lk_status embedding_infer(lk_call *c, lk_output_spec *out)
 
 typedef struct copy_job {
     const lk_tensor *index;
+    lk_range rows; /* that `table` has */
     int64_t bytes; /* of a row */
     const char *table;
     char *y;
 } copy_job;
 
+/* Whether a row is one of these; its number among them. */
+static bool is_row_of(lk_range rows, int64_t index, int64_t *row)
+{
+    *row = index - rows.first;
+    return *row >= 0 && *row < rows.n;
+}
+
 static void copy_task(void *arg, int64_t first, int64_t last)
 {
     const copy_job *j = arg;
-    for (int64_t i = first; i < last; i++)
-        memcpy(j->y + i * j->bytes, j->table + lk__index_at(j->index, i) * j->bytes,
-               (size_t)j->bytes);
+    for (int64_t i = first; i < last; i++) {
+        int64_t row;
+        if (is_row_of(j->rows, lk__index_at(j->index, i), &row))
+            memcpy(j->y + i * j->bytes, j->table + row * j->bytes, (size_t)j->bytes);
+        else
+            memset(j->y + i * j->bytes, 0, (size_t)j->bytes);
+    }
+}
+
+lk_status lk__embedding_copy(const lk_tensor *table, const lk_tensor *index, int64_t first,
+                             int64_t all, void *y)
+{
+    copy_job j = {.index = index,
+                  .rows = {first, table->shape.dim[0]},
+                  .bytes = table->shape.dim[1] * (int64_t)lk_dtype_size(table->dtype),
+                  .table = lk__tensor_start(table),
+                  .y = y};
+    LK_TRY(lk__index_check(index, all, "embedding: index"));
+    LK_TRY(lk__parallel(index->count, GRAIN_BYTES / (j.bytes + 1) + 1, copy_task, &j));
+    return LK_OK;
 }
 
 static lk_status embedding_forward(lk_call *c)
 {
-    const lk_tensor *table = c->x[0];
-    copy_job j = {.index = c->x[1],
-                  .bytes = table->shape.dim[1] * (int64_t)lk_dtype_size(table->dtype),
-                  .table = lk__tensor_start(table),
-                  .y = lk__tensor_start(c->y[0])};
-    LK_TRY(lk__index_check(j.index, table->shape.dim[0], "embedding: index"));
-    LK_TRY(lk__parallel(j.index->count, GRAIN_BYTES / (j.bytes + 1) + 1, copy_task, &j));
+    LK_TRY(
+        lk__embedding_copy(c->x[0], c->x[1], 0, c->x[0]->shape.dim[0], lk__tensor_start(c->y[0])));
     return LK_OK;
 }
 
@@ -127,19 +149,21 @@ static void grad_task(void *arg, int64_t first, int64_t last)
     }
 }
 
-/* Sort the positions by index, ascending within each; `rows` indices. */
-static lk_status sort_places(lk_call *c, const lk_tensor *index, int64_t rows, grad_job *j)
+/* Sort the positions of these rows by index, ascending within each. */
+static lk_status sort_places(lk_call *c, const lk_tensor *index, lk_range rows, grad_job *j)
 {
-    int64_t *start, *places;
-    LK_TRY(lk_call_scratch(c, (rows + 2) * (int64_t)sizeof *start, &start));
+    int64_t *start, *places, row;
+    LK_TRY(lk_call_scratch(c, (rows.n + 2) * (int64_t)sizeof *start, &start));
     LK_TRY(lk_call_scratch(c, index->count * (int64_t)sizeof *places, &places));
-    memset(start, 0, (size_t)(rows + 2) * sizeof *start);
+    memset(start, 0, (size_t)(rows.n + 2) * sizeof *start);
     for (int64_t i = 0; i < index->count; i++)
-        start[lk__index_at(index, i) + 2]++;
-    for (int64_t r = 0; r < rows; r++)
+        if (is_row_of(rows, lk__index_at(index, i), &row))
+            start[row + 2]++;
+    for (int64_t r = 0; r < rows.n; r++)
         start[r + 2] += start[r + 1];
     for (int64_t i = 0; i < index->count; i++)
-        places[start[lk__index_at(index, i) + 1]++] = i;
+        if (is_row_of(rows, lk__index_at(index, i), &row))
+            places[start[row + 1]++] = i;
     j->start = start;
     j->places = places;
     return LK_OK;
@@ -149,7 +173,7 @@ static lk_status embedding_grad_infer(lk_call *c, lk_output_spec *out)
 {
     lk_shape dy = c->x[0]->shape;
     out->dtype = c->x[0]->dtype;
-    out->shape = LK_SHAPE(*(const int64_t *)c->attr, dy.dim[dy.ndim - 1]);
+    out->shape = LK_SHAPE(((const lk_range *)c->attr)->n, dy.dim[dy.ndim - 1]);
     return LK_OK;
 }
 
@@ -157,7 +181,8 @@ static lk_status embedding_grad_forward(lk_call *c)
 {
     const lk_tensor *dy = c->x[0], *index = c->x[1];
     const lk__reduce_table *t = NULL;
-    int64_t rows = c->y[0]->shape.dim[0], piece = lk_tape_shard_size(c->tape);
+    lk_range rows = *(const lk_range *)c->attr;
+    int64_t piece = lk_tape_shard_size(c->tape);
     grad_job j = {.size = (int64_t)lk_dtype_size(dy->dtype),
                   .n_pieces = 1,
                   .dy = lk__tensor_start(dy),
@@ -173,7 +198,7 @@ static lk_status embedding_grad_forward(lk_call *c)
         j.n_pieces = (index->shape.dim[0] - 1) / piece + 1;
     }
     LK_TRY(sort_places(c, index, rows, &j));
-    LK_TRY(lk__parallel(rows, GRAIN_BYTES / (j.bytes + 1) + 1, grad_task, &j));
+    LK_TRY(lk__parallel(rows.n, GRAIN_BYTES / (j.bytes + 1) + 1, grad_task, &j));
     return LK_OK;
 }
 
@@ -190,18 +215,23 @@ static const lk_op embedding_grad = {
     .max_in = 2,
     .n_out = 1,
     .flags = LK_OP_OVERWRITES, /* a chain from +0 is never -0, so 0 + sum is the sum */
-    .attr_size = sizeof(int64_t),
+    .attr_size = sizeof(lk_range),
     .saves_in = 2,
     .infer = embedding_grad_infer,
     .forward = embedding_grad_forward,
     .backward = embedding_grad_backward,
 };
 
+lk_status lk__embedding_gradient(const lk_call *c, int64_t first, lk_var dy, lk_var *out)
+{
+    lk_range rows = {first, lk_shape_of(c->in[0]).dim[0]};
+    LK_TRY(lk_apply_gradient(c, 0, &embedding_grad, (lk_var[]){dy, c->in[1]}, 2, &rows, out));
+    return LK_OK;
+}
+
 static lk_status embedding_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    int64_t rows = lk_shape_of(c->in[0]).dim[0];
-    lk_var in[] = {dout[0], c->in[1]};
-    LK_TRY(lk_apply_gradient(c, 0, &embedding_grad, in, 2, &rows, &din[0]));
+    LK_TRY(lk__embedding_gradient(c, 0, dout[0], &din[0]));
     return LK_OK;
 }
 
@@ -221,7 +251,7 @@ const lk_op lk__op_embedding = {
     .n_out = 1,
     .flags = LK_OP_LINEAR,
     .saves_in = 2,
-    .infer = embedding_infer,
+    .infer = lk__embedding_infer,
     .forward = embedding_forward,
     .backward = embedding_backward,
     .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(4, 3), LK_IN_INDEX(4, 6)}},

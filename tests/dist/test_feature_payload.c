@@ -151,6 +151,16 @@ static lk_var in_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
                       (lk_feature_linear_attr){.cut = LK_FEATURE_IN, .in = N, .units = OF});
 }
 
+static lk_var embedding_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
+{
+    static const int64_t places[] = {0, 5, 1, 3, 3};
+    lk_var table = leaf_new(tape, LK_SHAPE(range_of(split, OF).n, N)), index, y;
+    (void)x;
+    ASSERT_OK(lk_constant_data(tape, LK_I64, LK_SHAPE(5), places, &index));
+    ASSERT_OK(lk_dist_feature_embedding(split, OF, table, index, "table", &y));
+    return y;
+}
+
 #define CALL(what, n)                           \
     {                                           \
         .call = LK_CALL_##what, .elements = (n) \
@@ -177,6 +187,7 @@ static const struct net nets[] = {
      scattered_run,
      {CALL(ALLGATHER, ROWS *N)},
      {HIDDEN(REDUCE_SCATTER, ROWS *N)}},
+    {"embedding by rows", N, false, embedding_run, {CALL(ALLREDUCE, 5 * N)}, {{0}}},
     {"linear cut in", N, true, in_run, {CALL(ALLREDUCE, ROWS *OF)}, {{0}}},
 };
 
