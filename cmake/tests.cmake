@@ -381,6 +381,7 @@ set(long_in_mpi test_recompute_nets test_spatial_layers test_spatial_positions t
 set(one_mpi test_adjoints test_batch_statistics test_chain_builds test_chain_jobs test_chain_training test_chains
   test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_converted_model test_domains
   test_double_buffering test_early_stop test_evaluation test_evaluators test_failing_metric test_failing_pass
+  test_feature_cross_entropy
   test_feature_embedding
   test_feature_linear
   test_feature_payload test_features

@@ -164,6 +164,22 @@ LK_API lk_status lk_dist_feature_embedding(const lk_feature_split *split, int64_
                                            lk_var table, lk_var index, const char *name,
                                            lk_var *out) LK_NODISCARD;
 
+/**
+ * lk_softmax_cross_entropy() of logits x [..., held classes], of which there are `classes`, with labels
+ * that all ranks have alike: i32 or i64 of the axes of x but the last.  The loss is replicated, dx varying.
+ *
+ *     m = the largest of a row,  s = the tree over blocks of the lane sums of exp(x - m)
+ *     loss = log s - (x[label] - m),  dx = (exp(x - m) / s - [is label]) dloss
+ *
+ * Three numbers of each row travel in forward, nothing in backward.  Lanes are counted from a block's
+ * start: with one block the bits are those of lk_softmax_cross_entropy().
+ *
+ * Errors: also LK_EINVAL for a label that is none of the classes, and for the reduction.
+ */
+LK_API lk_status lk_dist_feature_cross_entropy(const lk_feature_split *split, int64_t classes,
+                                               lk_var x, lk_var label, lk_loss_reduction reduction,
+                                               const char *name, lk_var *out) LK_NODISCARD;
+
 LK_END_DECLS
 
 #endif /* LK_FEATURES_H */

@@ -51,6 +51,7 @@
     X(SQUARED_ERROR_GRAD, 3, p *((a - b) * c))                                             \
     X(LOGISTIC_LOSS, 2, (a > 0 ? (1 - b) * a : -(b * a)) + MATH(softplus)(a > 0 ? -a : a)) \
     X(LOGISTIC_LOSS_GRAD, 3, (MATH(sigmoid)(a) - b) * c)                                   \
+    X(EXP_LESS, 1, MATH(exp)(a - p))                                                       \
     X(ENTROPY, 2, b == 0 ? 0 : b * ((a - p) - q))                                          \
     X(LOG_SOFTMAX_GRAD, 2, (b - MATH(exp)(a) * p) + q)
 

@@ -78,7 +78,7 @@ void lk__sheet_loop(lk__sheet *t, lk__loop loop)
         for (int k = 0; k < LK_LOOP_MAX_IN; k++)
             o.x[k] = row_of(t, k, r);
         for (int k = 0; k < LK_LOOP_MAX_P; k++)
-            o.p[k] = t->dtype == LK_F32 ? (double)t->p[k].f32[r] : t->p[k].f64[r];
+            o.p[k] = lk__sheet_get(t, k, r);
         t->loops[loop](&o);
     }
 }
@@ -114,6 +114,11 @@ void lk__sheet_keep(lk__sheet *t, int k, void *to)
     const size_t elem = lk_dtype_size(t->dtype);
     memcpy((char *)to + (size_t)(t->row + t->first) * elem, number_of(t, k, t->first),
            (size_t)(t->last - t->first) * elem);
+}
+
+double lk__sheet_get(const lk__sheet *t, int k, int64_t r)
+{
+    return t->dtype == LK_F32 ? (double)t->p[k].f32[r] : t->p[k].f64[r];
 }
 
 void lk__sheet_set(lk__sheet *t, int k, int64_t r, double value)

@@ -167,7 +167,8 @@ void lk__sheet_start(lk__sheet *t, int k);
 void lk__sheet_take(lk__sheet *t, int k, const void *from);
 void lk__sheet_keep(lk__sheet *t, int k, void *to);
 
-/** p[k] of row r = value. */
+/** p[k] of row r; and p[k] of row r = value. */
+double lk__sheet_get(const lk__sheet *t, int k, int64_t r);
 void lk__sheet_set(lk__sheet *t, int k, int64_t r, double value);
 
 /* ---- of one row ---- */

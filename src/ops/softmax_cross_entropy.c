@@ -9,6 +9,7 @@
  * one piece.
  */
 #include "ops/common/index.h"
+#include "ops/common/labels.h"
 #include "ops/common/loss.h"
 #include "ops/common/ops.h"
 #include "ops/common/softmax.h"
@@ -49,51 +50,29 @@ static lk_status softmax_cross_entropy_infer(lk_call *c, lk_output_spec *out)
 
 /* What rows need besides their elements. */
 typedef struct entropy_job {
-    const lk_tensor *label; /* NULL: probabilities */
+    const lk__labels *labels; /* NULL: probabilities */
     void *losses;
     const void *dl;
 } entropy_job;
 
-/* Element i of x, and x[i] = value. */
-static double at(lk_dtype dtype, const void *x, int64_t i)
-{
-    return dtype == LK_F32 ? (double)((const float *)x)[i] : ((const double *)x)[i];
-}
-
-static void set(lk_dtype dtype, void *x, int64_t i, double value)
-{
-    if (dtype == LK_F32)
-        ((float *)x)[i] = (float)value;
-    else
-        ((double *)x)[i] = value;
-}
-
-/* A number that was computed in f64 from numbers of the dtype, rounded as if it were in that. */
-static double rounded(lk_dtype dtype, double value)
-{
-    return dtype == LK_F32 ? (double)(float)value : value;
-}
-
-enum { MAX, LOG_SUM, SUM = 0 }; /* numbers of a row */
+enum { MAX, LOG_SUM, LOG_P }; /* numbers of a row */
 
 /* x and, of probabilities, t; y is then room. */
 static void entropy_sheet(lk__sheet *t)
 {
     const entropy_job *j = t->arg;
     lk__sheet_log_sum(t, MAX);
-    if (!j->label) {
+    if (j->labels) {
+        lk__labels_less(t, j->labels, MAX, LOG_P);
+        for (int64_t r = t->first; r < t->last; r++)
+            lk__sheet_set(t, LOG_P, r, lk__sheet_get(t, LOG_P, r) - lk__sheet_get(t, LOG_SUM, r));
+    } else {
         lk__sheet_loop(t, LK__LOOP_ENTROPY);
-        lk__sheet_sum_y(t, LK__ALONG_VALUES, SUM);
+        lk__sheet_sum_y(t, LK__ALONG_VALUES, LOG_P);
     }
-    for (int64_t r = t->first; r < t->last; r++) {
-        double log_p = at(t->dtype, &t->p[SUM], r);
-        if (j->label) {
-            int64_t k = r * t->step[0] + lk__index_at(j->label, t->row + r);
-            log_p = rounded(t->dtype, at(t->dtype, t->x[0], k) - at(t->dtype, &t->p[MAX], r));
-            log_p = rounded(t->dtype, log_p - at(t->dtype, &t->p[LOG_SUM], r));
-        }
-        set(t->dtype, j->losses, t->row + r, 0 - log_p);
-    }
+    for (int64_t r = t->first; r < t->last; r++)
+        lk__sheet_set(t, LOG_P, r, 0 - lk__sheet_get(t, LOG_P, r));
+    lk__sheet_keep(t, LOG_P, j->losses);
 }
 
 static lk_status softmax_cross_entropy_forward(lk_call *c)
@@ -101,18 +80,19 @@ static lk_status softmax_cross_entropy_forward(lk_call *c)
     const lk_tensor *x = c->x[0], *t = c->x[1];
     lk_shape shape = losses_of(x->shape);
     int64_t classes = x->shape.dim[shape.ndim], n;
-    entropy_job j = {.label = by_label(t->dtype) ? t : NULL};
+    const lk__labels labels = {t, {0, classes}};
+    entropy_job j = {.labels = by_label(t->dtype) ? &labels : NULL};
     LK_TRY(lk_shape_count(shape, &n));
     LK_TRY(lk__loss_room(c, shape, &j.losses));
-    if (j.label)
+    if (j.labels)
         LK_TRY(lk__index_check(t, classes, "softmax_cross_entropy: label"));
     lk__map_sums s = {.dtype = x->dtype,
                       .rows = n,
                       .n = classes,
-                      .x = {lk__tensor_start(x), j.label ? NULL : lk__tensor_start(t)},
+                      .x = {lk__tensor_start(x), j.labels ? NULL : lk__tensor_start(t)},
                       .fn = entropy_sheet,
                       .arg = &j};
-    if (!j.label)
+    if (!j.labels)
         LK_TRY(lk_call_scratch(c, x->count * (int64_t)lk_dtype_size(x->dtype), &s.y));
     if (classes == 0) /* a sum of nothing */
         memset(j.losses, 0, (size_t)n * lk_dtype_size(x->dtype));
@@ -123,39 +103,32 @@ static lk_status softmax_cross_entropy_forward(lk_call *c)
 
 /* ---- softmax_cross_entropy_grad: dx of x, k or t, and dl ---- */
 
-enum { DL = 1, SUM_T }; /* more numbers of a row */
+enum { SUM, DL, SUM_T }; /* numbers of a row */
 
 static void entropy_grad_sheet(lk__sheet *t)
 {
     const entropy_job *j = t->arg;
-    double e[LK_SHEET_ROWS]; /* exp(x - max x) of the label */
     lk__sheet_exps(t, SUM);
     lk__sheet_take(t, DL, j->dl);
-    if (!j->label) {
-        lk__sheet_sum(t, LK__ALONG_SECONDS, SUM_T);
-        lk__sheet_map_y(t, LK__TERM_SHARE_LESS);
+    if (j->labels) {
+        lk__labels_gradient(t, j->labels);
         return;
     }
-    for (int64_t r = t->first; r < t->last; r++)
-        e[r] = at(t->dtype, t->y, r * t->step_y + lk__index_at(j->label, t->row + r));
-    lk__sheet_map_y(t, LK__TERM_SHARE);
-    for (int64_t r = t->first; r < t->last; r++) {
-        double p = rounded(t->dtype, e[r] / at(t->dtype, &t->p[SUM], r));
-        double dx = rounded(t->dtype, rounded(t->dtype, p - 1) * at(t->dtype, &t->p[DL], r));
-        set(t->dtype, t->y, r * t->step_y + lk__index_at(j->label, t->row + r),
-            t->overwrite ? 0 + dx : dx);
-    }
+    lk__sheet_sum(t, LK__ALONG_SECONDS, SUM_T);
+    lk__sheet_map_y(t, LK__TERM_SHARE_LESS);
 }
 
 static lk_status entropy_grad_forward(lk_call *c)
 {
     const lk_tensor *x = c->x[0], *t = c->x[1];
     int64_t classes = x->shape.dim[x->shape.ndim - 1];
-    entropy_job j = {.label = by_label(t->dtype) ? t : NULL, .dl = lk__tensor_start(c->x[2])};
+    const lk__labels labels = {t, {0, classes}};
+    entropy_job j = {.labels = by_label(t->dtype) ? &labels : NULL,
+                     .dl = lk__tensor_start(c->x[2])};
     lk__map_sums s = {.dtype = x->dtype,
                       .rows = classes > 0 ? x->count / classes : 0,
                       .n = classes,
-                      .x = {lk__tensor_start(x), j.label ? NULL : lk__tensor_start(t)},
+                      .x = {lk__tensor_start(x), j.labels ? NULL : lk__tensor_start(t)},
                       .y = lk__tensor_start(c->y[0]),
                       .overwrite = c->overwrite,
                       .fn = entropy_grad_sheet,

@@ -161,6 +161,15 @@ static lk_var embedding_run(const lk_feature_split *split, lk_tape *tape, lk_var
     return y;
 }
 
+static lk_var cross_entropy_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
+{
+    static const int64_t labels[ROWS] = {0, 5, 1, 39, 3, 20};
+    lk_var label, y;
+    ASSERT_OK(lk_constant_data(tape, LK_I64, LK_SHAPE(ROWS), labels, &label));
+    ASSERT_OK(lk_dist_feature_cross_entropy(split, N, x, label, LK_LOSS_MEAN, "loss", &y));
+    return y;
+}
+
 #define CALL(what, n)                           \
     {                                           \
         .call = LK_CALL_##what, .elements = (n) \
@@ -188,6 +197,12 @@ static const struct net nets[] = {
      {CALL(ALLGATHER, ROWS *N)},
      {HIDDEN(REDUCE_SCATTER, ROWS *N)}},
     {"embedding by rows", N, false, embedding_run, {CALL(ALLREDUCE, 5 * N)}, {{0}}},
+    {"cross entropy",
+     N,
+     true,
+     cross_entropy_run,
+     {CALL(ALLREDUCE, ROWS), CALL(ALLREDUCE, ROWS), CALL(ALLREDUCE, ROWS)},
+     {{0}}},
     {"linear cut in", N, true, in_run, {CALL(ALLREDUCE, ROWS *OF)}, {{0}}},
 };
 

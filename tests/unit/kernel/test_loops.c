@@ -352,6 +352,7 @@ static double formula(lk_dtype t, int loop, const double *x, double p, double q)
         d = a > 0 ? R(R(1 - b) * a) : -R(b * a);
         return R(d + map1_of(t, LK_MAP1_SOFTPLUS, -fabs(a)));
     case LK__LOOP_LOGISTIC_LOSS_GRAD: return R(R(map1_of(t, LK_MAP1_SIGMOID, a) - b) * c);
+    case LK__LOOP_EXP_LESS: return map1_of(t, LK_MAP1_EXP, R(a - p));
     case LK__LOOP_ENTROPY: return b == 0 ? 0 : R(b * R(R(a - p) - q));
     case LK__LOOP_LOG_SOFTMAX_GRAD: return R(R(b - R(map1_of(t, LK_MAP1_EXP, a) * p)) + q);
     case LK__LOOP_CAST: return R(a);
