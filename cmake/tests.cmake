@@ -315,6 +315,7 @@ set(ranks_of_test_spatial "1 2 3 4 6 8 9")
 set(ranks_of_test_spatial_layers "2 3 4")
 set(ranks_of_test_term_layouts "1 2 3 4")
 set(ranks_of_test_feature_payload "2 3 4 6 8")
+set(ranks_of_test_feature_tags "1 2 3 5")
 set(ranks_of_test_tile_payload "2 3 4 6 8")
 set(ranks_of_test_tile_plan "1 2 3 4 6 8 9")
 set(ranks_of_test_spatial_positions "1 2 3 4 6 8")
@@ -346,6 +347,7 @@ set(threads_of_test_term_layouts ${ranks_of_test_term_layouts})
 set(daily_ranks_of_test_term_layouts "4 3")
 set(threads_of_test_feature_linear "1 2 3 5 8")
 set(threads_of_test_feature_payload "2 3 4")
+set(threads_of_test_feature_tags "1 2 3 5")
 set(threads_of_test_tile_payload "2 3 4")
 set(daily_ranks_of_test_feature_payload "4 3")
 set(daily_ranks_of_test_tile_payload "4 3")
@@ -381,6 +383,7 @@ set(long_in_mpi test_recompute_nets test_spatial_layers test_spatial_positions t
 set(one_mpi test_adjoints test_batch_statistics test_chain_builds test_chain_jobs test_chain_training test_chains
   test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_converted_model test_domains
   test_double_buffering test_early_stop test_evaluation test_evaluators test_failing_metric test_failing_pass
+  test_feature_tags
   test_feature_cross_entropy
   test_feature_embedding
   test_feature_linear

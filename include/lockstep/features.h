@@ -180,6 +180,59 @@ LK_API lk_status lk_dist_feature_cross_entropy(const lk_feature_split *split, in
                                                lk_var x, lk_var label, lk_loss_reduction reduction,
                                                const char *name, lk_var *out) LK_NODISCARD;
 
+/* ---- tags: what goes with what ---- */
+
+/** What ranks have of a value, or of its gradient: one of these bits. */
+typedef enum lk_feature_tag {
+    LK_FEATURE_TAG_NONE = 0, /* of indices: there is no gradient */
+    LK_FEATURE_TAG_REPLICATED = 1,
+    LK_FEATURE_TAG_VARYING = 2,
+    LK_FEATURE_TAG_PARTIAL = 4,
+    LK_FEATURE_TAG_SAME = 8 /* of what a node gives: what it took */
+} lk_feature_tag;
+
+/** "replicated", "varying", "partial", "none"; "?" for a value that is none of these. */
+LK_API const char *lk_feature_tag_name(lk_feature_tag tag);
+
+/** What a kind of node takes and gives, forward and backward. */
+typedef struct lk_feature_rule {
+    const char *kind; /* "gather", "linear" */
+    int n_in;         /* values that it reads */
+    unsigned x, dy;   /* tags that it takes, as bits */
+    lk_feature_tag y; /* that it gives */
+    lk_feature_tag dx;
+    const char *ahead, *back; /* what travels in forward and in backward; "" for nothing */
+} lk_feature_rule;
+
+/** The rules of all kinds of nodes: the nodes above, layers that are whole on every rank, and those that
+ * work on what they get.  The last has no kind. */
+LK_API extern const lk_feature_rule lk_feature_rules[];
+
+/** The rule of a kind.  Errors: LK_EINVAL, suggesting a similar one. */
+LK_API lk_status lk_feature_rule_find(const char *kind, const lk_feature_rule **out) LK_NODISCARD;
+
+enum { LK_FEATURE_INPUT = -1 };
+
+/** A node of a plan, for lk_feature_tags_check(). */
+typedef struct lk_feature_step {
+    const char *name; /* of the layer, for messages: "block1.conv2" */
+    const char *kind; /* of lk_feature_rules */
+    int64_t in[2];    /* the steps whose values it reads; LK_FEATURE_INPUT: what comes in */
+} lk_feature_step;
+
+/**
+ * Check that nodes go together, in forward and in backward: that each gets values and gradients with tags
+ * that it takes, that the gradient of each value is what the value wants, and that partial ones are joined
+ * and never added.  Steps read earlier ones; the value of the last is the result.
+ *
+ * `x` is the tag of what comes in; `*y` gets that of the result and may be NULL.  Not collective, and
+ * nothing is computed: a plan calls it before the first pass.
+ *
+ * Errors: LK_EINVAL that names the nodes, the tags, and what is missing; LK_ENOMEM.
+ */
+LK_API lk_status lk_feature_tags_check(const lk_feature_step *steps, int64_t n, lk_feature_tag x,
+                                       lk_feature_tag *y) LK_NODISCARD;
+
 LK_END_DECLS
 
 #endif /* LK_FEATURES_H */
