@@ -345,6 +345,7 @@ set(threads_of_test_recompute_nets "1 2 4")
 set(daily_ranks_of_test_recompute_nets "4 2")
 set(threads_of_test_term_layouts ${ranks_of_test_term_layouts})
 set(daily_ranks_of_test_term_layouts "4 3")
+set(threads_of_test_feature_conv "1 2 3 5 8")
 set(threads_of_test_feature_linear "1 2 3 5 8")
 set(threads_of_test_feature_payload "2 3 4")
 set(threads_of_test_feature_tags "1 2 3 5")
@@ -383,6 +384,7 @@ set(long_in_mpi test_recompute_nets test_spatial_layers test_spatial_positions t
 set(one_mpi test_adjoints test_batch_statistics test_chain_builds test_chain_jobs test_chain_training test_chains
   test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_converted_model test_domains
   test_double_buffering test_early_stop test_evaluation test_evaluators test_failing_metric test_failing_pass
+  test_feature_conv
   test_feature_tags
   test_feature_cross_entropy
   test_feature_embedding

@@ -149,6 +149,34 @@ LK_API lk_status lk_dist_feature_linear(const lk_feature_split *split,
                                         const lk_feature_linear_attr *attr, lk_var x, lk_var w,
                                         lk_var b, const char *name, lk_var *out) LK_NODISCARD;
 
+/** How the filters of a convolution are cut, and its channels as a whole. */
+typedef struct lk_feature_conv_attr {
+    lk_conv_attr conv;
+    lk_feature_sum sum; /* LK_FEATURE_JOINED or LK_FEATURE_PARTIAL */
+    int64_t channels, filters;
+} lk_feature_conv_attr;
+
+/**
+ * lk_conv() of which this rank has some filters: w [kernel...][channels][held filters],
+ * b [held filters], y [..., held filters].  x is replicated, y varying; y has the bits of the whole layer,
+ * whatever the blocks.  dx = the tree over blocks of filters, of the backward-data pass of each; by
+ * Winograd's algorithm of what its output transform gives.  What joins dx is begun before dw is computed.
+ *
+ * With groups a block has whole groups, as many of the channels as of the filters
+ * (lk_feature_has_whole_groups()): x and dx are varying then, w is [kernel...][channels / groups][held
+ * filters], nothing travels, and no bits depend on the blocks; `sum` is not asked.
+ *
+ * Filters that are not cut make it lk_conv(); b may be LK_NO_VAR.  Errors: also LK_EINVAL for attributes,
+ * and for groups that blocks would cut.
+ */
+LK_API lk_status lk_dist_feature_conv(const lk_feature_split *split,
+                                      const lk_feature_conv_attr *attr, lk_var x, lk_var w,
+                                      lk_var b, const char *name, lk_var *out) LK_NODISCARD;
+
+/** Whether each block of channels and of filters has whole groups, the same ones. */
+LK_API bool lk_feature_has_whole_groups(const lk_feature_split *split, int64_t groups,
+                                        int64_t channels, int64_t filters);
+
 /**
  * lk_embedding() of a table whose rows are cut: this rank has `table` [held rows][units] of `rows` rows,
  * and all have the same indices.  y [..., units] is replicated: the bits of the rank that has a row,

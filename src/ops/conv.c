@@ -17,9 +17,11 @@ static lk_status conv_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_conv_attr *a = c->attr;
     const lk_tensor *x = c->x[0], *w = c->x[1];
+    lk_conv_attr linear = *a; /* all but the activation */
     int ndim = 0;
     int64_t groups = 1;
-    LK_TRY(lk__conv_begin(c, a, &ndim, &groups));
+    linear.act = LK_ACT_NONE;
+    LK_TRY(lk__conv_begin(c, &linear, &ndim, &groups));
     LK_TRY(lk__conv_no_extra(c, a, ndim));
     LK_TRY(lk__act_check(c->op->name, a->act));
     int last = ndim + 1;

@@ -170,6 +170,27 @@ static lk_var cross_entropy_run(const lk_feature_split *split, lk_tape *tape, lk
     return y;
 }
 
+/* ROWS samples of one position. */
+static lk_var conv_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
+{
+    lk_feature_conv_attr a = {.channels = N, .filters = OF};
+    lk_var w = leaf_new(tape, LK_SHAPE(1, N, range_of(split, OF).n)), y;
+    ASSERT_OK(lk_reshape(x, LK_SHAPE(ROWS, 1, N), &x));
+    ASSERT_OK(lk_dist_feature_conv(split, &a, x, w, LK_NO_VAR, "conv", &y));
+    return y;
+}
+
+/* A group for each channel: blocks have whole groups, and nothing is to be sent. */
+static lk_var depthwise_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
+{
+    lk_feature_conv_attr a = {.conv.groups = N, .channels = N, .filters = N};
+    int64_t own = range_of(split, N).n;
+    lk_var w = leaf_new(tape, LK_SHAPE(1, 1, own)), y;
+    ASSERT_OK(lk_reshape(x, LK_SHAPE(ROWS, 1, own), &x));
+    ASSERT_OK(lk_dist_feature_conv(split, &a, x, w, LK_NO_VAR, "conv", &y));
+    return y;
+}
+
 #define CALL(what, n)                           \
     {                                           \
         .call = LK_CALL_##what, .elements = (n) \
@@ -197,6 +218,8 @@ static const struct net nets[] = {
      {CALL(ALLGATHER, ROWS *N)},
      {HIDDEN(REDUCE_SCATTER, ROWS *N)}},
     {"embedding by rows", N, false, embedding_run, {CALL(ALLREDUCE, 5 * N)}, {{0}}},
+    {"conv", N, false, conv_run, {{0}}, {HIDDEN(ALLREDUCE, ROWS *N)}},
+    {"conv of groups", N, true, depthwise_run, {{0}}, {{0}}},
     {"cross entropy",
      N,
      true,

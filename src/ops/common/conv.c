@@ -1,7 +1,6 @@
 /* Sizes and plans of convolutions. */
 #include "ops/common/conv.h"
 
-#include "ops/common/ops.h"
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
@@ -27,7 +26,7 @@ lk_status lk__conv_begin(const lk_call *c, const lk_conv_attr *a, int *ndim, int
     LK_CHECK(*groups >= 1 && channels % *groups == 0, LK_EINVAL,
              "%s of %s: groups is %lld, must divide the %lld channels", c->op->name,
              lk_tensor_text(x).s, (long long)*groups, (long long)channels);
-    LK_CHECK(a->act == LK_ACT_NONE || c->op == &lk__op_conv, LK_EINVAL,
+    LK_CHECK(a->act == LK_ACT_NONE, LK_EINVAL,
              "%s of %s: act is %d, and only lk_conv() has an activation", c->op->name,
              lk_tensor_text(x).s, (int)a->act);
     return LK_OK;
@@ -139,30 +138,36 @@ lk_status lk__conv_plan_kept(lk_call *c, const lk_conv_shape *s, lk_conv_plan **
     return LK_OK;
 }
 
+void lk__conv_shape_of(const lk_call *c, const lk_conv_attr *a, const lk_tensor *x,
+                       const lk_tensor *y, const int64_t *kernel, lk_conv_shape *s)
+{
+    int ndim = x->shape.ndim - 2;
+    memset(s, 0, sizeof *s); /* gaps too: it is a key */
+    s->dtype = x->dtype;
+    s->window.ndim = ndim;
+    s->batch = x->shape.dim[0];
+    s->in_channels = x->shape.dim[ndim + 1];
+    s->out_channels = y->shape.dim[ndim + 1];
+    s->groups = or_one(a->groups);
+    s->piece = lk__piece_of(c->tape, x->shape.dim[0]);
+    s->algorithm = a->algorithm;
+    if (s->piece == 0)
+        s->piece = s->batch;
+    for (int d = 0; d < ndim; d++) {
+        s->in[d] = x->shape.dim[d + 1];
+        s->out[d] = y->shape.dim[d + 1];
+        s->window.kernel[d] = kernel[d];
+        s->window.stride[d] = or_one(a->window.stride[d]);
+        s->window.dilation[d] = or_one(a->window.dilation[d]);
+        s->window.pad_lo[d] = a->window.pad_lo[d];
+    }
+}
+
 lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x,
                            const lk_tensor *y, const int64_t *kernel, lk_conv_plan **out)
 {
-    int ndim = x->shape.ndim - 2;
     lk_conv_shape s;
-    memset(&s, 0, sizeof s); /* gaps too: it is a key */
-    s.dtype = x->dtype;
-    s.window.ndim = ndim;
-    s.batch = x->shape.dim[0];
-    s.in_channels = x->shape.dim[ndim + 1];
-    s.out_channels = y->shape.dim[ndim + 1];
-    s.groups = or_one(a->groups);
-    s.piece = lk__piece_of(c->tape, x->shape.dim[0]);
-    s.algorithm = a->algorithm;
-    if (s.piece == 0)
-        s.piece = s.batch;
-    for (int d = 0; d < ndim; d++) {
-        s.in[d] = x->shape.dim[d + 1];
-        s.out[d] = y->shape.dim[d + 1];
-        s.window.kernel[d] = kernel[d];
-        s.window.stride[d] = or_one(a->window.stride[d]);
-        s.window.dilation[d] = or_one(a->window.dilation[d]);
-        s.window.pad_lo[d] = a->window.pad_lo[d];
-    }
+    lk__conv_shape_of(c, a, x, y, kernel, &s);
     LK_TRY(lk__conv_plan_kept(c, &s, out));
     return LK_OK;
 }

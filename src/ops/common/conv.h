@@ -12,7 +12,8 @@
 #include <lockstep/ops.h>
 
 /** What all of them check first: input 0 is real, [batch, 1 to 3 spatial axes, channels], all inputs
- * have its dtype, and the groups divide its channels.  Errors: LK_EDTYPE, LK_ESHAPE, LK_EINVAL. */
+ * have its dtype, the groups divide its channels, and there is no activation.  Errors: LK_EDTYPE, LK_ESHAPE,
+ * LK_EINVAL. */
 lk_status lk__conv_begin(const lk_call *c, const lk_conv_attr *a, int *ndim,
                          int64_t *groups) LK_NODISCARD;
 
@@ -36,6 +37,10 @@ lk_status lk__conv_no_extra(const lk_call *c, const lk_conv_attr *a, int ndim) L
 /** Input 1 must have the shape to which the convolution maps input 0.  Errors: LK_ESHAPE naming
  * both, and those of lk__conv_out_of(). */
 lk_status lk__conv_related(const lk_call *c, const lk_conv_attr *a, int ndim) LK_NODISCARD;
+
+/** In forward: the shape of the convolution between x and y, gaps cleared. */
+void lk__conv_shape_of(const lk_call *c, const lk_conv_attr *a, const lk_tensor *x,
+                       const lk_tensor *y, const int64_t *kernel, lk_conv_shape *s);
 
 /** In forward: the plan of the convolution between x and y, kept by the tape. */
 lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x,

@@ -1,0 +1,429 @@
+/* Convolutions whose filters are cut over ranks: any ranks have what plain loops compute, bit by bit, as
+ * one rank has; by Winograd's algorithm what one rank has; groups and one block are lk_conv(). */
+#include "feature_values.h"
+
+struct conv_case {
+    lk_dtype dtype;
+    int64_t batch, x[2], channels, filters, kernel[2], stride[2], pad[2], groups, shard;
+    bool bias;
+    lk_act act;
+    bool partial, winograd;
+};
+
+static int64_t out_of(const struct conv_case *k, int d)
+{
+    return (k->x[d] + 2 * k->pad[d] - k->kernel[d]) / k->stride[d] + 1;
+}
+
+/* Rows of channels of x, of filters of y, and of filters of w. */
+struct sizes {
+    int64_t x, y, w;
+};
+
+static struct sizes sizes_of(const struct conv_case *k)
+{
+    return (struct sizes){k->batch * k->x[0] * k->x[1], k->batch * out_of(k, 0) * out_of(k, 1),
+                          k->kernel[0] * k->kernel[1] * k->channels / k->groups};
+}
+
+/* Operands and results as a whole. */
+struct whole {
+    void *x, *w, *b, *dy, *y, *dx, *dw, *db;
+};
+
+static void whole_free(struct whole *v)
+{
+    free(v->x), free(v->w), free(v->b), free(v->dy);
+    free(v->y), free(v->dx), free(v->dw), free(v->db);
+}
+
+/* ---- plain loops, of one group ---- */
+
+static double at(const struct conv_case *k, const void *p, int64_t i)
+{
+    return real_get(k->dtype, p, i);
+}
+
+/* Where position `o` of y reads by tap `t` along axis d, or -1. */
+static int64_t read_at(const struct conv_case *k, int d, int64_t o, int64_t t)
+{
+    int64_t i = o * k->stride[d] - k->pad[d] + t;
+    return i >= 0 && i < k->x[d] ? i : -1;
+}
+
+/* A tap: the rows of channels of x and y that it joins. */
+typedef void tap_fn(const struct conv_case *k, const struct whole *v, const int64_t *place,
+                    int64_t x, int64_t y, int64_t w, double *acc);
+
+/* All pairs of positions that a sample has, y's in raster order, or only those of one row of x or y. */
+static void taps_each(const struct conv_case *k, const struct whole *v, int64_t sample, tap_fn *fn,
+                      const int64_t *place, double *acc)
+{
+    for (int64_t o = 0; o < out_of(k, 0) * out_of(k, 1); o++)
+        for (int64_t t = 0; t < k->kernel[0] * k->kernel[1]; t++) {
+            int64_t i = read_at(k, 0, o / out_of(k, 1), t / k->kernel[1]);
+            int64_t j = read_at(k, 1, o % out_of(k, 1), t % k->kernel[1]);
+            if (i >= 0 && j >= 0)
+                fn(k, v, place, (sample * k->x[0] + i) * k->x[1] + j,
+                   sample * out_of(k, 0) * out_of(k, 1) + o, t * k->channels, acc);
+        }
+}
+
+/* place: the row of y, a filter. */
+static void y_tap(const struct conv_case *k, const struct whole *v, const int64_t *place, int64_t x,
+                  int64_t y, int64_t w, double *acc)
+{
+    for (int64_t c = 0; y == place[0] && c < k->channels; c++)
+        *acc = real_fma(k->dtype, at(k, v->x, x * k->channels + c),
+                        at(k, v->w, (w + c) * k->filters + place[1]), *acc);
+}
+
+static double dz_at(const struct conv_case *k, const struct whole *v, int64_t i)
+{
+    return plain_act_grad(k->dtype, k->act, at(k, v->dy, i), at(k, v->y, i));
+}
+
+/* place: the row of x, a channel, and the filters of a block. */
+static void dx_tap(const struct conv_case *k, const struct whole *v, const int64_t *place,
+                   int64_t x, int64_t y, int64_t w, double *acc)
+{
+    for (int64_t f = place[2]; x == place[0] && f < place[3] && f < k->filters; f++)
+        *acc = real_fma(k->dtype, dz_at(k, v, y * k->filters + f),
+                        at(k, v->w, (w + place[1]) * k->filters + f), *acc);
+}
+
+/* place: the row of w, a filter. */
+static void dw_tap(const struct conv_case *k, const struct whole *v, const int64_t *place,
+                   int64_t x, int64_t y, int64_t w, double *acc)
+{
+    if (place[0] >= w && place[0] < w + k->channels)
+        *acc = real_fma(k->dtype, at(k, v->x, x * k->channels + place[0] - w),
+                        dz_at(k, v, y * k->filters + place[1]), *acc);
+}
+
+static double plain_dx(const struct conv_case *k, const struct whole *v, struct cut_rule rule,
+                       int64_t row, int64_t channel)
+{
+    double sum[MOST_BLOCKS];
+    int64_t size = plain_block(rule, k->filters), n = plain_blocks(rule, k->filters);
+    for (int64_t b = 0; b < n; b++) {
+        sum[b] = 0;
+        taps_each(k, v, row / (k->x[0] * k->x[1]), dx_tap,
+                  (const int64_t[]){row, channel, b * size, (b + 1) * size}, &sum[b]);
+    }
+    return plain_tree(k->dtype, sum, n);
+}
+
+/* Shards by the tree: of dw a chain each, of db sixteen lanes. */
+static double plain_shards(const struct conv_case *k, const struct whole *v, int64_t row,
+                           int64_t filter, bool bias)
+{
+    double shards[16];
+    int64_t n = 0, each = out_of(k, 0) * out_of(k, 1);
+    for (int64_t from = 0; from < k->batch; from += k->shard, n++) {
+        int64_t to = from + k->shard < k->batch ? from + k->shard : k->batch;
+        double lane[16] = {0};
+        shards[n] = 0;
+        for (int64_t s = from; s < to && !bias; s++)
+            taps_each(k, v, s, dw_tap, (const int64_t[]){row, filter}, &shards[n]);
+        for (int64_t i = from * each; i < to * each && bias; i++) {
+            int64_t l = (i - from * each) % 16;
+            lane[l] = real_add(k->dtype, lane[l], dz_at(k, v, i * k->filters + filter));
+        }
+        if (bias)
+            shards[n] = plain_tree(k->dtype, lane, 16);
+    }
+    return plain_tree(k->dtype, shards, n);
+}
+
+static struct whole whole_random(const struct conv_case *k)
+{
+    lk_dtype t = k->dtype;
+    struct sizes n = sizes_of(k);
+    return (struct whole){array_random(t, n.x * k->channels, 1, false),
+                          array_random(t, n.w * k->filters, 2, false),
+                          array_random(t, k->filters, 3, false),
+                          array_random(t, n.y * k->filters, 4, false),
+                          array_new(t, n.y * k->filters),
+                          array_new(t, n.x * k->channels),
+                          array_new(t, n.w * k->filters),
+                          array_new(t, k->filters)};
+}
+
+static struct whole whole_new(const struct conv_case *k, struct cut_rule rule)
+{
+    lk_dtype t = k->dtype;
+    struct sizes n = sizes_of(k);
+    int64_t each = out_of(k, 0) * out_of(k, 1);
+    struct whole v = whole_random(k);
+    for (int64_t i = 0; i < n.y * k->filters; i++) {
+        double y = k->bias ? at(k, v.b, i % k->filters) : 0;
+        taps_each(k, &v, i / k->filters / each, y_tap,
+                  (const int64_t[]){i / k->filters, i % k->filters}, &y);
+        real_set(t, v.y, i, plain_act(t, k->act, y));
+    }
+    for (int64_t i = 0; i < n.x * k->channels; i++)
+        real_set(t, v.dx, i,
+                 real_add(t, 0, plain_dx(k, &v, rule, i / k->channels, i % k->channels)));
+    for (int64_t i = 0; i < n.w * k->filters; i++)
+        real_set(t, v.dw, i, plain_shards(k, &v, i / k->filters, i % k->filters, false));
+    for (int64_t i = 0; i < k->filters; i++)
+        real_set(t, v.db, i, plain_shards(k, &v, 0, i, true));
+    return v;
+}
+
+/* ---- runs ---- */
+
+static lk_conv_attr attr_of(const struct conv_case *k)
+{
+    lk_conv_attr a = {.groups = k->groups,
+                      .algorithm = k->winograd ? LK_CONV_WINOGRAD : LK_CONV_DIRECT,
+                      .act = k->act};
+    for (int d = 0; d < 2; d++) {
+        a.window.stride[d] = k->stride[d];
+        a.window.pad_lo[d] = a.window.pad_hi[d] = k->pad[d];
+    }
+    return a;
+}
+
+static lk_var layer(const lk_feature_split *s, const struct conv_case *k, lk_var x, lk_var w,
+                    lk_var b)
+{
+    lk_feature_conv_attr a = {.conv = attr_of(k),
+                              .sum = k->partial ? LK_FEATURE_PARTIAL : LK_FEATURE_JOINED,
+                              .channels = k->channels,
+                              .filters = k->filters};
+    lk_var y;
+    if (!s) {
+        ASSERT_OK(lk_conv(x, w, b, &a.conv, &y));
+        return y;
+    }
+    if (k->partial)
+        ASSERT_OK(lk_dist_feature_copy(s, x, k->filters, "copy", &x));
+    ASSERT_OK(lk_dist_feature_conv(s, &a, x, w, b, "conv", &y));
+    return y;
+}
+
+/* s NULL: lk_conv().  `record`: the results become those of the whole, instead of being compared. */
+static void case_run(const lk_feature_split *s, const struct conv_case *k, struct whole *v,
+                     bool record)
+{
+    lk_dtype t = k->dtype;
+    struct sizes n = sizes_of(k);
+    lk_range all = {0, k->channels},
+             filters = s ? range_of(s, k->filters) : (lk_range){0, k->filters};
+    lk_range channels = s && k->groups > 1 ? range_of(s, k->channels) : all;
+    void *x_part = array_part(t, v->x, n.x, k->channels, 1, channels);
+    void *w_part = array_part(t, v->w, n.w, k->filters, 1, filters);
+    void *b_part = array_part(t, v->b, 1, k->filters, 1, filters);
+    void *dy_part = array_part(t, v->dy, n.y, k->filters, 1, filters);
+    void *dx = array_new(t, n.x * channels.n), *dw = array_new(t, n.w * filters.n);
+    void *db = array_new(t, filters.n);
+    lk_tape *tape;
+    lk_var x, w, b, y;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tape_set_shard_size(tape, k->shard));
+    ASSERT_OK(
+        lk_leaf_data(tape, t, LK_SHAPE(k->batch, k->x[0], k->x[1], channels.n), x_part, dx, &x));
+    ASSERT_OK(lk_leaf_data(tape, t,
+                           LK_SHAPE(k->kernel[0], k->kernel[1], k->channels / k->groups, filters.n),
+                           w_part, dw, &w));
+    ASSERT_OK(lk_leaf_data(tape, t, LK_SHAPE(filters.n), b_part, db, &b));
+    leaf_postpone(s, w);
+    leaf_postpone(s, b);
+    y = layer(s, k, x, w, k->bias ? b : LK_NO_VAR);
+    if (record)
+        memcpy(v->y, value_of(y), (size_t)(n.y * k->filters) * lk_dtype_size(t));
+    assert_part_of(t, value_of(y), v->y, n.y, k->filters, 1, filters);
+    backward_from(y, dy_part);
+    if (record) {
+        memcpy(v->dx, dx, (size_t)(n.x * k->channels) * lk_dtype_size(t));
+        memcpy(v->dw, dw, (size_t)(n.w * k->filters) * lk_dtype_size(t));
+        memcpy(v->db, db, (size_t)k->filters * lk_dtype_size(t));
+    }
+    assert_part_of(t, dx, v->dx, n.x, k->channels, 1, channels);
+    assert_part_of(t, dw, v->dw, n.w, k->filters, 1, filters);
+    if (k->bias)
+        assert_part_of(t, db, v->db, 1, k->filters, 1, filters);
+    lk_tape_free(tape);
+    free(x_part), free(w_part), free(b_part), free(dy_part), free(dx), free(dw), free(db);
+}
+
+static struct conv_case case_of(int i)
+{
+    static const int64_t filters[] = {1, 5, 16, 18};
+    return (struct conv_case){.dtype = i % 3 == 2 ? LK_F64 : LK_F32,
+                              .batch = 1 + i % 3,
+                              .x = {4 + i % 2, 3},
+                              .channels = 1 + i % 3,
+                              .filters = filters[i % 4],
+                              .kernel = {1 + i % 3, 2},
+                              .stride = {1 + i % 2, 1},
+                              .pad = {i % 2, 1},
+                              .groups = 1,
+                              .shard = 2,
+                              .bias = i % 4 != 1,
+                              .act = (lk_act)((i + i / 4) % 4),
+                              .partial = i % 5 == 0};
+}
+
+static void filters_over_ranks_have_the_bits_of_one_rank(lk_comm *comm)
+{
+    for (int kind = 0; kind < CUT_RULES; kind++) {
+        struct cut_rule rule = cut_rule_of(lk_comm_size(comm), kind);
+        lk_feature_split *ranks = split_new(comm, rule), *one = split_new(NULL, rule);
+        for (int i = 0; i < 12; i++) {
+            struct conv_case k = case_of(i);
+            struct whole v = whole_new(&k, rule);
+            case_run(ranks, &k, &v, false);
+            case_run(one, &k, &v, false);
+            whole_free(&v);
+        }
+        lk_feature_split_free(ranks);
+        lk_feature_split_free(one);
+    }
+}
+
+static void winograd_over_ranks_has_the_bits_of_one_rank(lk_comm *comm)
+{
+    for (int kind = 0; kind < CUT_RULES; kind++) {
+        struct cut_rule rule = cut_rule_of(lk_comm_size(comm), kind);
+        lk_feature_split *ranks = split_new(comm, rule), *one = split_new(NULL, rule);
+        for (int i = 0; i < 4; i++) {
+            struct conv_case k = {i % 2 ? LK_F64 : LK_F32,
+                                  2,
+                                  {7, 6},
+                                  3,
+                                  18 + i,
+                                  {3, 3},
+                                  {1, 1},
+                                  {1, 1},
+                                  1,
+                                  1,
+                                  true,
+                                  (lk_act)i,
+                                  false,
+                                  true};
+            struct whole v = whole_random(&k);
+            case_run(one, &k, &v, true);
+            case_run(ranks, &k, &v, false);
+            whole_free(&v);
+        }
+        lk_feature_split_free(ranks);
+        lk_feature_split_free(one);
+    }
+}
+
+/* Blocks of whole groups: no bit depends on them. */
+static void groups_over_ranks_are_lk_conv(lk_comm *comm)
+{
+    const struct cut_rule rules[] = {{8, 2}, {8, 4}, {16, 2}};
+    for (int r = 0; r < 3; r++) {
+        lk_feature_split *ranks = split_new(comm, rules[r]), *one = split_new(NULL, rules[r]);
+        for (int i = 0; i < 4; i++) { /* depthwise, and two channels in a group */
+            struct conv_case k = {
+                i % 2 ? LK_F64 : LK_F32, 2, {5, 4}, 16,        16,    {3, 2}, {1, 2}, {1, 0},
+                i < 2 ? 16 : 8,          1, true,   (lk_act)i, false, false};
+            struct whole v = whole_random(&k);
+            ASSERT_TRUE(lk_feature_has_whole_groups(ranks, k.groups, 16, 16));
+            case_run(NULL, &k, &v, true);
+            case_run(one, &k, &v, false);
+            case_run(ranks, &k, &v, false);
+            whole_free(&v);
+        }
+        lk_feature_split_free(ranks);
+        lk_feature_split_free(one);
+    }
+}
+
+static void one_block_is_lk_conv(lk_comm *comm)
+{
+    lk_feature_split *one = split_new(NULL, (struct cut_rule){1, 1});
+    lk_feature_split *ranks = split_new(comm, (struct cut_rule){MOST_BLOCKS, 64});
+    for (int i = 0; i < 12; i++) {
+        struct conv_case k = case_of(i);
+        struct whole v = whole_random(&k);
+        case_run(NULL, &k, &v, true);
+        case_run(one, &k, &v, false);
+        case_run(ranks, &k, &v, false);
+        whole_free(&v);
+    }
+    lk_feature_split_free(one);
+    lk_feature_split_free(ranks);
+}
+
+/* The sum of dy y, of f64, as x is. */
+static double loss_of(const lk_feature_split *s, const struct conv_case *k, const struct whole *v)
+{
+    struct sizes n = sizes_of(k);
+    double sum = 0;
+    lk_tape *tape;
+    lk_var x, w;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_constant_data(tape, LK_F64, LK_SHAPE(k->batch, k->x[0], k->x[1], k->channels),
+                               v->x, &x));
+    ASSERT_OK(lk_constant_data(
+        tape, LK_F64, LK_SHAPE(k->kernel[0], k->kernel[1], k->channels, k->filters), v->w, &w));
+    const double *y = value_of(layer(s, k, x, w, LK_NO_VAR)), *dy = v->dy;
+    for (int64_t i = 0; i < n.y * k->filters; i++)
+        sum += y[i] * dy[i];
+    lk_tape_free(tape);
+    return sum;
+}
+
+static void gradients_agree_with_differences(lk_comm *comm)
+{
+    const struct cut_rule rule = {4, 1};
+    const struct conv_case k = {LK_F64, 2, {3, 3}, 2,     5,           {2, 2}, {1, 2},
+                                {1, 0}, 1, 1,      false, LK_ACT_NONE, false,  false};
+    struct whole v = whole_random(&k);
+    lk_feature_split *one = split_new(NULL, rule);
+    double *in[] = {v.x, v.w}, *grad[] = {v.dx, v.dw}, h = 1e-4;
+    const int64_t n[] = {sizes_of(&k).x * k.channels, sizes_of(&k).w * k.filters};
+    (void)comm;
+    case_run(one, &k, &v, true);
+    for (int i = 0; i < 2; i++)
+        for (int64_t j = 0; j < n[i]; j++) {
+            double was = in[i][j], up, down;
+            in[i][j] = was + h, up = loss_of(one, &k, &v);
+            in[i][j] = was - h, down = loss_of(one, &k, &v);
+            in[i][j] = was;
+            ASSERT_NEAR((up - down) / (2 * h), grad[i][j], 1e-9);
+        }
+    lk_feature_split_free(one);
+    whole_free(&v);
+}
+
+static void misuse_is_refused(lk_comm *comm)
+{
+    lk_feature_split *s = split_new(comm, (struct cut_rule){8, 2});
+    lk_feature_conv_attr a = {.conv.groups = 4, .channels = 12, .filters = 20};
+    float zeros[256] = {0};
+    lk_tape *tape;
+    lk_var x, w, y;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(1, 4, 12), zeros, &x));
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(1, 12, 21), zeros, &w));
+    ASSERT_FAILS(lk_dist_feature_conv(s, NULL, x, w, LK_NO_VAR, "c", &y), LK_EINVAL,
+                 "attr is NULL");
+    ASSERT_FAILS(lk_dist_feature_conv(s, &a, x, w, LK_NO_VAR, "c", &y), LK_EINVAL,
+                 "do not have whole groups");
+    a.conv.groups = 1;
+    ASSERT_FAILS(lk_dist_feature_conv(s, &a, x, w, LK_NO_VAR, "c", &y), LK_ESHAPE,
+                 "w is f32[1,12,21], where this rank has");
+    a.conv.act = LK_ACT_GELU;
+    ASSERT_OK(lk_constant_data(
+        tape, LK_F32, LK_SHAPE(1, 12, lk_feature_range(s, lk_comm_rank(comm), 20).n), zeros, &w));
+    ASSERT_FAILS(lk_dist_feature_conv(s, &a, x, w, LK_NO_VAR, "c", &y), LK_EINVAL,
+                 "feature_conv with activation number 4");
+    a.sum = LK_FEATURE_SCATTERED;
+    ASSERT_FAILS(lk_dist_feature_conv(s, &a, x, w, LK_NO_VAR, "c", &y), LK_EINVAL,
+                 "the sum is number 1");
+    lk_tape_free(tape);
+    lk_feature_split_free(s);
+}
+
+RANKS_MAIN(TEST(filters_over_ranks_have_the_bits_of_one_rank),
+           TEST(winograd_over_ranks_has_the_bits_of_one_rank), TEST(groups_over_ranks_are_lk_conv),
+           TEST(one_block_is_lk_conv), TEST(gradients_agree_with_differences),
+           TEST(misuse_is_refused))
