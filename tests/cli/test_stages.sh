@@ -157,13 +157,13 @@ err "a stage begins with a layer of the model's own list"
 
 # All end, and the run goes on from its last checkpoint on one rank, to the state of a run that nobody disturbed.
 sed 's/checkpoint: {every: 1 steps}/log: never, &/' "$work/net.yaml" >"$work/long.yaml"
-status 0 "$lockstep" train --quiet "$work/long.yaml" train.epochs=200 train.output="$work/whole"
+status 0 "$lockstep" train --quiet "$work/long.yaml" train.epochs=40 train.output="$work/whole"
 cp "$work/out" "$work/state"
 for place in local $first; do
     case $place in local) how='--transport local' ;; *) how="--mpi $place" ;; esac
     rm -rf "$work/killed"
     # shellcheck disable=SC2086 # two words
-    "$work/victim" run -n 3 $how -- train --quiet "$work/long.yaml" train.epochs=200 parallel.stages=3 \
+    "$work/victim" run -n 3 $how -- train --quiet "$work/long.yaml" train.epochs=40 parallel.stages=3 \
         train.output="$work/killed" >"$work/out" 2>"$work/err" &
     launcher=$!
     tries=0
@@ -178,6 +178,6 @@ for place in local $first; do
     [ $got -eq 1 ] || fail "$place: a stage is killed: status $got instead of 1"
     [ -z "$(victims)" ] || fail "$place: ranks are left"
     cat "$work/out" "$work/err" | grep -Eiq 'signal:? 9' || fail "$place: not told of a stage that is killed"
-    status 0 "$lockstep" train --quiet "$work/long.yaml" train.epochs=200 train.output="$work/killed" --resume
+    status 0 "$lockstep" train --quiet "$work/long.yaml" train.epochs=40 train.output="$work/killed" --resume
     cmp -s "$work/out" "$work/state" || fail "$place: a stage was killed: another state"
 done
