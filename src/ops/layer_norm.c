@@ -41,9 +41,9 @@ static int64_t row_of(const lk_call *c)
 {
     const lk_tensor *x = c->x[0];
     int64_t n = 1;
-    for (int d = x->shape.ndim - axes_of(c); d < x->shape.ndim && x->count > 0; d++)
+    for (int d = x->shape.ndim - axes_of(c); d < x->shape.ndim; d++)
         n *= x->shape.dim[d];
-    return n;
+    return n > 0 ? n : 1; /* also where there are no rows: gamma and beta have as many */
 }
 
 static lk_status check_vector(lk_call *c, int i, const char *name)

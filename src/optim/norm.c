@@ -120,7 +120,11 @@ static lk_status sums_join(const lk_update_call *call, lk_reduce_axis_op op, con
         lk_slab_slice slice;
         LK_TRY(lk_slab_layout_slice(call->layout, i, &slice));
         call->sum[i] = 0;
-        if (!lk__slice_is_elsewhere(&slice) && !is_frozen(call, i))
+        if (lk__slice_is_elsewhere(&slice) || is_frozen(call, i))
+            continue;
+        if (position_axes(call, i) > 0)
+            LK_TRY(positions_reduce(call, position_axes(call, i), &slice, op, data, &call->sum[i]));
+        else
             LK_TRY(slice_reduce(&slice, op, data, &call->sum[i]));
     }
     LK_TRY(call->join_sums(call->context, call->sum, n));
@@ -161,7 +165,7 @@ lk_status lk__tensors_reduce(const lk_update_call *call, lk_reduce_axis_op op, c
         LK_TRY(lk_slab_layout_slice(call->layout, i, &slice));
         if (is_frozen(call, i))
             sum = 0;
-        else if (position_axes(call, i) > 0)
+        else if (position_axes(call, i) > 0 && !call->join_sums)
             LK_TRY(positions_reduce(call, position_axes(call, i), &slice, op, data, &sum));
         else if (!call->join_sums)
             LK_TRY(slice_reduce(&slice, op, data, &sum));

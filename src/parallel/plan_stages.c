@@ -5,6 +5,7 @@
  * calls this, on each rank; it is arithmetic.
  */
 #include "nn/model.h"
+#include "parallel/groups_internal.h"
 #include "parallel/stages.h"
 
 #include <lockstep/extra/alloc.h>
@@ -54,6 +55,20 @@ int64_t lk__plan_microbatches(const lk_plan *p, int64_t shards)
     return (shards + p->microbatch_shards - 1) / p->microbatch_shards;
 }
 
+lk_status lk__plan_most_microbatches(const lk_plan *plan, int64_t *out)
+{
+    int64_t *first = NULL;
+    *out = plan->microbatches;
+    LK_TRY(lk_alloc_zero(&first, plan->ranks + 1, sizeof *first));
+    for (int64_t shards = 1; shards < plan->spec.shards; shards++) {
+        (void)lk__plan_deal(plan, shards, first);
+        int64_t n = lk__plan_microbatches(plan, first[plan->rank + 1] - first[plan->rank]);
+        *out = n > *out ? n : *out;
+    }
+    lk_free(first);
+    return LK_OK;
+}
+
 static int64_t type_bytes(lk_tensor_type type)
 {
     int64_t n = 0;
@@ -86,7 +101,8 @@ void lk__pipeline_plan(lk_plan *p, const lk_model *model)
 {
     int64_t samples = p->microbatch_shards * p->spec.shard_size;
     p->microbatches = lk__plan_microbatches(p, p->shards.n);
-    p->pass_samples = samples < p->samples.n ? samples : p->samples.n;
+    /* Not p->samples: of a smaller batch a rank may have a whole shard where it has the last of this one. */
+    p->pass_samples = samples < p->spec.batch ? samples : p->spec.batch;
     for (int s = 0; s < p->stages; s++)
         p->lag[s] = p->spec.lag < 0 ? lag_of(p, model, s) : p->spec.lag;
     p->pipeline = (lk_pipeline_spec){.kind = p->spec.schedule,

@@ -38,4 +38,8 @@ void lk__stage_input_plan(lk_plan *plan, const lk_model *model);
 /** The micro-batches that so many shards of a replica are. */
 int64_t lk__plan_microbatches(const lk_plan *plan, int64_t shards);
 
+/** The most micro-batches that the rank has of any batch: of a smaller one it may have more shards.  Errors:
+ * LK_ENOMEM. */
+lk_status lk__plan_most_microbatches(const lk_plan *plan, int64_t *out) LK_NODISCARD;
+
 #endif /* LK_PARALLEL_STAGES_H */

@@ -5,6 +5,7 @@
  * nothing else counts.  lk_trainer_new() makes them, on each rank; step and evaluation take the sum.
  */
 #include "nn/model.h"
+#include "parallel/stages.h"
 #include "train/pass.h"
 
 #include <stdio.h>
@@ -160,8 +161,10 @@ lk_status lk__losses_choose(lk_trainer *t)
 lk_status lk__losses_make(lk_trainer *t)
 {
     int64_t leaves = t->plan->tiling ? lk_tiling_leaves(t->plan->tiling) : 1;
-    int64_t most = t->plan->microbatches > LK_MAX_SUBTREES ? t->plan->microbatches
-                                                           : LK_MAX_SUBTREES;
+    int64_t most = 0;
+    if (t->plan->stages > 1)
+        LK_TRY(lk__plan_most_microbatches(t->plan, &most));
+    most = most > LK_MAX_SUBTREES ? most : LK_MAX_SUBTREES;
     lk_dtype dtype = lk_tensor_dtype(t->seed);
     for (int64_t i = 0; i < t->n_summands; i++) {
         lk__summand *s = &t->summand[i];

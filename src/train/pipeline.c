@@ -85,7 +85,9 @@ static lk_status pipeline_fill(lk_trainer *t, lk__pipeline *p)
     p->before = boundary_of(plan, t->spec.model, plan->layers.first - 1);
     p->behind = boundary_of(plan, t->spec.model, plan->layers.first + plan->layers.n - 1);
     LK_TRY(lk__schedule_get(p, plan->pipeline.kind, plan->microbatches, &largest));
-    p->n_slots = lk_pipeline_tapes(&plan->pipeline, plan->stage);
+    lk_pipeline_spec most = plan->pipeline;
+    LK_TRY(lk__plan_most_microbatches(plan, &most.microbatches));
+    p->n_slots = lk_pipeline_tapes(&most, plan->stage);
     p->n_slots = p->n_slots > 2 ? p->n_slots : 2; /* of evaluations */
     LK_TRY(lk_alloc_zero(&p->slot, p->n_slots, sizeof *p->slot));
     for (int64_t i = 0; i < p->n_slots; i++)

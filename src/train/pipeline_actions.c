@@ -318,6 +318,11 @@ lk_status lk__actions_run(const lk__pipeline_work *w, int64_t shards)
     LK_TRY(lk__sends_finish(w->p));
     LK_TRY(lk__schedule_get(w->p, kind, lk__plan_microbatches(w->p->plan, shards), &lists));
     const lk_pipeline_stage *own = &lists->stage[w->p->plan->stage];
+    LK_CHECK(
+        own->tapes <= w->p->n_slots, LK_ESTATE,
+        "%lld micro-batches of a batch of %lld shards are under way on stage %d, which has %lld "
+        "tapes",
+        (long long)own->tapes, (long long)shards, w->p->plan->stage, (long long)w->p->n_slots);
     lk_accumulator *to = w->trains ? lk__groups_accumulator(w->t->groups, 0) : NULL;
     lk__shard_sums_begin(&w->p->sums, to);
     for (int64_t i = 0; i < own->n; i++) {

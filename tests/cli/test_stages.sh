@@ -84,6 +84,26 @@ one_state "$work/words.yaml" --steps 4 --layouts stages4 parallel.schedule=zb1p
 one_state experiments/mnist-gb.yaml --steps 5 --layouts 1,stages2,stages7,2x2.stages2 \
     'data={type: glyphs, count: 14, test_count: 0, batch: 7, shards: 4, shape: [28, 28, 1], one_hot: true}'
 
+# A norm over parameters of which each position has its own; a layer norm whose rank has no sample of a micro-batch.
+cat >"$work/own.yaml" <<'END'
+data: {type: glyphs, count: 33, test_count: 3, shape: [12, 12, 1], batch: 9, shards: 4}
+model: [{type: local_conv, filters: 3, kernel: 3}, flatten, layer_norm, {type: linear, units: 10}]
+loss: softmax_cross_entropy
+optimizer: {type: sgd, rate: 0.01, clip_norm: 0.5}
+pieces: {tiles: 2x2, least_tile: 1}
+END
+one_state "$work/own.yaml" --steps 3 --layouts 1,stages2,2x2.stages2,2x1.stages4
+one_state "$work/own.yaml" --steps 3 --layouts 1,2x2.stages2 optimizer=lbfgs
+# Of a smaller batch a replica may have more samples, and more micro-batches, than of a whole one.
+sed 's/^model: .*/model: [flatten, {type: linear, units: 10}, relu, {type: linear, units: 10}]/; /^pieces/d' \
+    "$work/own.yaml" >"$work/short.yaml"
+one_state "$work/short.yaml" --steps 3 --layouts 1,data2.stages2 data.batch=5 data.shards=3 data.count=9
+one_state "$work/short.yaml" --steps 3 --layouts 1,data2.stages2 data.batch=100 data.shards=7
+for schedule in gpipe 1f1b zb1p; do
+    one_state "$work/short.yaml" --steps 3 --layouts 1,data2.stages2,data2.stages4,data3.stages2 data.batch=9 \
+        data.shards=9 data.count=16 parallel.schedule=$schedule parallel.micro_batch=1 parallel.lag=full
+done
+
 # ---- stopped on one layout, resumed on another ----
 
 trained() # LAYOUT RANKS STEPS ARGUMENTS...
