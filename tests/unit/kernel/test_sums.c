@@ -31,8 +31,12 @@
 #define ROOT(x) _Generic((x), float : sqrtf, double : sqrt)(x)
 #define RELU(x) ((x) < 0 ? 0 : (x))
 #define ABOVE(y, x) ((y) > 0 ? (x) : 0)
-#define TERM_CASE(code, expression) \
-    case LK__TERM_##code: return (double)(expression);
+/* In the type first: clang 14 makes +0 of (double)(x < 0 ? 0 : x) for -0. */
+#define TERM_CASE(code, expression)              \
+    case LK__TERM_##code: {                      \
+        volatile __typeof__(a) y = (expression); \
+        return (double)y;                        \
+    }
 
 TERM_DEFINE(float, term_f32)
 TERM_DEFINE(double, term_f64)
