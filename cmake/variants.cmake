@@ -110,7 +110,7 @@ list(FILTER of_ranks EXCLUDE REGEX "abort_hook|adjoints|chain|halo|lists|oracles
 set(long_in_asan test_checkpoint_crash test_conv_bits test_conv_gradient test_conv_math test_crash
   test_elementwise test_format_boxes test_generated test_math_f32 test_math_f64 test_math_special test_mismatches
   test_checkpoint_memory test_checkpoint_ranks test_conv_weights test_gemm test_patience test_planted test_reduce
-  test_thousand_ranks test_tiers test_winograd_math)
+  test_stage_plan test_thousand_ranks test_tiers test_winograd_math)
 set(few_in_asan test_batch_statistics test_chain_jobs test_chain_training test_checkpoint_boxes
   test_checkpoint_failures test_ddl test_domains test_double_buffering test_folds test_iterators
   test_margins test_multi_node_optimizer test_plan test_recompute_nets test_recurrent test_recurrent_chains
@@ -125,7 +125,8 @@ set(of_tiles test_domains test_margins test_own_positions test_spatial_layers te
 # not arrive are in test_faults, saves and loads in test_checkpoints and test_state.
 set(long_in_tsan ${of_tiles} test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory
   test_held_hash test_mismatches test_patience test_plan test_rank_traps test_recompute_nets
-  test_thousand_ranks test_tile_payload test_weights_boxes)
+  test_feature_conv test_feature_cross_entropy test_feature_linear test_feature_payload test_feature_tags
+  test_stage_plan test_thousand_ranks test_tile_payload test_weights_boxes)
 set(few_in_tsan ${few_in_asan} test_checkpoints)
 # Kernels for AVX-512, unrolled and with checks, take a quarter of each build, and those for AVX2 are the
 # same loops: every day only these are checked.  That AVX-512 reads and writes nothing outside its
