@@ -3,9 +3,8 @@
  * A layer costs its multiplications and additions of a sample, forward, and for each element that it gives
  * what moving that costs; a cut costs what crosses it, on both of its sides.  Of all ways to cut the list,
  * those are taken whose dearest stage costs least, or little more, and of these one where least crosses.
- * Layers marked with `stage: true` are where stages may begin:
- * where there are more marks than cuts these are chosen among them, where there are fewer all are used and
- * the other cuts are found by the costs.
+ * Layers marked with `stage: true` are where stages may begin: where there are more marks than cuts these are
+ * chosen among them, where there are fewer all are used and the other cuts are found by the costs.
  *
  * lk_plan_new() calls it, on each rank; it is arithmetic on whole numbers, equal everywhere.
  */

@@ -39,9 +39,7 @@ static lk_status slot_make(const lk_trainer *t, const lk__pipeline *p, lk__slot 
     lk_tape *tape = NULL;
     lk__leaves leaves = lk__groups_leaves(t->groups);
     LK_TRY(lk_tape_new(&tape));
-    lk_status st = lk__pass_room_make(t, t->plan, tape,
-                                      &s->room); /* which has it, whatever comes */
-    LK_TRY(st);
+    LK_TRY(lk__pass_room_make(t, t->plan, tape, &s->room)); /* whose it is, also after a failure */
     LK_TRY(lk_tape_set_shard_size(tape, lk_loader_shard_size(t->spec.train)));
     LK_TRY(lk__observer_new(t->spec.model, &leaves, &s->observed));
     LK_TRY(room_new(&p->before, p->plan->pass_samples, &s->x));
@@ -62,12 +60,14 @@ lk_status lk__schedule_get(lk__pipeline *p, lk_pipeline_kind kind, int64_t micro
         LK_TRY(lk_alloc_zero(&s, 1, sizeof *s));
         s->next = p->schedules;
         lk_status st = lk_pipeline_new(&spec, &s->made);
-        if (st != LK_OK) {
+        if (st == LK_OK)
+            st = lk_pipeline_check(s->made);
+        if (st != LK_OK) { /* and is not kept: what is kept was checked */
+            lk_pipeline_free(s->made);
             lk_free(s);
             LK_TRY(st);
         }
         p->schedules = s;
-        LK_TRY(lk_pipeline_check(s->made));
     }
     *out = s->made;
     return LK_OK;
