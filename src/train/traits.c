@@ -34,8 +34,8 @@ static lk_status layers_trait(const lk_model *model, lk__trait *out)
     lk_hash h = lk_hash_start();
     for (int64_t i = 0; i < model->n_layers; i++) {
         LK_TRY(lk_config_hash(&model->layer[i], &h));
-        lk_hash_add_i64(
-            &h, model->layer[i].stage); /* where stages begin, which is in no run's identity */
+        /* Where stages begin, which is in no run's identity. */
+        lk_hash_add_i64(&h, model->layer[i].stage);
     }
     *out = (lk__trait){"other layers", (int64_t)lk_hash_value(&h), .is_hash = true};
     return LK_OK;

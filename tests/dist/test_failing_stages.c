@@ -41,8 +41,8 @@ typedef struct large_trainer {
     lk_trainer *trainer;
 } large_trainer;
 
-static void large_begin(large_trainer *s, lk_comm *comm, const lk_parallel_options *parallel,
-                        const planted *data)
+/* All but the trainer; layer `marked` has a mark, -1: none. */
+static void large_make(large_trainer *s, const planted *data, int marked)
 {
     lk_dataset_info info = {
         .name = "t",
@@ -55,8 +55,16 @@ static void large_begin(large_trainer *s, lk_comm *comm, const lk_parallel_optio
     ASSERT_OK(lk_loader_new_options(s->set, &batches, 1, &s->loader));
     ASSERT_OK(lk_model_new(&s->model));
     for (int i = 0; i < LAYERS; i++)
-        ASSERT_OK(lk_model_add(s->model, "linear", "units=4 init=constant(value=25)"));
+        ASSERT_OK(lk_model_add(s->model, "linear",
+                               i == marked ? "units=4 init=constant(value=25) stage=true"
+                                           : "units=4 init=constant(value=25)"));
     ASSERT_OK(lk_model_build(s->model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(FEATURES)}}));
+}
+
+static void large_begin(large_trainer *s, lk_comm *comm, const lk_parallel_options *parallel,
+                        const planted *data)
+{
+    large_make(s, data, -1);
     lk_trainer_spec spec = {.comm = comm, .epochs = 9, .model = s->model, .train = s->loader};
     if (parallel)
         spec.parallel = *parallel;
@@ -149,6 +157,26 @@ static void data_that_is_not_finite_is_named(lk_comm *comm)
                  "25 of the set");
 }
 
+/* ---- ranks that would cut the model in other places ---- */
+
+static void ranks_with_other_marks_are_refused(lk_comm *comm)
+{
+    large_trainer s;
+    int size = lk_comm_size(comm);
+    if (size == 1)
+        return;
+    large_make(&s, &(planted){.unread = -1, .at = {-1, -1}},
+               lk_comm_rank(comm) == size - 1 ? 1 : 6);
+    lk_trainer_spec spec = {.comm = comm,
+                            .epochs = 9,
+                            .model = s.model,
+                            .train = s.loader,
+                            .parallel = stages_of(comm)};
+    ASSERT_FAILS(lk_trainer_new(&spec, "loss=mean_squared_error optimizer=sgd(rate=0)", &s.trainer),
+                 LK_ESTATE, "other layers");
+    large_free(&s);
+}
+
 #define TEST_OF(name) \
     {                 \
 #        name, name   \
@@ -156,4 +184,4 @@ static void data_that_is_not_finite_is_named(lk_comm *comm)
 RANKS_MAIN(TEST_OF(samples_that_the_first_stage_cannot_read_stop_all),
            TEST_OF(labels_that_the_last_stage_cannot_read_stop_all),
            TEST_OF(the_first_layer_that_is_not_finite_is_named),
-           TEST_OF(data_that_is_not_finite_is_named))
+           TEST_OF(data_that_is_not_finite_is_named), TEST_OF(ranks_with_other_marks_are_refused))
