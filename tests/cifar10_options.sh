@@ -7,7 +7,7 @@
 . "$(dirname "$0")/cli/expect.sh"
 . "$(dirname "$0")/cli/cifar.sh"
 program=$3
-unset LK_DATASETS LK_DEVICES
+unset LK_DEVICES
 
 cifar_make "$work/cifar"
 

@@ -4,6 +4,8 @@
 #   $lockstep   the command
 #   $json       a program that succeeds if its input is one JSON object on each line
 #   $work       an empty folder that is removed at the end
+#
+# No data sets are installed for a test, whatever the machine has: presets say that they generate theirs.
 set -u
 lockstep=$1
 json=$2
@@ -12,6 +14,7 @@ golden=$here/../golden/selfcheck.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset LK_ISA LK_THREADS NO_COLOR
+export LK_DATASETS="$work/installed"
 
 fail()
 {

@@ -1,7 +1,6 @@
 #!/bin/sh
 # lockstep data: sets are shown and written in other formats, with the same content.
 . "$(dirname "$0")/expect.sh"
-unset LK_DATASETS
 
 status 0 "$lockstep" data --help
 out 'usage: lockstep data'

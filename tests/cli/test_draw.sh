@@ -163,7 +163,8 @@ err 'lockstep plan: option --layer: it says what --draw draws, which is not give
 
 # schedules: a line a stage, a table, and a rectangle for each computation as wide as its time
 demo=experiments/demo.yaml
-status 0 "$lockstep" plan $demo --layout stages4 --schedule --compare --micro-batches 6 parallel.lag=full --draw "$work/x.svg"
+status 0 "$lockstep" plan $demo --layout stages4 --schedule --compare --micro-batches 6 parallel.lag=full --draw "$work/x.svg" \
+    'data={type: glyphs, shape: [28, 28, 1], count: 60000, test_count: 0, batch: 128, shards: 8}'
 no_err
 sed -n '/^\$ lockstep plan .*--schedule --compare --micro-batches 6 parallel.lag=full$/,/^```$/p' docs/pipelines.md | sed '1d;$d' >"$work/shown"
 diff "$work/shown" "$work/out" >&2 || fail 'docs/pipelines.md shows another schedule: put in what is printed'

@@ -2,12 +2,18 @@
 # lockstep plan: what a rank does, as text and as JSON, and layouts that are refused.
 . "$(dirname "$0")/expect.sh"
 file=experiments/demo.yaml
+glyphs='data={type: glyphs, shape: [28, 28, 1], count: 60000, test_count: 10000, batch: 128, shards: 8}'
 
-status 0 "$lockstep" plan $file
+status 0 "$lockstep" plan $file "$glyphs"
 out 'layout 1: rank 0 of 1 has shards 0-7 of 8, samples 0-127 of 128'
 out 'nothing is sent'
 out 'a step: 0 calls, 0 bytes'
 no_err
+cp "$work/out" "$work/one"
+status 0 "$lockstep" plan $file
+cmp -s "$work/out" "$work/one" || fail 'the set that is generated for the preset is planned otherwise'
+[ "$(cat "$work/err")" = 'warning: mnist: no path is given and the set is not installed: generated glyphs take its place' ] ||
+    fail 'not one line about the set'
 
 status 0 "$lockstep" plan $file --ranks 3 --rank 2
 out 'layout data3: rank 2 of 3 has shards 5-7 of 8, samples 80-127 of 128'

@@ -2,7 +2,6 @@
 # Every row of docs/porting.md about the records of keras_experiments: commands run, and what they write,
 # read as the rows say, trains to the state of the set that it was made from, read as an archive.
 . "$(dirname "$0")/expect.sh"
-unset LK_DATASETS
 lockstep=$(readlink -f "$lockstep")
 document=$(readlink -f "$here/../../docs/porting.md")
 experiments=$(readlink -f "$here/../../experiments")

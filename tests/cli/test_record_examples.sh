@@ -4,7 +4,7 @@
 # have packed records, and streams on any.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/cifar.sh"
-unset LK_DATASETS LK_DEVICES
+unset LK_DEVICES
 lockstep=$(readlink -f "$lockstep")
 document=$(readlink -f "$here/../../docs/data.md")
 experiments=$(readlink -f "$here/../../experiments")

@@ -3,7 +3,6 @@
 # number of ranks and readers, and resumed in the middle of a file on another number of ranks, also by a run
 # that was killed, and of a set of which damaged records are left out.
 . "$(dirname "$0")/expect.sh"
-unset LK_DATASETS
 zlib=yes
 "$lockstep" data convert --type glyphs count=1 "$work/try.tfrecord.gz" >"$work/out" 2>&1 || zlib=no
 

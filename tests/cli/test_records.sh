@@ -2,7 +2,6 @@
 # Records: sets of all formats are written to many files and read again by folder, pattern and list, with
 # the same hash, and trained on to the same state.
 . "$(dirname "$0")/expect.sh"
-unset LK_DATASETS
 
 # the hash that the last command printed, as JSON
 hash()
