@@ -500,7 +500,9 @@ foreach(mpi IN LISTS LK_MPIS)
   set_tests_properties(${mpi}.checkpoint_memory PROPERTIES RUN_SERIAL ON)
 endforeach()
 
-# Volumes of which no process could hold a sample, every day with the last MPI.
+# Volumes of which no process could hold a sample, and layouts of four ranks for a net that none could hold,
+# every day with the last MPI.
+set(memory_layouts stages4)
 if(LK_YAML AND NOT LK_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   add_executable(volumes tests/memory/volumes.c)
   target_include_directories(volumes PRIVATE tests)
@@ -512,12 +514,21 @@ if(LK_YAML AND NOT LK_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
         $<TARGET_FILE:volumes> $<TARGET_FILE:lockstep>)
       set_tests_properties(memory.${name}_${mpi} PROPERTIES RUN_SERIAL ON)
     endforeach()
+    foreach(layout IN LISTS memory_layouts)
+      lk_test(memory.${layout}_${mpi} long env TEST_LONG=1 tests/memory/layout.sh ${mpi}
+        $<TARGET_FILE:volumes> $<TARGET_FILE:lockstep> ${layout})
+      set_tests_properties(memory.${layout}_${mpi} PROPERTIES RUN_SERIAL ON)
+    endforeach()
   endforeach()
   if(LK_MPIS)
     list(GET LK_MPIS -1 mpi)
     foreach(name volumes unet planned)
       lk_test(memory.${name} ${mpi} tests/memory/${name}.sh ${mpi} $<TARGET_FILE:volumes>
         $<TARGET_FILE:lockstep>)
+    endforeach()
+    foreach(layout IN LISTS memory_layouts)
+      lk_test(memory.${layout} ${mpi} tests/memory/layout.sh ${mpi} $<TARGET_FILE:volumes>
+        $<TARGET_FILE:lockstep> ${layout})
     endforeach()
   endif()
 endif()

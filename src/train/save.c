@@ -47,8 +47,10 @@ lk_status lk__saver_plan(const lk__saver *s, lk_plan *plan)
     int space = plan->tiling ? plan->tiling->size : 1, at = plan->tiling ? plan->tiling->rank : 0;
     lk_state state = {.tensor = s->tensors->tensor, .n_tensors = s->tensors->n};
     int64_t image, bands;
-    LK_TRY(lk__save_bytes(&state, LK__PART_BYTES, plan->ranks * space, plan->rank * space + at,
-                          !lk__plan_spreads(s->trainer, plan), &image, &bands));
+    int rank = (plan->stage * plan->ranks + plan->rank) * space + at;
+    bool whole = plan->stages == 1 && !lk__plan_spreads(s->trainer, plan);
+    LK_TRY(lk__save_bytes(&state, LK__PART_BYTES, plan->ranks * space * plan->stages, rank, whole,
+                          &image, &bands));
     plan->memory.saving = image + bands;
     return LK_OK;
 }
