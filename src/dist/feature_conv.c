@@ -9,14 +9,13 @@
  * Where every block has whole groups of a grouped convolution it is one of fewer groups, and nothing
  * travels.  Made by lk_dist_feature_conv(), run on the thread of the tape.
  */
+#include "dist/common/feature_blocks.h"
 #include "dist/common/features.h"
 #include "ops/common/act.h"
 #include "ops/common/conv.h"
 #include "ops/common/ops.h"
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
-
-#include <lockstep/extra/map.h>
 
 #include <string.h>
 
@@ -46,16 +45,6 @@ static lk_status conv_forward(lk_call *c)
 
 /* ---- the gradient of x, of dy and w ---- */
 
-enum { DEPTH = 32 };
-
-/* A call under way: the blocks of this rank, and room for the sums of upper halves. */
-typedef struct blocks_job {
-    lk_call *c;
-    int64_t size, held; /* filters of a block, and of this rank */
-    void *columns;      /* of w, room for those of a block; NULL: there is one */
-    void *room[DEPTH];
-} blocks_job;
-
 static lk_status data_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
@@ -63,74 +52,37 @@ static lk_status data_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-/* The columns of w of filters from `first` on, dense. */
-static const void *columns_of(const blocks_job *j, int64_t first, int64_t n)
+/* What some filters of this rank say of dx. */
+static lk_status block_run(lk_call *c, lk_range filters, const void *w, void *dx)
 {
-    const lk_tensor *w = j->c->x[1];
-    int64_t elem = (int64_t)lk_dtype_size(w->dtype);
-    if (!j->columns)
-        return lk__tensor_start(w);
-    for (int64_t i = 0; i < w->count / j->held; i++)
-        memcpy((char *)j->columns + i * n * elem,
-               lk__tensor_start(w) + (i * j->held + first) * elem, (size_t)(n * elem));
-    return j->columns;
-}
-
-/* What block `b` of this rank says of dx. */
-static lk_status block_run(const blocks_job *j, int64_t b, void *dx)
-{
-    lk_call *c = j->c;
     const conv_attr *a = c->attr;
     const lk_tensor *dy = c->x[0];
     int ndim = dy->shape.ndim - 2;
-    int64_t first = b * j->size, n = j->held - first < j->size ? j->held - first : j->size;
-    int64_t step = j->held;
+    int64_t step = dy->shape.dim[ndim + 1];
     lk_conv_shape s;
     lk_conv_plan *plan = NULL;
     lk__conv_shape_of(c, &a->conv, c->y[0], dy, c->x[1]->shape.dim, &s);
-    s.out_channels = n;
+    s.out_channels = filters.n;
     for (int d = ndim - 1; d >= 0; d--) {
         s.y_step[d] = step;
         step *= s.out[d];
     }
     s.y_sample = step;
     LK_TRY(lk__conv_plan_kept(c, &s, &plan));
-    LK_TRY(lk_conv_backward_data(plan,
-                                 lk__tensor_start(dy) + first * (int64_t)lk_dtype_size(dy->dtype),
-                                 columns_of(j, first, n), NULL, false, dx));
+    LK_TRY(lk_conv_backward_data(
+        plan, lk__tensor_start(dy) + filters.first * (int64_t)lk_dtype_size(dy->dtype), w, NULL,
+        false, dx));
     return LK_OK;
 }
 
-/* The tree over n blocks from `first` on; upper halves come to the room of their depth. */
-static lk_status blocks_run(blocks_job *j, int64_t first, int64_t n, int depth, void *dx)
-{
-    const lk_tensor *y = j->c->y[0];
-    if (n == 1) {
-        LK_TRY(block_run(j, first, dx));
-        return LK_OK;
-    }
-    int64_t half = lk_tree_half(n);
-    if (!j->room[depth])
-        LK_TRY(lk_call_scratch(j->c, y->count * (int64_t)lk_dtype_size(y->dtype), &j->room[depth]));
-    LK_TRY(blocks_run(j, first, half, depth + 1, dx));
-    LK_TRY(blocks_run(j, first + half, n - half, depth + 1, j->room[depth]));
-    LK_TRY(lk_map2(y->dtype, LK_MAP2_ADD, 0, y->count, dx, j->room[depth], dx));
-    return LK_OK;
-}
-
+/* A rank without filters gives nothing. */
 static lk_status data_forward(lk_call *c)
 {
     const conv_attr *a = c->attr;
-    const lk_tensor *dy = c->x[0], *w = c->x[1];
-    blocks_job j = {.c = c,
-                    .size = lk__feature_block(a->f.split, a->f.of),
-                    .held = dy->shape.dim[dy->shape.ndim - 1]};
-    if (j.held == 0) /* this rank gives nothing */
-        return LK_OK;
-    if (j.held > j.size)
-        LK_TRY(lk_call_scratch(c, w->count / j.held * j.size * (int64_t)lk_dtype_size(w->dtype),
-                               &j.columns));
-    LK_TRY(blocks_run(&j, 0, (j.held - 1) / j.size + 1, 0, lk__tensor_start(c->y[0])));
+    const lk_tensor *w = c->x[1];
+    int64_t held = w->shape.dim[w->shape.ndim - 1];
+    LK_TRY(lk__feature_blocks_run(c, lk__feature_block(a->f.split, a->f.of),
+                                  held > 0 ? w->count / held : 0, block_run));
     return LK_OK;
 }
 
@@ -202,38 +154,39 @@ bool lk_feature_has_whole_groups(const lk_feature_split *split, int64_t groups, 
     return in % in_each == 0 && out % out_each == 0 && in / in_each == out / out_each;
 }
 
-static lk_status attr_check(const lk_feature_split *split, const lk_feature_conv_attr *a)
+lk_status lk__feature_conv_check(const char *call, const lk_feature_split *split,
+                                 const lk_feature_conv_attr *a)
 {
-    LK_CHECK(a, LK_EINVAL, "feature_conv: attr is NULL");
+    LK_CHECK(a, LK_EINVAL, "%s: attr is NULL", call);
     LK_CHECK(a->sum == LK_FEATURE_JOINED || a->sum == LK_FEATURE_PARTIAL, LK_EINVAL,
-             "feature_conv: the sum is number %d; there are joined and partial", (int)a->sum);
-    LK_CHECK(a->channels >= 0 && a->filters >= 0, LK_EINVAL,
-             "feature_conv: %lld channels and %lld filters", (long long)a->channels,
-             (long long)a->filters);
+             "%s: the sum is number %d; there are joined and partial", call, (int)a->sum);
+    LK_CHECK(a->channels >= 0 && a->filters >= 0, LK_EINVAL, "%s: %lld channels and %lld filters",
+             call, (long long)a->channels, (long long)a->filters);
     int64_t groups = or_one(a->conv.groups);
     LK_CHECK(groups == 1 || !lk_feature_is_cut(split, a->filters) ||
                  lk_feature_has_whole_groups(split, groups, a->channels, a->filters),
              LK_EINVAL,
-             "feature_conv: %lld channels and %lld filters in %lld groups: blocks of %lld channels "
+             "%s: %lld channels and %lld filters in %lld groups: blocks of %lld channels "
              "and %lld filters do not have whole groups, the same ones",
-             (long long)a->channels, (long long)a->filters, (long long)groups,
+             call, (long long)a->channels, (long long)a->filters, (long long)groups,
              (long long)lk__feature_block(split, a->channels),
              (long long)lk__feature_block(split, a->filters));
     return LK_OK;
 }
 
-/* lk_conv() of what this rank has: all of it, or whole groups. */
-static lk_status conv_local(const lk_feature_conv_attr *attr, int64_t groups, lk_var x, lk_var w,
-                            lk_var b, lk_var *out)
+lk_status lk__feature_conv_local(const lk_feature_split *split, const lk_feature_conv_attr *attr,
+                                 lk_conv_attr *out, lk_var *w)
 {
-    lk_conv_attr a = attr->conv;
-    a.groups = or_one(groups);
-    if (groups == 0 && lk_shape_of(w).ndim > 1) { /* no filter of no channel */
-        lk_shape shape = lk_shape_of(w);
+    int64_t groups = or_one(attr->conv.groups), each = attr->filters / groups;
+    if (each > 0)
+        groups = lk__feature_held(split, attr->filters) / each;
+    *out = attr->conv;
+    out->groups = or_one(groups);
+    if (groups == 0 && lk_shape_of(*w).ndim > 1) { /* no filter of no channel */
+        lk_shape shape = lk_shape_of(*w);
         shape.dim[shape.ndim - 2] = 0;
-        LK_TRY(lk_reshape(w, shape, &w));
+        LK_TRY(lk_reshape(*w, shape, w));
     }
-    LK_TRY(lk_conv(x, w, b, &a, out));
     return LK_OK;
 }
 
@@ -242,11 +195,11 @@ lk_status lk_dist_feature_conv(const lk_feature_split *split, const lk_feature_c
 {
     conv_attr a;
     LK_TRY(lk__feature_begin(split, conv.name, x, out));
-    LK_TRY(attr_check(split, attr));
-    int64_t groups = or_one(attr->conv.groups);
-    if (!lk_feature_is_cut(split, attr->filters) || groups > 1) {
-        int64_t each = attr->filters / groups, held = lk__feature_held(split, attr->filters);
-        LK_TRY(conv_local(attr, each > 0 ? held / each : groups, x, w, b, out));
+    LK_TRY(lk__feature_conv_check(conv.name, split, attr));
+    if (!lk_feature_is_cut(split, attr->filters) || or_one(attr->conv.groups) > 1) {
+        lk_conv_attr own;
+        LK_TRY(lk__feature_conv_local(split, attr, &own, &w));
+        LK_TRY(lk_conv(x, w, b, &own, out));
         return LK_OK;
     }
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */

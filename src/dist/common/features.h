@@ -80,4 +80,13 @@ lk_status lk__feature_dx_begin(const lk_call *c, const lk__feature_node *a, lk_f
 /** Wait for it, or give it up if `st`, the status of what was done meanwhile, is a failure. */
 lk_status lk__feature_dx_end(lk_request **request, lk_status st) LK_NODISCARD;
 
+/** The attributes of a convolution whose filters are cut must be right.  Errors: LK_EINVAL. */
+lk_status lk__feature_conv_check(const char *call, const lk_feature_split *split,
+                                 const lk_feature_conv_attr *a) LK_NODISCARD;
+
+/** What a rank has of a convolution of which blocks have all, or whole groups: the attributes of its own
+ * groups, and `*w` as a convolution of these takes it. */
+lk_status lk__feature_conv_local(const lk_feature_split *split, const lk_feature_conv_attr *attr,
+                                 lk_conv_attr *out, lk_var *w) LK_NODISCARD;
+
 #endif /* LK_DIST_COMMON_FEATURES_H */
