@@ -316,6 +316,7 @@ set(ranks_of_test_spatial_layers "2 3 4")
 set(ranks_of_test_term_layouts "1 2 3 4")
 set(ranks_of_test_feature_payload "2 3 4 6 8")
 set(ranks_of_test_feature_tags "1 2 3 5")
+set(ranks_of_test_tile_features "1 2 3 4 6 8 9 12") # tiles times features
 set(ranks_of_test_tile_payload "2 3 4 6 8")
 set(ranks_of_test_tile_plan "1 2 3 4 6 8 9")
 set(ranks_of_test_spatial_positions "1 2 3 4 6 8")
@@ -349,6 +350,7 @@ set(threads_of_test_feature_conv "1 2 3 5 8")
 set(threads_of_test_feature_linear "1 2 3 5")
 set(threads_of_test_feature_payload "2 3 4")
 set(threads_of_test_feature_tags "1 2 3 5")
+set(threads_of_test_tile_features ${ranks_of_test_tile_features})
 set(threads_of_test_tile_payload "2 3 4")
 foreach(name conv embedding linear payload)
   set(daily_ranks_of_test_feature_${name} "4 3")
@@ -380,8 +382,8 @@ set(daily_threads test_adjoints test_chain_jobs test_chain_training test_checkpo
 # What ranks compute on tiles, threads show every day; that its messages arrive, test_spatial, test_fetch and
 # test_unet show with each MPI.
 set(long_in_mpi test_recompute_nets test_spatial_layers test_spatial_positions test_term_layouts
-  test_tile_conv test_tile_local_conv test_tile_norm test_tile_pool test_tile_samples test_tile_sums
-  test_unit_norm)
+  test_tile_conv test_tile_features test_tile_local_conv test_tile_norm test_tile_pool test_tile_samples
+  test_tile_sums test_unit_norm)
 # What is made of calls and messages that others try with each MPI runs every day with one of them, in turns.
 set(one_mpi test_adjoints test_batch_statistics test_chain_builds test_chain_jobs test_chain_training test_chains
   test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_converted_model test_domains

@@ -115,12 +115,12 @@ set(few_in_asan test_batch_statistics test_chain_jobs test_chain_training test_c
   test_checkpoint_failures test_ddl test_domains test_double_buffering test_folds test_iterators
   test_margins test_multi_node_optimizer test_plan test_recompute_nets test_recurrent test_recurrent_chains
   test_scatter_dataset test_spatial test_spatial_layers test_spatial_positions test_term_layouts
-  test_tile_conv test_tile_local_conv test_tile_payload test_tile_plan test_training test_unet
-  test_unit_norm test_wire)
+  test_tile_conv test_tile_features test_tile_local_conv test_tile_payload test_tile_plan test_training
+  test_unet test_unit_norm test_wire)
 # What ranks do on tiles in earnest is in test_spatial, messages of fetches in test_fetch.
 set(of_tiles test_domains test_margins test_own_positions test_spatial_layers test_spatial_positions test_sum_tiles
-  test_term_layouts test_tile_conv test_tile_layer_norm test_tile_local_conv test_tile_norm test_tile_plan
-  test_tile_pool test_tile_sums test_unit_norm)
+  test_term_layouts test_tile_conv test_tile_features test_tile_layer_norm test_tile_local_conv test_tile_norm
+  test_tile_plan test_tile_pool test_tile_sums test_unit_norm)
 # Plans and boxes are made by one thread, and what a thousand threads do, a hundred do; messages that do
 # not arrive are in test_faults, saves and loads in test_checkpoints and test_state.
 set(long_in_tsan ${of_tiles} test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory

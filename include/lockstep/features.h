@@ -34,6 +34,7 @@
 
 #include <lockstep/act.h>
 #include <lockstep/dist.h>
+#include <lockstep/tiles.h>
 
 LK_BEGIN_DECLS
 
@@ -207,6 +208,42 @@ LK_API lk_status lk_dist_feature_embedding(const lk_feature_split *split, int64_
 LK_API lk_status lk_dist_feature_cross_entropy(const lk_feature_split *split, int64_t classes,
                                                lk_var x, lk_var label, lk_loss_reduction reduction,
                                                const char *name, lk_var *out) LK_NODISCARD;
+
+/* ---- both tiles and features ----
+ *
+ * Layers whose positions are cut by tiles (tiles.h) and whose units are cut by features: a rank has its tile
+ * of its features.  The tiling's ranks are those that have the same features, the split's those that have the
+ * same tile; the first take part in each call, and fetch margins.  Nothing travels along features, so that the
+ * split's communicator is not used.  Errors: those of both, LK_EINVAL where attr->sum is not
+ * LK_FEATURE_PARTIAL: a copy or a gather_sum before the layer joins dx.
+ */
+
+/**
+ * lk_dist_tile_conv() of which this rank has some filters, and attr->conv.act of it: x is replicated along
+ * features, y varying.  w [kernel...][channels][held filters] and b [held filters] (LK_NO_VAR: none) are
+ * plain or by tile, each for itself, as are dw and db, which are those of what the rank has.
+ *
+ * dx is partial: the tree over this rank's blocks of filters of the backward-data pass of each, and 0
+ * without filters.  y has the bits of the whole layer, whatever blocks and tiles; dx joined has those of
+ * lk_dist_feature_conv(), whatever the tiles.
+ *
+ * With groups a block has whole groups, as there: x and dx are varying, and attr->sum is not asked.
+ * Filters that are not cut make it lk_dist_tile_conv().
+ */
+LK_API lk_status lk_dist_tile_feature_conv(const lk_tile *tile, const lk_feature_split *split,
+                                           const lk_feature_conv_attr *attr, lk_var x, lk_var w,
+                                           lk_var b, const char *name, lk_var *out) LK_NODISCARD;
+
+/**
+ * lk_dist_tile_linear() of which this rank has some units: w [in][held units] and b [held units], plain or by
+ * tile.  x is replicated along features, y varying; dx is partial, the tree over this rank's blocks of
+ * units, of one chain each.  Units that are not cut make it lk_dist_tile_linear().
+ *
+ * Errors: also LK_ENOTSUP for LK_FEATURE_IN.
+ */
+LK_API lk_status lk_dist_tile_feature_linear(const lk_tile *tile, const lk_feature_split *split,
+                                             const lk_feature_linear_attr *attr, lk_var x, lk_var w,
+                                             lk_var b, const char *name, lk_var *out) LK_NODISCARD;
 
 /* ---- tags: what goes with what ---- */
 

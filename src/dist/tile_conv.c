@@ -8,9 +8,13 @@
  * within the image, in the same order: its padding is that of the whole, moved to where its boxes begin.
  * Nothing of a gradient is sent back and added.  The tape calls these, on the thread of the tiling's
  * communicator.
+ *
+ * Where the filters are cut as well (tile_features.c), dx is such a pass for each block of filters that the
+ * rank has, joined by the tree over blocks.
  */
 #include "dist/common/tile_conv.h"
 
+#include "dist/common/feature_blocks.h"
 #include "dist/common/pending.h"
 #include "ops/common/act.h"
 #include "ops/common/products.h"
@@ -34,7 +38,15 @@ char *lk__tile_side_start(const lk__tile_side *side)
 {
     int64_t channels = side->array->shape.dim[side->box->ndim + 1];
     lk__tile_part part = lk__tile_part_of(side->box, side->part, channels);
-    return lk__tensor_start(side->array) + part.offset * (int64_t)lk_dtype_size(side->array->dtype);
+    char *start = side->data ? side->data : lk__tensor_start(side->array);
+    return start +
+           (part.offset + side->channels.first) * (int64_t)lk_dtype_size(side->array->dtype);
+}
+
+/* Channels that the kernel sees. */
+static int64_t channels_of(const lk__tile_side *side)
+{
+    return side->channels.n > 0 ? side->channels.n : side->array->shape.dim[side->box->ndim + 1];
 }
 
 lk_status lk__tile_conv_plan(lk_call *c, const lk__tile_side *x, const lk__tile_side *y,
@@ -47,15 +59,15 @@ lk_status lk__tile_conv_plan(lk_call *c, const lk__tile_side *x, const lk__tile_
     s.dtype = x->array->dtype;
     s.window.ndim = w->ndim;
     s.batch = x->array->shape.dim[0];
-    s.in_channels = x->array->shape.dim[w->ndim + 1];
-    s.out_channels = y->array->shape.dim[w->ndim + 1];
+    s.in_channels = channels_of(x);
+    s.out_channels = channels_of(y);
     s.groups = a->groups;
     s.algorithm = a->algorithm;
     s.piece = lk__piece_of(c->tape, s.batch);
     if (s.piece == 0)
         s.piece = s.batch;
-    lk__tile_part from = lk__tile_part_of(x->box, x->part, s.in_channels);
-    lk__tile_part to = lk__tile_part_of(y->box, y->part, s.out_channels);
+    lk__tile_part from = lk__tile_part_of(x->box, x->part, x->array->shape.dim[w->ndim + 1]);
+    lk__tile_part to = lk__tile_part_of(y->box, y->part, y->array->shape.dim[w->ndim + 1]);
     s.x_sample = from.sample;
     s.y_sample = to.sample;
     for (int d = 0; d < w->ndim; d++) {
@@ -73,17 +85,18 @@ lk_status lk__tile_conv_plan(lk_call *c, const lk__tile_side *x, const lk__tile_
     return LK_OK;
 }
 
-/* A pass between two sides; `ahead`: by the convolution, from its x side to its y side, otherwise by its
- * transpose.  The rest of `to` is cleared. */
-static lk_status pass(lk_call *c, bool ahead, const lk__tile_side *from, const lk__tile_side *to)
+/* A pass between two sides by weights `w`; `ahead`: by the convolution, from its x side to its y side,
+ * otherwise by its transpose.  The rest of `to` is cleared. */
+static lk_status pass(lk_call *c, bool ahead, const lk__tile_side *from, const void *w,
+                      const lk__tile_side *to)
 {
     const lk__tile_conv *a = c->attr;
-    const void *w = lk__tensor_start(c->x[1]);
     const void *b = c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL;
     const lk_tensor *y = to->array;
     lk_conv_plan *plan = NULL;
     LK_TRY(lk__tile_conv_plan(c, ahead ? from : to, ahead ? to : from, &plan));
-    lk__tile_clear_around(lk__tensor_start(y), to->box, to->part, y->shape.dim[0],
+    lk__tile_clear_around(to->data ? to->data : lk__tensor_start(y), to->box, to->part,
+                          y->shape.dim[0],
                           y->shape.dim[y->shape.ndim - 1] * (int64_t)lk_dtype_size(y->dtype));
     if (y->shape.dim[0] == 0 || lk__box_is_empty(to->part))
         return LK_OK;
@@ -158,10 +171,10 @@ static lk_status values_forward(lk_call *c)
 {
     const lk__tile_conv *a = c->attr;
     const lk_tile *t = a->tile;
-    const lk__tile_side from = {c->x[0], &t->x.box, &t->x_reads},
-                        to = {c->y[0], &t->y.box, &t->y.tile};
+    const lk__tile_side from = {.array = c->x[0], .box = &t->x.box, .part = &t->x_reads},
+                        to = {.array = c->y[0], .box = &t->y.box, .part = &t->y.tile};
     LK_TRY(lk__tile_fetch(t->get_x, c->x[0], &t->x.box, a->d.name));
-    LK_TRY(pass(c, !is_transposed(t), &from, &to));
+    LK_TRY(pass(c, !is_transposed(t), &from, lk__tensor_start(c->x[1]), &to));
     return LK_OK;
 }
 
@@ -178,14 +191,32 @@ static lk_status data_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
+/* What some filters say of dx, or all, n 0. */
+static lk_status filters_run(lk_call *c, lk_range filters, const void *w, void *dx)
+{
+    const lk_tile *t = ((const lk__tile_conv *)c->attr)->tile;
+    const lk__tile_side from = {c->x[0], &t->y.box, &t->dy_reads, filters, NULL},
+                        to = {c->y[0], &t->x.box, &t->x.tile, {0, 0}, dx};
+    LK_TRY(pass(c, is_transposed(t), &from, w, &to));
+    return LK_OK;
+}
+
 static lk_status data_forward(lk_call *c)
 {
     const lk__tile_conv *a = c->attr;
     const lk_tile *t = a->tile;
-    const lk__tile_side from = {c->x[0], &t->y.box, &t->dy_reads},
-                        to = {c->y[0], &t->x.box, &t->x.tile};
+    const lk_tensor *w = c->x[1], *dx = c->y[0];
+    const lk_box none = {.ndim = t->x.box.ndim};
+    int64_t held = w->shape.dim[w->shape.ndim - 1];
     LK_TRY(lk__tile_fetch(t->get_dy, c->x[0], &t->y.box, a->d.name));
-    LK_TRY(pass(c, is_transposed(t), &from, &to));
+    if (a->block == 0)
+        LK_TRY(filters_run(c, (lk_range){0, 0}, lk__tensor_start(w), NULL));
+    else if (held > 0)
+        LK_TRY(lk__feature_blocks_run(c, a->block, w->count / (t->leaves * held), filters_run));
+    else /* nothing, which is still defined */
+        lk__tile_clear_around(lk__tensor_start(dx), &t->x.box, &none, dx->shape.dim[0],
+                              dx->shape.dim[dx->shape.ndim - 1] *
+                                  (int64_t)lk_dtype_size(dx->dtype));
     return LK_OK;
 }
 
@@ -232,6 +263,7 @@ static lk_status values_backward(lk_call *c, const lk_var *dout, lk_var *din)
     }
 
 static const lk_op conv = VALUES("tile_conv", "convolution of samples that are cut into tiles");
+static const lk_op filters = VALUES("tile_feature_conv", "the same of some filters of a layer");
 static const lk_op transpose = VALUES("tile_conv_transpose", "transposed convolution on tiles");
 
 /* The sizes of axis d: what the convolution makes of its x side must be its y side. */
@@ -291,12 +323,9 @@ static lk_conv_attr attr_of(const lk_tile *tile)
     return attr;
 }
 
-typedef struct operands {
-    lk_var x, w, b;
-} operands;
-
-static lk_status apply(const lk_op *op, const lk_tile *tile, operands in, const lk_conv_attr *given,
-                       lk_act act, const char *name, lk_var *out)
+static lk_status apply(const lk_op *op, const lk_tile *tile, lk__tile_conv_in in,
+                       const lk_conv_attr *given, lk_act act, int64_t block, const char *name,
+                       lk_var *out)
 {
     lk_conv_attr attr = given ? *given : attr_of(tile);
     lk__tile_conv a;
@@ -308,6 +337,7 @@ static lk_status apply(const lk_op *op, const lk_tile *tile, operands in, const 
     a.groups = or_one(attr.groups);
     a.algorithm = attr.algorithm;
     a.act = act;
+    a.block = block;
     LK_TRY(lk__dist_valid(op->name, in.x));
     LK_TRY(tile_goes_with(op->name, tile, &attr, act));
     if (comm)
@@ -326,7 +356,16 @@ lk_status lk_dist_tile_conv(const lk_tile *tile, lk_var x, lk_var w, lk_var b,
     LK_CHECK(tile && out, LK_EINVAL, "tile_conv: %s is NULL", tile ? "out" : "tile");
     *out = LK_NO_VAR;
     LK_CHECK(tile->kind == LK_TILE_CONV, LK_EINVAL, "tile_conv: the tile is not of a convolution");
-    LK_TRY(apply(&conv, tile, (operands){x, w, b}, attr, act, name, out));
+    LK_TRY(apply(&conv, tile, (lk__tile_conv_in){x, w, b}, attr, act, 0, name, out));
+    return LK_OK;
+}
+
+lk_status lk__tile_conv_filters(const lk_tile *tile, lk__tile_conv_in in, const lk_conv_attr *attr,
+                                int64_t block, const char *name, lk_var *out)
+{
+    lk_conv_attr plain = *attr;
+    plain.act = LK_ACT_NONE;
+    LK_TRY(apply(&filters, tile, in, &plain, attr->act, block, name, out));
     return LK_OK;
 }
 
@@ -337,6 +376,6 @@ lk_status lk_dist_tile_conv_transpose(const lk_tile *tile, lk_var x, lk_var w, l
     *out = LK_NO_VAR;
     LK_CHECK(is_transposed(tile), LK_EINVAL,
              "tile_conv_transpose: the tile is not of a transposed convolution");
-    LK_TRY(apply(&transpose, tile, (operands){x, w, b}, attr, LK_ACT_NONE, name, out));
+    LK_TRY(apply(&transpose, tile, (lk__tile_conv_in){x, w, b}, attr, LK_ACT_NONE, 0, name, out));
     return LK_OK;
 }

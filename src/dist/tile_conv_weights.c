@@ -20,8 +20,8 @@ static void sides_of(const lk_call *c, lk__tile_side *x, lk__tile_side *y)
 {
     const lk_tile *t = ((const lk__tile_conv *)c->attr)->tile;
     bool is_back = t->kind == LK_TILE_CONV_TRANSPOSE;
-    *x = (lk__tile_side){c->x[is_back ? 1 : 0], is_back ? &t->y.box : &t->x.box, NULL};
-    *y = (lk__tile_side){c->x[is_back ? 0 : 1], is_back ? &t->x.box : &t->y.box, NULL};
+    *x = (lk__tile_side){.array = c->x[is_back ? 1 : 0], .box = is_back ? &t->y.box : &t->x.box};
+    *y = (lk__tile_side){.array = c->x[is_back ? 0 : 1], .box = is_back ? &t->x.box : &t->y.box};
 }
 
 static lk_status weights_infer(lk_call *c, lk_output_spec *out)

@@ -4,6 +4,8 @@
  *   dw[leaf] = tree over shards( one chain over samples and the leaf's positions )
  *   db[leaf] = tile_bias.c
  *
+ * Where the units are cut as well (tile_features.c), dx is the tree over blocks of units, one chain each.
+ *
  * Weights are [leaves][in][out], of which the first is read.  A leaf without positions says +0.  Nothing
  * is sent, but for a plain parameter, whose gradient lk__tile_param() joins.  Made by
  * lk_dist_tile_linear(), run on the thread of the tape.
@@ -20,6 +22,7 @@
 typedef struct linear_attr {
     const lk_tile *tile;
     lk_act act;
+    int64_t block; /* units of a block, over which dx is summed by the tree; 0: one chain for all */
 } linear_attr;
 
 static const lk_tile *tile_of(const lk_call *c)
@@ -112,7 +115,8 @@ static lk_status data_forward(lk_call *c)
                  .k = out,
                  .lda = out,
                  .ldb = out,
-                 .ldc = in};
+                 .ldc = in,
+                 .piece = ((const linear_attr *)c->attr)->block};
     LK_TRY(lk_gemm_run(&g, lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]), NULL,
                        lk__tensor_start(c->y[0])));
     return LK_OK;
@@ -210,36 +214,55 @@ static lk_status linear_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-static const lk_op linear = {.name = "tile_linear",
-                             .summary = "x w + b at each position of tiles",
-                             .min_in = 2,
-                             .max_in = 3,
-                             .n_out = 1,
-                             .flags = LK_OP_FIRST_ORDER | LK_OP_STRIDED,
-                             .attr_size = sizeof(linear_attr),
-                             .saves_in = 3,
-                             .infer = linear_infer,
-                             .forward = linear_forward,
-                             .backward = linear_backward};
+#define LINEAR(text, formula)                                                         \
+    {                                                                                 \
+        .name = text, .summary = formula, .min_in = 2, .max_in = 3, .n_out = 1,       \
+        .flags = LK_OP_FIRST_ORDER | LK_OP_STRIDED, .attr_size = sizeof(linear_attr), \
+        .saves_in = 3, .infer = linear_infer, .forward = linear_forward,              \
+        .backward = linear_backward                                                   \
+    }
+
+static const lk_op linear = LINEAR("tile_linear", "x w + b at each position of tiles");
+static const lk_op units = LINEAR("tile_feature_linear", "the same of some units of a layer");
+
+static lk_status apply(const lk_op *op, const linear_attr *a, const lk_var given[3],
+                       const char *name, lk_var *out)
+{
+    lk_var in[3] = {given[0], given[1], given[2]};
+    const lk_tiling *tiling = a->tile->tiling;
+    int n = lk_is_var(in[2]) ? 3 : 2;
+    LK_TRY(lk__act_check(op->name, a->act));
+    LK_TRY_DIST(tiling->comm, lk__dist_valid(op->name, in[0]));
+    LK_TRY_DIST(tiling->comm, lk__dist_valid(op->name, in[1]));
+    LK_TRY_DIST(tiling->comm, lk_contiguous(in[0], &in[0]));
+    LK_TRY_DIST(tiling->comm, lk__tile_param(tiling, in[1], 2, name, &in[1]));
+    if (n > 2)
+        LK_TRY_DIST(tiling->comm, lk__tile_param(tiling, in[2], 1, name, &in[2]));
+    LK_TRY_DIST(tiling->comm, lk_apply(in[0].tape, op, in, n, a, out));
+    return LK_OK;
+}
 
 lk_status lk_dist_tile_linear(const lk_tile *tile, lk_var x, lk_var w, lk_var b, lk_act act,
                               const char *name, lk_var *out)
 {
     linear_attr a;
-    int n = lk_is_var(b) ? 3 : 2;
     LK_CHECK(tile && out, LK_EINVAL, "tile_linear: %s is NULL", tile ? "out" : "tile");
     *out = LK_NO_VAR;
-    LK_TRY(lk__act_check("tile_linear", act));
-    lk_comm *comm = tile->tiling->comm;
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */
     a.tile = tile;
     a.act = act;
-    LK_TRY_DIST(comm, lk__dist_valid("tile_linear", x));
-    LK_TRY_DIST(comm, lk__dist_valid("tile_linear", w));
-    LK_TRY_DIST(comm, lk_contiguous(x, &x));
-    LK_TRY_DIST(comm, lk__tile_param(tile->tiling, w, 2, name, &w));
-    if (n > 2)
-        LK_TRY_DIST(comm, lk__tile_param(tile->tiling, b, 1, name, &b));
-    LK_TRY_DIST(comm, lk_apply(x.tape, &linear, (lk_var[]){x, w, b}, n, &a, out));
+    LK_TRY(apply(&linear, &a, (lk_var[]){x, w, b}, name, out));
+    return LK_OK;
+}
+
+lk_status lk__tile_linear_units(const lk_tile *tile, const lk_var in[3], lk_act act, int64_t block,
+                                const char *name, lk_var *out)
+{
+    linear_attr a;
+    memset(&a, 0, sizeof a); /* attributes are compared as bytes */
+    a.tile = tile;
+    a.act = act;
+    a.block = block;
+    LK_TRY(apply(&units, &a, in, name, out));
     return LK_OK;
 }

@@ -58,7 +58,9 @@ static inline struct conv_result conv_serially(const struct conv_case *k,
     ASSERT_OK(lk_leaf_data(tape, k->dtype, conv_weights_shape(k), v->w, r.dw, &w));
     ASSERT_OK(lk_leaf_data(tape, k->dtype, LK_SHAPE(k->y_channels), v->b, r.db, &b));
     b = k->bias ? b : LK_NO_VAR;
-    if (k->back)
+    if (k->apply)
+        ASSERT_OK(k->apply(k, NULL, x, w, b, &y));
+    else if (k->back)
         ASSERT_OK(lk_conv_transpose(x, w, b, &k->attr, &y));
     else if (k->relu)
         ASSERT_OK(lk_conv_relu(x, w, b, &k->attr, &y));

@@ -14,6 +14,12 @@
 
 enum { CONV_TILES = 24, CONV_LEAVES = 576 }; /* at most, along an axis and in all */
 
+struct conv_case;
+
+/* Another layer in place of the convolution; tile NULL: on the whole sample. */
+typedef lk_status conv_apply_fn(const struct conv_case *k, const lk_tile *tile, lk_var x, lk_var w,
+                                lk_var b, lk_var *y);
+
 struct conv_case {
     const char *name;
     bool back, relu, bias; /* back: transposed */
@@ -26,7 +32,9 @@ struct conv_case {
     int64_t tiles[3];
     int64_t bounds[2][3][CONV_TILES + 1]; /* of x and of y, where `bounded` */
     bool bounded;
-    bool fixed; /* nobody wants dx */
+    bool fixed;           /* nobody wants dx */
+    conv_apply_fn *apply; /* NULL: lk_dist_tile_conv(), or its transpose */
+    const void *layer;    /* of `apply` */
 };
 
 /* Elements: of x and y as a whole, of w, and of b. */
@@ -250,9 +258,28 @@ static inline lk_status conv_apply(const struct conv_case *k, const lk_tile *til
 {
     /* Every other one leaves them to the tile. */
     const lk_conv_attr *attr = k->attr.groups == 1 && k->batch % 2 ? NULL : &k->attr;
+    if (k->apply)
+        return k->apply(k, tile, x, w, b, y);
     if (k->back)
         return lk_dist_tile_conv_transpose(tile, x, w, b, attr, "layer", y);
     return lk_dist_tile_conv(tile, x, w, b, attr, k->relu ? LK_ACT_RELU : LK_ACT_NONE, "layer", y);
+}
+
+/* A tape whose memory is full of NaN: what is read before it was written shows. */
+static inline lk_tape *conv_tape_new(const struct conv_case *k)
+{
+    enum { N = 1 << 16 };
+    void *nan = conv_array(LK_F32, N);
+    lk_tape *tape;
+    lk_var x;
+    memset(nan, 0xff, N * sizeof(float));
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(N), nan, &x));
+    ASSERT_OK(lk_copy(x, &x));
+    lk_tape_reset(tape);
+    ASSERT_OK(lk_tape_set_shard_size(tape, k->shard));
+    free(nan);
+    return tape;
 }
 
 /* Run a case, forward and backward; `comm` NULL: one rank has all tiles.  Every other rank leaves the gradients
@@ -265,7 +292,7 @@ static inline struct conv_result conv_run(const struct conv_case *k, lk_comm *co
                             .y_whole = lk_box_whole(k->ndim, k->y)};
     lk_tiling *tiling;
     lk_tile *tile;
-    lk_tape *tape;
+    lk_tape *tape = conv_tape_new(k);
     lk_tensor *dx;
     lk_var x, y;
     const lk_tensor *value;
@@ -278,8 +305,6 @@ static inline struct conv_result conv_run(const struct conv_case *k, lk_comm *co
     r.dx = conv_array(k->dtype, conv_count(k, false));
     r.dw = conv_array(k->dtype, n_w * leaves);
     r.db = conv_array(k->dtype, k->y_channels * leaves);
-    ASSERT_OK(lk_tape_new(&tape));
-    ASSERT_OK(lk_tape_set_shard_size(tape, k->shard));
     lk_tensor *held = conv_held(k, false, &tile->x, v->x, rank);
     lk_tensor *dy = conv_held(k, true, &tile->y, v->dy, rank);
     ASSERT_OK(lk_tensor_new(k->dtype, lk_tensor_shape(held), &dx));

@@ -17,6 +17,8 @@ typedef struct lk__tile_conv {
     int64_t groups;
     lk_conv_algorithm algorithm;
     lk_act act;
+    int64_t
+        block; /* filters of a block, over which dx is summed by the tree; 0: one chain for all */
     bool fetches; /* of dw: it is the first to read dy's margin */
 } lk__tile_conv;
 
@@ -24,6 +26,8 @@ typedef struct lk__tile_conv {
 typedef struct lk__tile_side {
     const lk_tensor *array;
     const lk_box *box, *part;
+    lk_range channels; /* of them, those that the kernel sees; n 0: all */
+    void *data;        /* memory that stands for the array's; NULL: the array's */
 } lk__tile_side;
 
 /** Where the part begins. */
@@ -39,5 +43,15 @@ lk_status lk__tile_conv_weights(lk_call *c, int i, const lk__tile_conv *a, lk_va
                                 lk_var *out) LK_NODISCARD;
 lk_status lk__tile_conv_bias(lk_call *c, int i, const lk__tile_conv *a, lk_var dy,
                              lk_var *out) LK_NODISCARD;
+
+/* Inputs of a convolution; b may be LK_NO_VAR. */
+typedef struct lk__tile_conv_in {
+    lk_var x, w, b;
+} lk__tile_conv_in;
+
+/** lk_dist_tile_conv() of some filters of a layer, under the name tile_feature_conv: dx is the tree over
+ * blocks of `block` of them, and 0 without filters; attr->act is the activation. */
+lk_status lk__tile_conv_filters(const lk_tile *tile, lk__tile_conv_in in, const lk_conv_attr *attr,
+                                int64_t block, const char *name, lk_var *out) LK_NODISCARD;
 
 #endif /* LK_DIST_COMMON_TILE_CONV_H */

@@ -106,6 +106,11 @@ lk_status lk__tile_bias(lk_call *c, int i, lk__tile_leaves of, lk_var dy, lk_var
 lk_status lk__tile_sample_norm(const lk_tile *tile, const lk_var in[3], double eps,
                                const char *name, lk_var *out) LK_NODISCARD;
 
+/** lk_dist_tile_linear() of x, w and b, which are some units of a layer, under the name tile_feature_linear:
+ * dx is the tree over blocks of `block` of them. */
+lk_status lk__tile_linear_units(const lk_tile *tile, const lk_var in[3], lk_act act, int64_t block,
+                                const char *name, lk_var *out) LK_NODISCARD;
+
 /** A value that an op takes must be [samples][box...][channels].  Errors: LK_ESHAPE naming both. */
 lk_status lk__tile_check(const char *call, const char *what, lk_shape shape,
                          const lk_box *box) LK_NODISCARD;
