@@ -7,7 +7,7 @@ const char *const plan_reach_name[] = {"sample", "element", "position", "window"
 const char *const plan_domain_name[] = {"samples", "tiles"};
 const char *const plan_when_name[] = {"in forward", "in backward", "before the update",
                                       "after the update"};
-const char *const plan_kind_name[] = {"joined", "fetched", "changed", "sent"};
+const char *const plan_kind_name[] = {"joined", "fetched", "changed", "sent", "gathered"};
 const char *const plan_fetch_name[] = {"x", "dy", "filters"};
 
 bool plan_has_space(const lk_plan *p)

@@ -100,6 +100,11 @@ LK_API lk_status lk_dist_feature_gather(const lk_feature_split *split, lk_var x,
 LK_API lk_status lk_dist_feature_gather_sum(const lk_feature_split *split, lk_var x, int64_t n,
                                             int64_t of, const char *name, lk_var *out) LK_NODISCARD;
 
+/** x, replicated [..., n], as y, varying: this rank's features of it.  dx = all ranks' features of dy: an
+ * allgather in backward. */
+LK_API lk_status lk_dist_feature_take(const lk_feature_split *split, lk_var x, int64_t n,
+                                      const char *name, lk_var *out) LK_NODISCARD;
+
 /** y = the sum of the partial x over the blocks of an axis of `of`, replicated: an allreduce.  dx = dy,
  * as it is.  A rank without a block gives nothing, whatever its x is. */
 LK_API lk_status lk_dist_feature_join(const lk_feature_split *split, lk_var x, int64_t of,

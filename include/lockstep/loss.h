@@ -27,6 +27,11 @@ typedef struct lk_loss {
 
     /** *out = the sum over samples and their parts, for y [samples, ...] and targets. */
     lk_status (*apply)(const void *options, lk_var y, lk_var target, lk_var *out);
+
+    /** The same of y of which ranks have some features each, the last axis, of `n` in all, with integer targets
+     * that all have; NULL: it needs all features. */
+    lk_status (*apply_split)(const void *options, const lk_feature_split *split, int64_t n,
+                             lk_var y, lk_var target, lk_var *out);
 } lk_loss;
 
 /** The losses that are built in, sorted by name, then NULL. */

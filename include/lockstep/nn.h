@@ -27,6 +27,7 @@
 #ifndef LK_NN_H
 #define LK_NN_H
 
+#include <lockstep/features.h>
 #include <lockstep/ops.h>
 #include <lockstep/option.h>
 #include <lockstep/pieces.h>
@@ -56,6 +57,17 @@ typedef enum lk_summed {
     LK_SUMMED_IN, /* over the positions of its input */
     LK_SUMMED_OUT /* over those of its output */
 } lk_summed;
+
+/** What a layer does with features, the last axis, of which ranks may have some each (features.h). */
+typedef enum lk_layer_features {
+    LK_FEATURES_WHOLE, /* needs all, and works alike on all ranks: what a layer that says nothing has */
+    LK_FEATURES_EACH, /* each for itself: takes and gives those of a rank, and its parameters are cut so */
+    LK_FEATURES_OUT, /* takes all, and gives those of a rank: its units are cut */
+    LK_FEATURES_IN,  /* takes those of a rank, and gives all: a sum over blocks of what comes in */
+    /* LK_FEATURES_OUT; or where a layer that shares its first parameter has cut the other axis of that, by
+     * what comes in. */
+    LK_FEATURES_EITHER
+} lk_layer_features;
 
 /** A list of layers, and once it is built and held their parameters.  Made by the program or a job, on
  * each rank its own, and used by trainers; one thread at a time.  Not collective. */
@@ -318,6 +330,24 @@ typedef enum lk_change {
     LK_TO_TILES
 } lk_change;
 
+/** How features get from one layer to the next, where ranks have some each. */
+typedef enum lk_feature_change {
+    LK_FEATURES_STAY,
+    LK_FEATURES_GATHER,     /* lk_dist_feature_gather() */
+    LK_FEATURES_GATHER_SUM, /* lk_dist_feature_gather_sum() */
+    LK_FEATURES_COPY,       /* lk_dist_feature_copy() */
+    LK_FEATURES_TAKE        /* lk_dist_feature_take() */
+} lk_feature_change;
+
+/** What a rank does of a layer along features; nothing is cut where `split` is NULL. */
+typedef struct lk_feature_part {
+    const lk_feature_split *split;
+    lk_layer_features kind;          /* whole, each, out or in, by what is cut of its parameters */
+    bool x, y;                       /* varying: what its forward gets, and what it gives */
+    lk_feature_sum sum;              /* what becomes of its sum over blocks */
+    lk_feature_change before, after; /* of its input; of its output, at the end of a list */
+} lk_feature_part;
+
 /** What a rank does of a layer. */
 typedef struct lk_layer_part {
     bool by_tile;            /* its values are held boxes; otherwise whole samples */
@@ -325,12 +355,14 @@ typedef struct lk_layer_part {
     lk_change before, after; /* of its input; of its output, at the end of a list */
     const lk_tile *before_at, *after_at; /* the tile of the value that changes */
     const lk_tile *term; /* of what its term is taken of, where that is one of tiles; NULL */
+    lk_feature_part features;
 } lk_layer_part;
 
 /** The parts of a pass. */
 typedef struct lk_pass_parts {
-    const lk_layer_part *layer; /* by number, as of lk_model_layer() */
-    const lk_held *in;          /* what x is of a sample; NULL: all of it */
+    const lk_layer_part *layer;  /* by number, as of lk_model_layer() */
+    const lk_held *in;           /* what x is of a sample; NULL: all of it */
+    const lk_range *in_features; /* along its last axis; NULL: all */
     /* Samples of the pass that each rank of the tiling has where layers work on whole ones, [ranks + 1],
      * and which rank this is; NULL: this one has all. */
     const int64_t *samples;
@@ -442,6 +474,7 @@ typedef struct lk_layer_instance {
     lk_tile_kind kind; /* of lk_build_window() */
     lk_window window;  /* ndim 0: it has not said */
     lk_summed summed;
+    lk_layer_features features;
     lk_joins forward, backward;
 } lk_layer_instance;
 
@@ -461,7 +494,8 @@ enum {
     LK_LAYER_RESHAPES = 16,         /* passes its values on, of any dtype, under another shape */
     LK_LAYER_LISTS_FOLLOW = 32, /* each of its lists takes what the one before it gives; not x */
     LK_LAYER_FUSES_ACT_AFTER =
-        64 /* can apply an activation behind it as well: lk_pass_fused_act() says which */
+        64, /* can apply an activation behind it as well: lk_pass_fused_act() says which */
+    LK_LAYER_SCATTERS = 128 /* of cut units: it can gather x itself, and deal dx out */
 };
 
 struct lk_layer {
@@ -555,6 +589,11 @@ LK_API void lk_build_window(lk_build *build, lk_tile_kind kind, const lk_window 
  * one.  A layer with parameters that does not say so works on whole samples. */
 LK_API void lk_build_summed(lk_build *build, lk_summed summed);
 
+/** What the layer does with features of which ranks may have some each.  Its forward then asks
+ * lk_pass_features().  One that has not said so needs all of them, unless its reach is an element and it has
+ * neither parameters nor random draws. */
+LK_API void lk_build_features(lk_build *build, lk_layer_features features);
+
 /** Build the next list of layers within the layer, at most LK_MAX_LISTS; *out is what comes out of
  * it.  `name` is put before theirs; "" if there is one list. */
 LK_API lk_status lk_build_layers(lk_build *build, const char *name, const lk_configs *layers,
@@ -585,6 +624,9 @@ LK_API lk_tensor_type lk_build_list_in(const lk_build *build);
 
 /** The tile that the layer works on, or whose sums it takes; NULL: whole samples, added up at once. */
 LK_API const lk_tile *lk_pass_tile(const lk_pass *pass, const lk_layer_instance *layer);
+
+/** What the layer has of its features; NULL: all of them, and nothing is cut into blocks. */
+LK_API const lk_feature_part *lk_pass_features(const lk_pass *pass, const lk_layer_instance *layer);
 
 /** The number in the whole batch of the first sample that the layer works on. */
 LK_API int64_t lk_pass_first(const lk_pass *pass, const lk_layer_instance *layer);

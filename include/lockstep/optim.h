@@ -112,6 +112,27 @@ typedef struct lk_optimizer_positions {
     void *context;
 } lk_optimizer_positions;
 
+/** How a tensor is cut into blocks, of which ranks may hold some each: row-major it is [...][n][inner], the
+ * blocks are `block` of n, and `held` of n is here.  n 0: it is not cut. */
+typedef struct lk_optimizer_cut {
+    int64_t n, inner, block;
+    lk_range held;
+} lk_optimizer_cut;
+
+/**
+ * Parameters that are cut into blocks: numbers over all elements are added up block by block, each by pieces
+ * of 4096 of its elements in row-major order, then over the blocks of a tensor, by the tree, and so do
+ * not depend on who holds which.
+ */
+typedef struct lk_optimizer_blocks {
+    const lk_optimizer_cut *cut; /* of each tensor */
+    double *sum;                 /* room for one of each block of all tensors, */
+    double *room;                /* and 270000 doubles, and one for each 4096 elements of a block */
+    /* Not NULL: add up sum [n], one of each block, 0 of those that others hold, over their holders. */
+    lk_status (*join)(void *context, double *sum, int64_t n);
+    void *context;
+} lk_optimizer_blocks;
+
 /** One update of a range of elements. */
 typedef struct lk_update_call {
     const void *options;
@@ -123,6 +144,7 @@ typedef struct lk_update_call {
     lk_status (*join_sums)(void *context, double *sum, int64_t n);
     void *context;
     const lk_optimizer_positions *positions;
+    const lk_optimizer_blocks *blocks;
     const bool
         *frozen; /* as lk_optimizer_input's, for a rule that needs all elements in one call */
     double *sum; /* room for one of each tensor, where sums are joined */
@@ -191,6 +213,7 @@ typedef struct lk_optimizer_input {
     void *context;
     int64_t first, n;
     const lk_optimizer_positions *positions; /* NULL: no tensor has such */
+    const lk_optimizer_blocks *blocks;       /* NULL: none is cut */
     /* Of each tensor, whether it stays as it is, with its state, whatever its gradient; NULL: none does. */
     const bool *frozen;
 } lk_optimizer_input;

@@ -76,6 +76,16 @@ static lk_status args_start(const lk__coll_args *k, lk_request **out)
     return schedule_start(k, number, out);
 }
 
+/* Bytes that this rank gives: of a call with counts its own part, or all of what is dealt out. */
+static int64_t given_bytes(const lk__coll_args *k)
+{
+    if (k->counts && k->c.call == LK_CALL_ALLGATHER)
+        return k->counts[k->rank] * k->elem;
+    if (k->counts && k->c.call == LK_CALL_REDUCE_SCATTER)
+        return k->extent * k->elem;
+    return k->bytes;
+}
+
 /* Begin the call and make what progress there is. */
 static lk_status call_start(lk_comm *comm, const lk_collective *c, int shown_op, bool wait,
                             lk_request **out)
@@ -90,7 +100,7 @@ static lk_status call_start(lk_comm *comm, const lk_collective *c, int shown_op,
     k.wait = wait;
     LK_TRY_TO(done, lk__coll_args_make(comm, c, &k));
     k.shown_op = shown_op;
-    comm->n_bytes += k.bytes;
+    comm->n_bytes += given_bytes(&k);
     if (lk__finite_asked(&k))
         LK_TRY_TO(done, wait ? lk__finite_check(&k) : lk__finite_start(&k, &finite));
     LK_TRY_TO(done, args_start(&k, out));

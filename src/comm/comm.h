@@ -13,12 +13,12 @@ struct lk_comm {
     int *member; /* [size] world ranks */
     int intra_rank, intra_size, inter_rank, inter_size;
     uint32_t context;
-    int64_t deadline_ns; /* 0: none */
-    bool finite;         /* sums of what is not finite fail */
-    int64_t n_calls;     /* collective calls so far */
-    int64_t n_bytes;     /* that this rank gave to them: count * size, of those with a count */
-    uint64_t past;       /* their rolling hash */
-    int64_t *n_sent;     /* [size] messages of send so far, by receiver */
+    int64_t deadline_ns;         /* 0: none */
+    bool finite;                 /* sums of what is not finite fail */
+    int64_t n_calls;             /* collective calls so far */
+    int64_t n_bytes;             /* that this rank gave to them; of alltoall nothing is counted */
+    uint64_t past;               /* their rolling hash */
+    int64_t *n_sent;             /* [size] messages of send so far, by receiver */
     lk__label recent[LK_RECENT]; /* of the last calls, by number */
     lk_comm *next;               /* of the world's */
     void *coll; /* what collective algorithms keep for this communicator, and its end */

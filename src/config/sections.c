@@ -183,9 +183,7 @@ const lk_descriptor lk__section_parallel = {
     "buffering "
     "follows other gradients",
     "Ranks are started by mpirun, srun or lockstep run; `data` times the parts of `spatial` times "
-    "`stages` says how many there must be. `features` is read and checked, but training on parts "
-    "of "
-    "wide layers is not there yet.",
+    "`features` times `stages` says how many there must be.",
     parallel_options, sizeof(lk_parallel_options)};
 
 lk_short_string lk_parallel_marks(const lk_parallel_options *p)

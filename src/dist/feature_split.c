@@ -26,8 +26,8 @@ static lk_status split_check(const lk_comm *comm, int rank, int size, int64_t bl
     return LK_OK;
 }
 
-static lk_status split_make(lk_comm *comm, int rank, int size, int64_t blocks, int64_t least_block,
-                            lk_feature_split **out)
+lk_status lk__feature_split_make(lk_comm *comm, int rank, int size, int64_t blocks,
+                                 int64_t least_block, lk_feature_split **out)
 {
     lk_status st;
     int64_t *first = NULL;
@@ -58,7 +58,7 @@ lk_status lk_feature_split_new(lk_comm *comm, int rank, int size, int64_t blocks
     else
         st = LK_RAISE(LK_EINVAL, "out is NULL");
     if (st == LK_OK)
-        st = split_make(comm, rank, size, blocks, least_block, &split);
+        st = lk__feature_split_make(comm, rank, size, blocks, least_block, &split);
     st = lk_agree(comm, st);
     if (st != LK_OK || !out) {
         lk_feature_split_free(split);

@@ -25,6 +25,7 @@ const lk_feature_rule lk_feature_rules[] = {
     {"copy", 1, R, P, R, R, "", "allreduce"},
     {"gather", 1, V, R, R, V, "allgather", ""},
     {"gather_sum", 1, V, P, R, V, "allgather", "reduce_scatter"},
+    {"take", 1, R, V, V, R, "", "allgather"},
     {"join", 1, P, R, R, R, "allreduce", ""},
     /* layers that are cut; "partial" is LK_FEATURE_PARTIAL */
     {"linear", 1, R, V, V, R, "", "allreduce"},

@@ -1,9 +1,10 @@
-/* feature_copy, feature_gather, feature_gather_sum, feature_join: values on their way into and out of
+/* feature_copy, feature_gather, feature_gather_sum, feature_take, feature_join: values on their way into and out of
  * layers whose features are cut over ranks.
  *
  *   copy         y = x                        dx = the tree over blocks of dy       allreduce
  *   gather       y = all ranks' features      dx = the own features of dy           allgather
  *   gather_sum   the same                     dx = own features of the tree of dy   reduce_scatter
+ *   take         y = the own features of x    dx = all ranks' features of dy        allgather
  *   join         y = the tree over blocks     dx = dy                               allreduce
  *
  * What a rank gives to a tree is one vector, the sum over its blocks, a subtree; a rank whose blocks are
@@ -312,6 +313,50 @@ static const lk_op gather = GATHER("feature_gather", "the features of all ranks"
 static const lk_op gather_sum = GATHER("feature_gather_sum",
                                        "the features of all ranks, for a layer of cut features");
 
+/* ---- take ---- */
+
+static lk_status take_infer(lk_call *c, lk_output_spec *out)
+{
+    const lk__feature_node *a = c->attr;
+    LK_TRY(lk__feature_check(c, "x", c->x[0], a->n));
+    out->dtype = c->x[0]->dtype;
+    out->shape = c->x[0]->shape;
+    out->shape.dim[out->shape.ndim - 1] = lk__feature_held(a->split, a->n);
+    return LK_OK;
+}
+
+static lk_status take_forward(lk_call *c)
+{
+    const lk__feature_node *a = c->attr;
+    const lk_tensor *x = c->x[0];
+    int64_t elem = (int64_t)lk_dtype_size(x->dtype), rows = a->n > 0 ? x->count / a->n : 0;
+    lk_range own = lk_feature_range(a->split, a->split->rank, a->n);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(lk__tensor_start(c->y[0]) + i * own.n * elem,
+               lk__tensor_start(x) + (i * a->n + own.first) * elem, (size_t)(own.n * elem));
+    return LK_OK;
+}
+
+static lk_status take_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk__feature_node g;
+    LK_TRY(lk__feature_adjoint(c->attr, c->op->name, &g));
+    if (lk_call_needs_grad(c, 0))
+        LK_TRY(lk_apply(c->tape, &gather, &dout[0], 1, &g, &din[0]));
+    return LK_OK;
+}
+
+static const lk_op take = {.name = "feature_take",
+                           .summary = "this rank's features of a value that all ranks have",
+                           .min_in = 1,
+                           .max_in = 1,
+                           .n_out = 1,
+                           .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER,
+                           .attr_size = sizeof(lk__feature_node),
+                           .infer = take_infer,
+                           .forward = take_forward,
+                           .backward = take_backward};
+
 /* ---- the calls ---- */
 
 /* `n` and `of` as in lk__feature_node. */
@@ -322,7 +367,8 @@ static lk_status apply(const lk_op *op, const lk_feature_split *split, lk_var x,
     LK_TRY(lk__feature_begin(split, op->name, x, out));
     LK_CHECK(n >= 0 && of >= 0, LK_EINVAL, "%s: an axis of %lld features", op->name,
              (long long)(n < 0 ? n : of));
-    if (!lk__feature_travels(split, op == &gather || op == &gather_sum ? n : of)) {
+    bool sums = op == &copy || op == &join;
+    if (!lk__feature_travels(split, sums ? of : n)) {
         *out = x;
         return LK_OK;
     }
@@ -355,6 +401,13 @@ lk_status lk_dist_feature_gather_sum(const lk_feature_split *split, lk_var x, in
         LK_TRY(apply(&copy, split, x, 0, of, name, out));
     else
         LK_TRY(apply(&gather_sum, split, x, n, of, name, out));
+    return LK_OK;
+}
+
+lk_status lk_dist_feature_take(const lk_feature_split *split, lk_var x, int64_t n, const char *name,
+                               lk_var *out)
+{
+    LK_TRY(apply(&take, split, x, n, 0, name, out));
     return LK_OK;
 }
 

@@ -80,6 +80,11 @@ lk_status lk_build_data(lk_build *build, size_t bytes, void *out)
     return LK_OK;
 }
 
+void lk_build_features(lk_build *build, lk_layer_features features)
+{
+    build->net->instance[build->instance].features = features;
+}
+
 lk_pieces lk_build_pieces(const lk_build *build)
 {
     return build->net->spec.pieces;
@@ -197,7 +202,8 @@ static lk_status use_add(lk_build *build, const char *name, const lk_param *as, 
                                        .layer = net->layer,
                                        .next = -1,
                                        .by_tile = as->by_tile,
-                                       .per_position = as->per_position};
+                                       .per_position = as->per_position,
+                                       .cut = as->cut};
     if (extra)
         net->use[start->last_use].next = number;
     else
@@ -392,5 +398,6 @@ lk_status lk__net_build(const lk_model *model, lk__net *net)
     net->n_lists = 1;
     LK_TRY(list_build(net, 0, &layers, "", 0, net->spec.in, &net->out));
     lk__net_settle_positions(net);
+    lk__net_settle_features(net);
     return LK_OK;
 }

@@ -90,6 +90,8 @@ static lk_status input_check(const lk__net *net, const lk_pass *pass, lk_range l
     if (pass->parts && pass->parts->in)
         memcpy(&want.dim[1], pass->parts->in->box.n,
                (size_t)pass->parts->in->box.ndim * sizeof want.dim[0]);
+    if (pass->parts && pass->parts->in_features)
+        want.dim[want.ndim - 1] = pass->parts->in_features->n;
     LK_CHECK(lk_shape_is_equal(got, want) && lk_dtype_of(x) == in.dtype, LK_ESHAPE,
              "the model takes samples of %s%s, not x of %s%s", lk_dtype_name(in.dtype),
              lk_shape_text(in.shape).s, lk_dtype_name(lk_dtype_of(x)), lk_shape_text(got).s);

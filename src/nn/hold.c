@@ -1,6 +1,7 @@
 /* lk_model_hold(): memory for the boxes that a model holds of its parameters and state, and their
  * initial values.  Called once after lk_model_build(), by the program or a job.
  */
+#include "base/rehearsal.h"
 #include "nn/model.h"
 
 #include <string.h>
@@ -201,7 +202,7 @@ static lk_status params_hold(lk__net *net, const held_part *part)
     LK_TRY_TO(done, params_new(net, layout));
     LK_TRY_TO(done, lk__slab_tensors(net->params, 0, net->n_params, &net->param));
     LK_TRY_TO(done, lk_alloc(&room, CHUNK, sizeof *room));
-    for (int64_t i = 0; i < net->n_params; i++)
+    for (int64_t i = 0; i < net->n_params && !lk__rehearses(); i++)
         LK_TRY_TO(done, param_fill(net, i, room));
 done:
     lk_free(room);
@@ -239,18 +240,56 @@ lk_status lk__net_hold(lk__net *net, const lk_holding *holding)
     return LK_OK;
 }
 
+/* Exchange what the model holds with what is kept. */
+static void held_swap(lk__net *net, lk__kept *kept)
+{
+    lk__kept own = {net->params, net->state, net->param, net->state_of};
+    net->params = kept->params;
+    net->state = kept->state;
+    net->param = kept->param;
+    net->state_of = kept->state_of;
+    *kept = own;
+}
+
+lk_status lk__model_pretend(lk_model *model, const lk_holding *holding, lk__kept *kept)
+{
+    *kept = (lk__kept){.params = NULL};
+    held_swap(model->net, kept);
+    lk_status st = lk__net_hold(model->net, holding);
+    if (st != LK_OK)
+        lk__model_recover(model, kept);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+void lk__model_recover(lk_model *model, lk__kept *kept)
+{
+    lk__net *net = model->net;
+    held_swap(net, kept);
+    lk__tensors_free(kept->param, net->n_params);
+    lk__tensors_free(kept->state_of, net->n_state);
+    lk_slab_free(kept->params);
+    lk_slab_free(kept->state);
+    for (int64_t i = 0; i < net->n_params; i++)
+        net->start[i].owned.held = true;
+    for (int64_t i = 0; i < net->n_state; i++)
+        net->moving[i].owned.held = true;
+}
+
 void lk__model_set_tiles(lk_model *model, const int64_t *tiles, int64_t least)
 {
     memcpy(model->net->spec.pieces.tile, tiles, sizeof model->net->spec.pieces.tile);
     model->net->spec.pieces.least_tile = least;
 }
 
-int64_t lk__model_tiles_count(const lk_model *model, int64_t param, const int64_t *n_tiles,
-                              const lk_range *tiles)
+int64_t lk__model_part_count(const lk_model *model, int64_t param, const int64_t *n_tiles,
+                             const lk_range *tiles, const lk_range *blocks)
 {
     const lk__net *net = model->net;
     held_part part = {.layers = {0, net->list[0].n}, .blocks = {0, net->spec.pieces.blocks}};
     memcpy(part.tiles, tiles, sizeof part.tiles);
+    if (blocks)
+        part.blocks = *blocks;
     for (int i = 0; i < 3; i++)
         part.n_tiles[i] = n_tiles[i] > 1 ? n_tiles[i] : 1;
     int positions = lk__net_positions_in(net, param, part.n_tiles);
@@ -273,12 +312,13 @@ lk_status lk__model_check_layers(const lk_model *model, lk_range layers)
     return LK_OK;
 }
 
-lk_status lk__model_check_tiles(const lk_model *model, const lk_range *tiles)
+lk_status lk__model_check_boxes(const lk_model *model, const lk_range *blocks,
+                                const lk_range *tiles)
 {
     held_part part = {.n_tiles = {1, 1, 1}};
     lk_slab_slice slice;
     const lk__net *net = model->net;
-    LK_TRY(part_fill(net, &(lk_holding){.tiles = tiles}, &part));
+    LK_TRY(part_fill(net, &(lk_holding){.blocks = blocks, .tiles = tiles}, &part));
     for (int64_t i = 0; i < net->n_params; i++) {
         lk_box want = box_of(net, &net->start[i].owned, lk__net_positions(net, i), &part);
         LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(net->params), i, &slice));

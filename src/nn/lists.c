@@ -91,11 +91,17 @@ void lk__list_fuse(const lk__net *net, lk__list *list)
     }
 }
 
-/* Whether the value changes between tiles and samples before a layer, or behind it. */
-static bool changes(const lk_pass *pass, const lk_layer_instance *instance)
+/* Whether the value changes, between tiles and samples or along features, before a layer, or behind it. */
+static bool changes_before(const lk_pass *pass, const lk_layer_instance *instance)
 {
     const lk_layer_part *part = lk__pass_part(pass, instance);
-    return part && (part->before != LK_STAY || part->after != LK_STAY);
+    return part && (part->before != LK_STAY || part->features.before != LK_FEATURES_STAY);
+}
+
+static bool changes_after(const lk_pass *pass, const lk_layer_instance *instance)
+{
+    const lk_layer_part *part = lk__pass_part(pass, instance);
+    return part && (part->after != LK_STAY || part->features.after != LK_FEATURES_STAY);
 }
 
 int64_t lk__layers_at_once(const lk_pass *pass, const lk__list *list, int64_t i, int64_t end,
@@ -107,14 +113,48 @@ int64_t lk__layers_at_once(const lk_pass *pass, const lk__list *list, int64_t i,
     if (list->fusion[i] == LK__APART || i + 1 == end || pass->run->bad)
         return 1;
     const lk_layer_instance *next = &all[list->instance[i + 1]];
-    if (changes(pass, of) || changes(pass, next))
+    bool before = list->fusion[i] == LK__ACT_BEFORE;
+    if (changes_after(pass, of) || changes_before(pass, next) ||
+        (before ? changes_before(pass, of) : changes_after(pass, next)))
         return 1;
-    *instance = list->fusion[i] == LK__ACT_BEFORE ? next : of;
-    *act = list->fusion[i] == LK__ACT_BEFORE ? of->layer->act : next->layer->act;
+    *instance = before ? next : of;
+    *act = before ? of->layer->act : next->layer->act;
     return 2;
 }
 
-/* From tiles to whole samples, or back, at an end of a layer. */
+/* Along features, before a layer: what ranks have of x becomes what the layer takes.  A value without a gradient
+ * is not sent back. */
+static lk_status features_change(const lk_layer_instance *l, const lk_feature_part *f, lk_var *x)
+{
+    int64_t n = l->in.shape.ndim > 0 ? l->in.shape.dim[l->in.shape.ndim - 1] : 1,
+            of = l->out.shape.ndim > 0 ? l->out.shape.dim[l->out.shape.ndim - 1] : 1;
+    if (!lk_needs_grad(*x) && f->before == LK_FEATURES_COPY)
+        return LK_OK;
+    if (!lk_needs_grad(*x) && f->before == LK_FEATURES_TAKE) {
+        lk_range own = lk_feature_range(f->split, f->split->rank, n);
+        LK_TRY(lk_slice(*x, lk_shape_of(*x).ndim - 1, own.first, own.first + own.n, 1, x));
+        return LK_OK;
+    }
+    switch (f->before) {
+    case LK_FEATURES_GATHER: return lk_dist_feature_gather(f->split, *x, n, l->name, x);
+    case LK_FEATURES_GATHER_SUM: return lk_dist_feature_gather_sum(f->split, *x, n, of, l->name, x);
+    case LK_FEATURES_COPY: return lk_dist_feature_copy(f->split, *x, of, l->name, x);
+    case LK_FEATURES_TAKE: return lk_dist_feature_take(f->split, *x, n, l->name, x);
+    case LK_FEATURES_STAY: break;
+    }
+    return LK_OK;
+}
+
+/* And behind the last of a list: all features of what it gives. */
+static lk_status features_end(const lk_layer_instance *l, const lk_feature_part *f, lk_var *out)
+{
+    if (f->after == LK_FEATURES_GATHER)
+        LK_TRY(lk_dist_feature_gather(f->split, *out, l->out.shape.dim[l->out.shape.ndim - 1],
+                                      l->name, out));
+    return LK_OK;
+}
+
+/* From tiles to whole samples, or back, at an end of a layer, and along features. */
 static lk_status change(const lk_pass *pass, const lk_layer_instance *instance, bool before,
                         lk_var *x)
 {
@@ -128,6 +168,8 @@ static lk_status change(const lk_pass *pass, const lk_layer_instance *instance, 
         LK_TRY(lk_dist_tiles_to_samples(at, *x, parts->samples, instance->name, x));
     else if (what == LK_TO_TILES)
         LK_TRY(lk_dist_samples_to_tiles(at, *x, parts->samples, instance->name, x));
+    LK_TRY(before ? features_change(instance, &part->features, x)
+                  : features_end(instance, &part->features, x));
     return LK_OK;
 }
 
@@ -275,7 +317,8 @@ lk_status lk__pass_layers_but_last(const lk_pass *pass, const lk_layer_instance 
     const lk__net *net = pass->run->model->net;
     const lk__list *layers = &net->list[instance->list[list]];
     *last = &net->instance[layers->instance[layers->n - 1]];
-    if (pass->run->bad || pass->run->most > 0 || changes(pass, *last)) {
+    if (pass->run->bad || pass->run->most > 0 || changes_before(pass, *last) ||
+        changes_after(pass, *last)) {
         *last = NULL;
         LK_TRY(lk_pass_layers(pass, instance, list, x, out));
         return LK_OK;

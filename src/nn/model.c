@@ -181,6 +181,9 @@ lk_status lk__model_check_pass(const lk_model *model, const lk_pass *pass, lk_ra
             continue;
         if (parts && parts->layer[use->instance].by_tile && lk__net_positions(net, use->param) > 0)
             continue; /* its op looks at what there is */
+        if (parts && parts->layer[use->instance].features.split &&
+            lk__net_is_cut(net, &net->start[use->param].owned))
+            continue;
         lk_slab_slice slice;
         int64_t elements;
         LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(net->params), use->param, &slice));

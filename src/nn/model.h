@@ -53,6 +53,7 @@ typedef struct lk__param_use {
     int64_t next;      /* the next use of the same parameter, in the order of layers; -1: none */
     bool by_tile;      /* its gradient is a sum over positions */
     bool per_position; /* each has its own part of it */
+    lk_cut cut;        /* as this layer would cut it */
 } lk__param_use;
 
 /* How a state begins, and moves. */
@@ -291,6 +292,18 @@ lk_status lk__net_build(const lk_model *model, lk__net *net) LK_NODISCARD;
 /** Make the slabs of what is held of a net whose layers are built, and fill them. */
 lk_status lk__net_hold(lk__net *net, const lk_holding *holding) LK_NODISCARD;
 
+/** What a model holds, kept while it pretends to hold something else. */
+typedef struct lk__kept {
+    lk_slab *params, *state;
+    lk_tensor **param, **state_of;
+} lk__kept;
+
+/** Let a model that holds all of itself hold other boxes in a rehearsal (base/rehearsal.h), without values; and
+ * what it had again. */
+lk_status lk__model_pretend(lk_model *model, const lk_holding *holding,
+                            lk__kept *kept) LK_NODISCARD;
+void lk__model_recover(lk_model *model, lk__kept *kept);
+
 /** How many of the first axes of a parameter are positions that tiles cut: each has its own part of it, and
  * whoever has a tile holds that of its positions.  0: all of it is held. */
 int lk__net_positions(const lk__net *net, int64_t param);
@@ -301,6 +314,15 @@ int lk__net_positions_in(const lk__net *net, int64_t param, const int64_t *tiles
 /** Layers of a net that is built, which share such a parameter with one that needs all of it, need all of
  * theirs, too. */
 void lk__net_settle_positions(lk__net *net);
+
+/** Of a net that is built: parameters are cut into blocks only where all layers that use them can have a part. */
+void lk__net_settle_features(lk__net *net);
+
+/** Whether a parameter is cut into several blocks, whoever holds them. */
+bool lk__net_is_cut(const lk__net *net, const lk__owned *owned);
+
+/** What a layer does with features, by what is cut of its parameters: whole, each, out or in. */
+lk_layer_features lk__layer_features_of(const lk__net *net, const lk_layer_instance *instance);
 
 /** Whether a layer has such parameters: it then runs by tiles where these are cut over ranks. */
 bool lk__layer_is_by_position(const lk_layer_instance *instance);
@@ -315,16 +337,18 @@ void lk__model_set_tiles(lk_model *model, const int64_t *tiles, int64_t least);
 /** Tiles are cut at multiples of this: 4 where a layer is Winograd's. */
 int64_t lk__net_tile_step(const lk__net *net);
 
-/** Elements that `tiles` [3] of n_tiles [3] have of a parameter of a model that holds something. */
-int64_t lk__model_tiles_count(const lk_model *model, int64_t param, const int64_t *n_tiles,
-                              const lk_range *tiles);
+/** Elements that `tiles` [3] of n_tiles [3] and `blocks`, NULL: all, have of a parameter of a model that
+ * holds something. */
+int64_t lk__model_part_count(const lk_model *model, int64_t param, const int64_t *n_tiles,
+                             const lk_range *tiles, const lk_range *blocks);
 
 /** Fail unless the model, which holds something, holds these layers of its list, and no others. */
 lk_status lk__model_check_layers(const lk_model *model, lk_range layers) LK_NODISCARD;
 
-/** Fail unless the model, which holds something, holds what `tiles` [3] have, and all of what is not cut into
- * tiles. */
-lk_status lk__model_check_tiles(const lk_model *model, const lk_range *tiles) LK_NODISCARD;
+/** Fail unless the model, which holds something, holds what `blocks` and `tiles` [3] have, and all of what is cut
+ * into neither. */
+lk_status lk__model_check_boxes(const lk_model *model, const lk_range *blocks,
+                                const lk_range *tiles) LK_NODISCARD;
 
 /** Fail unless the model holds what a pass over these layers of its list needs. */
 lk_status lk__model_check_pass(const lk_model *model, const lk_pass *pass,

@@ -17,6 +17,12 @@ const lk_tile *lk_pass_tile(const lk_pass *pass, const lk_layer_instance *instan
     return part ? part->tile : NULL;
 }
 
+const lk_feature_part *lk_pass_features(const lk_pass *pass, const lk_layer_instance *instance)
+{
+    const lk_layer_part *part = lk__pass_part(pass, instance);
+    return part && part->features.split ? &part->features : NULL;
+}
+
 /* Whether a layer works on whole samples, of which this rank has some. */
 static bool has_some(const lk_pass *pass, const lk_layer_instance *instance)
 {

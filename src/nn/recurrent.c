@@ -25,6 +25,7 @@ lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, l
     LK_TRY(lk__build_constant(
         build, (lk_param){.name = "bias", .shape = LK_SHAPE(wide), .cut = {o->units, 1}}, false));
     LK_TRY(lk_build_carry(build, "h", LK_SHAPE(o->units)));
+    lk_build_features(build, LK_FEATURES_OUT);
     LK_CHECK(times < INT64_C(1) << 24, LK_ESHAPE, "%lld times", (long long)times);
     *out = (lk_tensor_type){in.dtype,
                             o->output == 1 ? LK_SHAPE(times, o->units) : LK_SHAPE(o->units)};
@@ -35,6 +36,10 @@ lk_status lk__recurrent_begin(const lk_pass *pass, const lk_layer_instance *laye
                               lk__recurrent_in *in)
 {
     const lk__recurrent_options *o = layer->options;
+    const lk_feature_part *f = lk_pass_features(pass, layer);
+    LK_CHECK(!f || f->kind != LK_FEATURES_OUT, LK_ENOTSUP,
+             "a recurrent layer of %lld units is not cut into blocks yet: raise pieces.least_block",
+             (long long)o->units);
     *in = (lk__recurrent_in){.u = lk_pass_param(pass, layer, LK__RECURRENT),
                              .attr = {.reverse = o->reverse, .forget = o->forget}};
     LK_TRY(lk_linear(x, lk_pass_param(pass, layer, LK__WEIGHT),

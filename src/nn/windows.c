@@ -101,6 +101,7 @@ lk_status lk__pool_build(lk_build *build, const void *options, lk_tensor_type in
     LK_TRY(lk_build_data(build, sizeof *attr, &attr));
     attr->window = w;
     lk_build_window(build, LK_TILE_POOL, &w);
+    lk_build_features(build, LK_FEATURES_EACH);
     *out = in;
     for (int i = 0; i < w.ndim; i++)
         out->shape.dim[i] = positions[i];

@@ -1,6 +1,6 @@
 /* Sums over all parameters, such as the norm of all gradients: each slice by pieces, slices joined in
  * their order by the fixed tree.  Of slices that other ranks hold, these have the sums
- * (lk_optimizer_input.join_sums); of positions, too (lk_optimizer_positions). */
+ * (lk_optimizer_input.join_sums); of positions, too (lk_optimizer_positions), and of blocks (blocks.c). */
 #include "base/fpenv.h"
 #include "base/partials.h"
 #include "optim/optimizer.h"
@@ -67,6 +67,12 @@ static bool is_frozen(const lk_update_call *call, int64_t i)
     return call->frozen && call->frozen[i];
 }
 
+/* Whether tensor `i` is added up by blocks. */
+static bool is_cut(const lk_update_call *call, int64_t i)
+{
+    return call->blocks && call->blocks->cut[i].n > 0;
+}
+
 /* How many axes of tensor `i` are positions. */
 static int position_axes(const lk_update_call *call, int64_t i)
 {
@@ -120,9 +126,11 @@ static lk_status sums_join(const lk_update_call *call, lk_reduce_axis_op op, con
         lk_slab_slice slice;
         LK_TRY(lk_slab_layout_slice(call->layout, i, &slice));
         call->sum[i] = 0;
-        if (lk__slice_is_elsewhere(&slice) || is_frozen(call, i))
+        if (is_frozen(call, i) || (!is_cut(call, i) && lk__slice_is_elsewhere(&slice)))
             continue;
-        if (position_axes(call, i) > 0)
+        if (is_cut(call, i))
+            LK_TRY(lk__blocks_tensor(call->blocks, i, &call->sum[i]));
+        else if (position_axes(call, i) > 0)
             LK_TRY(positions_reduce(call, position_axes(call, i), &slice, op, data, &call->sum[i]));
         else
             LK_TRY(slice_reduce(&slice, op, data, &call->sum[i]));
@@ -142,7 +150,7 @@ static lk_status slices_check(const lk_update_call *call)
         LK_TRY(lk_slab_layout_slice(call->layout, i, &slice));
         LK_TRY(lk_shape_count(slice.shape, &elements));
         LK_CHECK(slice.count == elements || (call->join_sums && slice.count == 0) ||
-                     (position_axes(call, i) > 0 && call->positions->join),
+                     (position_axes(call, i) > 0 && call->positions->join) || is_cut(call, i),
                  LK_ENOTSUP, "a number over all parameters: of %s there is %s here, a part",
                  slice.name, lk_slab_slice_text(&slice).s);
     }
@@ -154,6 +162,8 @@ lk_status lk__tensors_reduce(const lk_update_call *call, lk_reduce_axis_op op, c
 {
     tree all;
     LK_TRY(slices_check(call));
+    if (call->blocks)
+        LK_TRY(lk__blocks_reduce(call, op, data));
     if (call->join_sums)
         LK_TRY(sums_join(call, op, data));
     all.sums.n = 0;
@@ -165,6 +175,8 @@ lk_status lk__tensors_reduce(const lk_update_call *call, lk_reduce_axis_op op, c
         LK_TRY(lk_slab_layout_slice(call->layout, i, &slice));
         if (is_frozen(call, i))
             sum = 0;
+        else if (is_cut(call, i) && !call->join_sums)
+            LK_TRY(lk__blocks_tensor(call->blocks, i, &sum));
         else if (position_axes(call, i) > 0 && !call->join_sums)
             LK_TRY(positions_reduce(call, position_axes(call, i), &slice, op, data, &sum));
         else if (!call->join_sums)

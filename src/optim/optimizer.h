@@ -53,6 +53,20 @@ lk__update lk__update_of(const lk_update_call *call);
 lk_status lk__tensors_reduce(const lk_update_call *call, lk_reduce_axis_op op, const void *data,
                              double *out) LK_NODISCARD;
 
+/** Blocks of a tensor; 0: it is not cut. */
+int64_t lk__cut_blocks(const lk_optimizer_cut *cut);
+
+/** Doubles of lk_optimizer_blocks.room for a tensor [outer][n][inner]. */
+int64_t lk__blocks_room(const lk_optimizer_cut *cut, int64_t outer);
+
+/** Reduce all blocks that are here, and get the others': call->blocks->sum. */
+lk_status lk__blocks_reduce(const lk_update_call *call, lk_reduce_axis_op op,
+                            const void *data) LK_NODISCARD;
+
+/** The sum over the blocks of a tensor, by the tree. */
+lk_status lk__blocks_tensor(const lk_optimizer_blocks *blocks, int64_t tensor,
+                            double *out) LK_NODISCARD;
+
 /** Whether each step takes the norm of all gradients, for clip_norm. */
 bool lk__optimizer_clips(const lk_optimizer *o);
 

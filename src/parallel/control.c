@@ -177,7 +177,7 @@ static int64_t loss_put(const lk__control *c, const lk__loss_sum *loss, int64_t 
     s->tiles = t ? t->tiles[0] * t->tiles[1] * t->tiles[2] : 1;
     s->at = at;
     memset(at, 0, (size_t)(s->n * s->tiles) * sizeof *at);
-    for (int64_t k = 0; k < s->own; k++)
+    for (int64_t k = 0; k < s->own && !loss->deal.silent; k++)
         for (int64_t i = 0; i < leaves; i++) {
             int64_t slot = (s->mine + k) * s->tiles + (t ? tile_number(t, i) : 0);
             memcpy(&at[slot], &loss->own[k * leaves + i], sizeof *loss->own);

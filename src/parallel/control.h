@@ -30,6 +30,7 @@ typedef struct lk__deal {
     const int64_t *first;    /* [parts + 1] */
     int parts, part;         /* ranks or replicas, and which this one is; parts 0: the ranks */
     const lk_tiling *tiling; /* NULL: a loss is that of whole samples */
+    bool silent;             /* another rank says the same */
 } lk__deal;
 
 /** A loss that is added up: what this rank has of it, and the sum. */

@@ -233,14 +233,19 @@ lk_range lk__groups_begin(lk__groups *g, int64_t shards, int64_t samples)
 lk__deal lk__groups_deal(const lk__groups *g, bool tiled)
 {
     const lk_tiling *tiling = tiled ? g->plan->tiling : NULL;
+    bool silent = g->mesh->at[LK_AXIS_FEATURES] > 0; /* all along features have the same losses */
     if (tiling) {
         int64_t shards = g->plan->spec.fast ? g->replicas : g->shards;
         const int64_t *first = g->plan->spec.fast ? NULL : g->replica_first;
-        return (lk__deal){shards, first, g->replicas, g->replica, tiling};
+        return (lk__deal){shards, first, g->replicas, g->replica, tiling, silent};
     }
     if (g->plan->spec.fast)
-        return (lk__deal){.shards = g->size, .parts = g->size, .part = g->rank};
-    return (lk__deal){.shards = g->shards, .first = g->first, .parts = g->size, .part = g->rank};
+        return (lk__deal){.shards = g->size, .parts = g->size, .part = g->rank, .silent = silent};
+    return (lk__deal){.shards = g->shards,
+                      .first = g->first,
+                      .parts = g->size,
+                      .part = g->rank,
+                      .silent = silent};
 }
 
 const lk_dist_batch *lk__groups_batch(const lk__groups *g)
@@ -256,6 +261,7 @@ lk_pass_parts lk__groups_parts(const lk__groups *g, lk_range pass, int64_t shard
     bool shared = p->tiling && p->tiling->size > 1;
     lk_pass_parts parts = {.layer = p->part,
                            .in = p->in == LK_BY_TILE ? &p->x : NULL,
+                           .in_features = p->in_cut ? &p->in_features : NULL,
                            .samples = shared ? samples : NULL,
                            .rank = shared ? p->tiling->rank : 0,
                            .batch = g->tile_batch.comm ? &g->tile_batch : NULL};

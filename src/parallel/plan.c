@@ -14,6 +14,7 @@
 #include "nn/model.h"
 #include "parallel/domains.h"
 #include "parallel/groups_internal.h"
+#include "parallel/plan_features.h"
 #include "parallel/stages.h"
 #include "parallel/transfers.h"
 
@@ -41,8 +42,6 @@ static lk_status shards_check(const lk_mesh *m, const lk_plan_spec *spec)
 
 static lk_status mesh_check(const lk_mesh *m, const lk_model *model, const lk_plan_spec *spec)
 {
-    LK_CHECK(m->n[LK_AXIS_FEATURES] == 1, LK_ENOTSUP,
-             "parallel: only `data`, `spatial` and `stages` are there yet, not features");
     LK_TRY(shards_check(m, spec));
     LK_CHECK(
         m->n[LK_AXIS_STAGES] == 1 || !lk_model_needs_batch_sync(model), LK_ENOTSUP,
@@ -211,18 +210,31 @@ static int64_t params_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
     lk_mesh_tiles(mesh, p->spec.pieces.tile, tiles);
     for (int64_t i = 0; i < net->n_params; i++) {
         int64_t own = lk__stage_uses(p, model, i)
-                          ? lk__model_tiles_count(model, i, p->spec.pieces.tile, tiles)
+                          ? lk__model_part_count(model, i, p->spec.pieces.tile, tiles,
+                                                 p->split ? &p->split->held : NULL)
                           : 0;
-        int64_t held = lk_tensor_count(net->param[i]);
+        int64_t held = lk_tensor_count(net->param[i]), whole = 1;
+        for (int d = 0; d < net->start[i].owned.axes.ndim; d++)
+            whole *= net->start[i].owned.axes.dim[d];
         bytes += slice_bytes(own, elem);
         *more += (slice_bytes(held, elem) - slice_bytes(own, elem)) * net->start[i].n_uses;
+        p->layer[net->use[net->start[i].first_use].instance].param_bytes += (own - whole) * elem;
         if (lk__net_positions_in(net, i, p->spec.pieces.tile) == 0)
             continue;
-        p->layer[net->use[net->start[i].first_use].instance].param_bytes = own * elem;
         if (mesh->n[LK_AXIS_SPACE] > 1) /* ranks hold different boxes */
             p->spec.shared = false;
     }
     return bytes;
+}
+
+/* Elements that this rank has of a state of so many. */
+static int64_t state_count(const lk_plan *p, const lk__net *net, int64_t i, int64_t count)
+{
+    const lk__owned *owned = &net->moving[i].owned;
+    if (!p->split || !lk__net_is_cut(net, owned))
+        return count;
+    int64_t n = owned->axes.dim[owned->axis];
+    return count / n * lk_feature_range(p->split, p->split->rank, n).n;
 }
 
 /* Bytes of the state of the layers that this rank has. */
@@ -234,7 +246,8 @@ static int64_t state_bytes(const lk_plan *p, const lk_model *model)
         lk_slab_slice slice;
         if (lk__range_has(p->layers, net->moving[i].owned.layer) &&
             lk_slab_layout_slice(net->state_layout, i, &slice) == LK_OK)
-            bytes += slice_bytes(slice.count, (int64_t)lk_dtype_size(slice.dtype));
+            bytes += slice_bytes(state_count(p, net, i, slice.count),
+                                 (int64_t)lk_dtype_size(slice.dtype));
     }
     return bytes;
 }
@@ -256,6 +269,12 @@ static lk_status layers_fill(lk_plan *p, const lk_model *model)
             l->box.n[d] = tile->y.box.n[d];
             l->tile.first[d] = tile->y.tile.first[d];
             l->tile.n[d] = tile->y.tile.n[d];
+        }
+        int last = info.out.shape.ndim - 1;
+        if (last >= 0 && lk__plan_varies(p, i)) {
+            lk_range own = lk__plan_out_features(p, i, info.out.shape.dim[last]);
+            l->box.first[last] = l->tile.first[last] = own.first;
+            l->box.n[last] = l->tile.n[last] = own.n;
         }
         if (tile)
             margin_fill(tile, l->margin);
@@ -279,9 +298,11 @@ lk__leaves lk__plan_leaves(const lk_plan *p)
 static int64_t exchange_bytes(const lk_plan *p)
 {
     const lk_tiling *t = p->tiling;
-    int space = t ? t->size : 1, n = p->ranks * space * p->stages > 1;
-    n += p->stages > 1 && p->ranks * space > 1 ? 2 : 0; /* that of a stage, and that along them */
-    n += space > 1 && p->ranks > 1;                     /* that along data */
+    int space = t ? t->size : 1, features = p->split ? p->split->size : 1;
+    int n = p->ranks * space * p->stages * features > 1, own = p->ranks * space * features;
+    n += p->stages > 1 && own > 1 ? 2 : 0;       /* that of a stage, and that along them */
+    n += features > 1 && own > features ? 2 : 0; /* the replicas, and those along features */
+    n += space > 1 && p->ranks > 1;              /* that along data */
     for (int d = 0; t && d < t->grid.ndim; d++)
         n += t->grid.dim[d] > 1;
     return n * (int64_t)sizeof(lk__rank_area);
@@ -299,7 +320,8 @@ static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
     LK_TRY(layers_begin(p, model, elem));
     LK_TRY(lk__stage_plan(p, model));
     LK_TRY(lk__domains_plan(p, mesh, model));
-    if (p->tiling ||
+    LK_TRY(lk__features_plan(p, mesh, model));
+    if (p->tiling || p->split ||
         p->stages > 1) /* gradients are joined behind backward, those of tiles level by level */
         p->spec.bucket_bytes = 0;
     LK_TRY(shards_plan(p, model));
@@ -352,7 +374,7 @@ lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const lk_plan_
     p->ranks = mesh->n[LK_AXIS_DATA];
     p->stage = mesh->at[LK_AXIS_STAGES];
     p->stages = mesh->n[LK_AXIS_STAGES];
-    if (p->stages > 1) /* each rank updates the layers that it has */
+    if (p->stages > 1 || mesh->n[LK_AXIS_FEATURES] > 1) /* each rank updates what it has */
         p->spec.shared = false;
     p->one_subtree = (lk_model_needs_batch_sync(model) && !lk_model_has_weight_reuse(model)) ||
                      mesh->n[LK_AXIS_SPACE] > 1 || p->stages > 1;
@@ -376,6 +398,8 @@ void lk_plan_free(lk_plan *p)
     if (!p)
         return;
     lk__domains_free(p);
+    lk_feature_split_free(p->split);
+    lk_free(p->node);
     lk_free(p->layer);
     lk_free(p->runs);
     lk_free(p->counts);

@@ -6,6 +6,7 @@
  */
 #include "nn/model.h"
 #include "parallel/groups_internal.h"
+#include "parallel/plan_features.h"
 #include "parallel/stages.h"
 
 #include <lockstep/extra/alloc.h>
@@ -149,7 +150,12 @@ void lk__stage_input_plan(lk_plan *p, const lk_model *model)
 {
     if (p->stage == 0)
         return;
+    int64_t before = model->net->list[0].instance[p->layers.first - 1];
     const lk_held *held = lk__boundary_held(p, model, p->layers.first - 1);
+    const lk_box *box = &p->layer[before].box;
+    p->in_cut = lk__plan_varies(p, before);
+    if (p->in_cut)
+        p->in_features = (lk_range){box->first[box->ndim - 1], box->n[box->ndim - 1]};
     p->in = held ? LK_BY_TILE : LK_BY_SAMPLE;
     if (held)
         p->x = *held;

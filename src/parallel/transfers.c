@@ -11,6 +11,7 @@
  *     change of domain   its tile of the samples of others, or the tiles of others of its samples
  *     stages             of each micro-batch what comes out, and back its gradient
  *     sum over tiles     one collective along each axis that has several ranks (sum_tiles.c)
+ *     features           of each value that changes, and of sums over blocks (feature_transfers.c)
  *
  * lk_plan_new() calls this, on each rank.
  */
@@ -19,6 +20,7 @@
 #include "dist/common/tiles.h"
 #include "nn/model.h"
 #include "parallel/groups_internal.h"
+#include "parallel/plan_features.h"
 #include "parallel/stages.h"
 
 #include <string.h>
@@ -46,11 +48,54 @@ static lk_status add(walk *w, lk_transfer t)
 
 /* ---- what one layer sends ---- */
 
-/* Bytes of a position of a value. */
-static int64_t position_bytes(lk_tensor_type type)
+/* Bytes of a position of a value; `varies`: of which this rank has its features. */
+static int64_t position_bytes(const walk *w, lk_tensor_type type, bool varies)
 {
     int ndim = type.shape.ndim;
-    return (ndim > 0 ? type.shape.dim[ndim - 1] : 1) * (int64_t)lk_dtype_size(type.dtype);
+    int64_t n = ndim > 0 ? type.shape.dim[ndim - 1] : 1;
+    const lk_feature_split *split = w->plan->split;
+    if (varies && split)
+        n = lk_feature_range(split, split->rank, n).n;
+    return n * (int64_t)lk_dtype_size(type.dtype);
+}
+
+/* Whether what layer number `number` gets, behind its change, and what it gives, are varying. */
+static bool x_varies(const walk *w, int64_t number)
+{
+    return w->plan->split && w->plan->part[number].features.x;
+}
+
+static bool y_varies(const walk *w, int64_t number)
+{
+    return w->plan->split && w->plan->part[number].features.y;
+}
+
+/* The same before its change along features, where tiles become samples. */
+static bool in_varies(const walk *w, int64_t number)
+{
+    lk_feature_change before = w->plan->part[number].features.before;
+    return before == LK_FEATURES_STAY
+               ? x_varies(w, number)
+               : before == LK_FEATURES_GATHER || before == LK_FEATURES_GATHER_SUM;
+}
+
+/* What a layer, or with number -1 the loss, sends along features. */
+static lk_status features_add(walk *w, lk_step_phase when, int64_t number)
+{
+    const lk_plan *p = w->plan;
+    const char *name = number < 0 ? "loss" : w->net->instance[number].name;
+    bool by_tile = number < 0 ? p->out == LK_BY_TILE : p->part && p->part[number].by_tile;
+    int64_t samples = by_tile ? w->samples : w->own;
+    lk__feature_calls c = number < 0
+                              ? lk__feature_loss_calls(p, w->model)
+                              : lk__feature_calls_of(p, w->model, number, when == LK_IN_FORWARD,
+                                                     w->needs[number]);
+    int ranks = p->split ? p->split->size : 1;
+    LK_TRY(add(w, (lk_transfer){when, LK_GATHERED, name, ranks, c.gathers * w->passes,
+                                c.gather_bytes * samples}));
+    LK_TRY(add(w, (lk_transfer){when, LK_JOINED, name, ranks, c.joins * w->passes,
+                                c.join_bytes * samples}));
+    return LK_OK;
 }
 
 static lk_status fetch_add(walk *w, lk_step_phase when, int64_t number, const lk_fetch *fetch)
@@ -59,7 +104,8 @@ static lk_status fetch_add(walk *w, lk_step_phase when, int64_t number, const lk
     lk_layer_plan *plan = &w->plan->layer[number];
     lk_fetch_size size = lk_fetch_size_of(fetch);
     bool forward = when == LK_IN_FORWARD;
-    int64_t bytes = w->samples * position_bytes(forward ? l->in : l->out);
+    int64_t bytes = w->samples * (forward ? position_bytes(w, l->in, x_varies(w, number))
+                                          : position_bytes(w, l->out, y_varies(w, number)));
     if (!fetch || w->samples == 0)
         return LK_OK;
     *(forward ? &plan->get_x : &plan->get_dy) = fetch;
@@ -83,7 +129,7 @@ static lk_status filters_add(walk *w, lk_step_phase when, int64_t number, const 
     const lk_box *reads = turned ? &tile->x_reads : &tile->dy_reads;
     lk_fetch_size size = lk_fetch_size_of(tile->weights->get);
     lk_box hull = lk__box_hull(own, reads);
-    int64_t filter = l->in.shape.dim[l->window.ndim] * position_bytes(l->out);
+    int64_t filter = l->in.shape.dim[l->window.ndim] * position_bytes(w, l->out, false);
     for (int d = 0; d < l->window.ndim; d++)
         filter *= l->window.kernel[d];
     plan->get_w = tile->weights->get;
@@ -98,7 +144,7 @@ static lk_status filters_add(walk *w, lk_step_phase when, int64_t number, const 
 
 /* To samples a rank gives its tile of those of others, to tiles the rest of its own. */
 static lk_status change_add(walk *w, lk_step_phase when, const char *name, lk_change change,
-                            const lk_tile *at, lk_tensor_type type)
+                            const lk_tile *at, lk_tensor_type type, bool varies)
 {
     int64_t tile = lk_box_count(&at->x.tile), whole = 1;
     for (int d = 0; d < at->x.tile.ndim; d++)
@@ -106,7 +152,7 @@ static lk_status change_add(walk *w, lk_step_phase when, const char *name, lk_ch
     int64_t positions = change == LK_TO_SAMPLES ? tile * (w->samples - w->own)
                                                 : (whole - tile) * w->own;
     LK_TRY(add(w, (lk_transfer){when, LK_CHANGED, name, w->space, w->passes,
-                                positions * position_bytes(type)}));
+                                positions * position_bytes(w, type, varies)}));
     return LK_OK;
 }
 
@@ -142,7 +188,7 @@ static lk_status sums_add(walk *w, lk_step_phase when, const lk_layer_instance *
     if (l->frozen && l->reach == LK_REACH_BATCH) /* by running statistics */
         return LK_OK;
     if (by_tile && l->reach == LK_REACH_BATCH)
-        bytes = 2 * w->plan->shards.n * position_bytes(l->in);
+        bytes = 2 * w->plan->shards.n * position_bytes(w, l->in, x_varies(w, l - w->net->instance));
     else if (by_tile && is_sample_norm(l))
         bytes = 2 * w->samples * (int64_t)lk_dtype_size(l->in.dtype);
     if (bytes > 0)
@@ -158,9 +204,9 @@ static lk_status sums_add(walk *w, lk_step_phase when, const lk_layer_instance *
 static lk_status mean_add(walk *w, lk_step_phase when, const lk_layer_instance *l)
 {
     int64_t forward = lk_tiling_leaves(w->plan->tiling) * (w->samples - w->own);
-    LK_TRY(
-        add(w, (lk_transfer){when, LK_JOINED, l->name, w->space, w->passes,
-                             (when == LK_IN_FORWARD ? forward : w->own) * position_bytes(l->in)}));
+    LK_TRY(add(w, (lk_transfer){when, LK_JOINED, l->name, w->space, w->passes,
+                                (when == LK_IN_FORWARD ? forward : w->own) *
+                                    position_bytes(w, l->in, x_varies(w, l - w->net->instance))}));
     return LK_OK;
 }
 
@@ -214,7 +260,11 @@ static lk_status layer_forward(walk *w, int64_t number, bool needs, bool *made)
     needs = needs || part->before != LK_STAY;
     w->needs[number] = needs;
     if (part->before != LK_STAY)
-        LK_TRY(change_add(w, LK_IN_FORWARD, l->name, part->before, part->before_at, l->in));
+        LK_TRY(change_add(w, LK_IN_FORWARD, l->name, part->before, part->before_at, l->in,
+                          in_varies(w, number)));
+    LK_TRY(features_add(w, LK_IN_FORWARD, number));
+    needs = needs || part->features.before == LK_FEATURES_GATHER ||
+            part->features.before == LK_FEATURES_GATHER_SUM;
     if (part->by_tile)
         LK_TRY(fetch_add(w, LK_IN_FORWARD, number, part->tile->get_x));
     if (part->by_tile)
@@ -225,7 +275,8 @@ static lk_status layer_forward(walk *w, int64_t number, bool needs, bool *made)
     *made = needs || l->n_params > 0 || is_collective(l, part) || part->after != LK_STAY;
     LK_TRY(lists_forward(w, l, needs, made));
     if (part->after != LK_STAY)
-        LK_TRY(change_add(w, LK_IN_FORWARD, l->name, part->after, part->after_at, l->out));
+        LK_TRY(change_add(w, LK_IN_FORWARD, l->name, part->after, part->after_at, l->out,
+                          y_varies(w, number) && part->features.after == LK_FEATURES_STAY));
     return LK_OK;
 }
 
@@ -253,8 +304,8 @@ static lk_status layer_backward(walk *w, int64_t number)
     if (!w->plan->runs[number])
         return LK_OK;
     if (part->after != LK_STAY)
-        LK_TRY(
-            change_add(w, LK_IN_BACKWARD, l->name, other_of(part->after), part->after_at, l->out));
+        LK_TRY(change_add(w, LK_IN_BACKWARD, l->name, other_of(part->after), part->after_at, l->out,
+                          y_varies(w, number) && part->features.after == LK_FEATURES_STAY));
     for (int i = l->n_lists - 1; i >= 0; i--)
         LK_TRY(list_backward(w, l->list[i]));
     LK_TRY(sums_add(w, LK_IN_BACKWARD, l, part->by_tile));
@@ -266,9 +317,10 @@ static lk_status layer_backward(walk *w, int64_t number)
         LK_TRY(fetch_add(w, LK_IN_BACKWARD, number, tile->get_dy));
         LK_TRY(filters_add(w, LK_IN_BACKWARD, number, tile));
     }
+    LK_TRY(features_add(w, LK_IN_BACKWARD, number));
     if (part->before != LK_STAY)
-        LK_TRY(
-            change_add(w, LK_IN_BACKWARD, l->name, other_of(part->before), part->before_at, l->in));
+        LK_TRY(change_add(w, LK_IN_BACKWARD, l->name, other_of(part->before), part->before_at,
+                          l->in, in_varies(w, number)));
     return LK_OK;
 }
 
@@ -404,14 +456,31 @@ static lk_status shared_add(walk *w)
     return LK_OK;
 }
 
+/* Blocks of all parameters that are cut. */
+static int64_t blocks_count(const walk *w)
+{
+    const lk_pieces *p = &w->net->spec.pieces;
+    int64_t sum = 0;
+    for (int64_t i = 0; i < w->net->n_params; i++) {
+        const lk__owned *owned = &w->net->start[i].owned;
+        int64_t n = owned->axis < 0 ? 0 : owned->axes.dim[owned->axis];
+        if (lk__net_is_cut(w->net, owned))
+            sum += (n - 1) / lk_block_size(n, p->blocks, p->least_block) + 1;
+    }
+    return sum;
+}
+
 static lk_status step_walk(walk *w)
 {
     bool made;
     lk_plan *p = w->plan;
-    int64_t losses = 0, n = p->n_layers, world = (int64_t)w->all * p->stages;
+    int features = p->split ? p->split->size : 1;
+    int64_t losses = 0, n = p->n_layers, world = (int64_t)w->all * p->stages * features;
     LK_TRY(lk_alloc_zero(&w->needs, n + 1, sizeof *w->needs));
     LK_TRY(list_forward(w, 0, p->stage > 0, &made));
     LK_TRY(boundary_add(w, LK_IN_FORWARD, p->layers.first + p->layers.n - 1));
+    if (p->stage == p->stages - 1 && !p->spec.no_loss)
+        LK_TRY(features_add(w, LK_IN_FORWARD, -1));
     LK_TRY(list_backward(w, 0));
     LK_TRY(boundary_add(w, LK_IN_BACKWARD, p->layers.first - 1));
     LK_TRY(buckets_add(w));
@@ -421,6 +490,9 @@ static lk_status step_walk(walk *w)
     LK_TRY(gradients_add(w));
     if (p->stages > 1)
         LK_TRY(shared_add(w));
+    if (features > 1 && p->spec.clips && blocks_count(w) > 0)
+        LK_TRY(add(w, (lk_transfer){LK_BEFORE_UPDATE, LK_JOINED, "sums of blocks", features, 1,
+                                    blocks_count(w) * (int64_t)sizeof(double)}));
     if (p->stages > 1 && p->spec.clips)
         LK_TRY(add(w, (lk_transfer){LK_BEFORE_UPDATE, LK_JOINED, "sums over parameters", p->stages,
                                     1, w->net->n_params * (int64_t)sizeof(double)}));
@@ -442,7 +514,7 @@ lk_status lk__transfers_plan(lk_plan *p, const lk_model *model)
               .own = p->owned.n,
               .space = space,
               .all = p->ranks * space};
-    if (w.all == 1 && p->stages == 1)
+    if (w.all == 1 && p->stages == 1 && (!p->split || p->split->size == 1))
         return LK_OK;
     lk_status st = step_walk(&w);
     lk_free(w.needs);

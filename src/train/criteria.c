@@ -70,6 +70,13 @@ static lk_status loss_check(lk_trainer *t, lk_tensor_type *target)
     return LK_OK;
 }
 
+bool lk__criteria_splits(const lk_trainer *t)
+{
+    int y = lk_dataset_find(lk_loader_dataset(t->spec.train), "y");
+    return t->counts_loss && t->loss->apply_split && y >= 0 &&
+           !lk_dtype_is_real(lk_loader_field(t->spec.train, y).dtype);
+}
+
 /* Fill in the options of loss and metrics, and check them against model and data. */
 lk_status lk__criteria_make(lk_trainer *t)
 {

@@ -26,7 +26,7 @@ static const void *metric_options(const lk_trainer *t, int i)
 lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out, lk_var target)
 {
     const lk_tensor *y = NULL, *want = NULL;
-    if (t->n_metrics == 0)
+    if (t->n_metrics == 0 || t->mesh->at[LK_AXIS_FEATURES] > 0) /* the first along them counts */
         return LK_OK;
     LK_TRY(lk_contiguous(out, &out));
     LK_TRY(lk_value(out, &y));

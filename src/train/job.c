@@ -156,9 +156,10 @@ static lk_status model_build(lk_job *job)
         return LK_OK;
     int x = lk_dataset_find(job->set[LK_TRAIN], "x");
     lk_field field = lk_loader_field(job->loader[LK_TRAIN], x);
-    LK_TRY(lk_model_build(
-        job->model,
-        &(lk_model_spec){.in = {field.dtype, field.shape}, .dtype = e->dtype, .seed = e->seed}));
+    LK_TRY(lk_model_build(job->model, &(lk_model_spec){.in = {field.dtype, field.shape},
+                                                       .dtype = e->dtype,
+                                                       .seed = e->seed,
+                                                       .pieces = e->pieces.cut}));
     if (e->parallel.devices.n >
         0) /* they hold all of it; otherwise the trainer knows what to hold */
         LK_TRY(lk_model_hold(job->model, NULL));

@@ -87,7 +87,7 @@ void lk__pass_room_free(lk__pass_room *room)
 const lk_pass_parts *lk__pass_parts(const lk_trainer *t, const lk_batch *batch, lk__pass_room *room)
 {
     lk_range samples = {batch->first, batch->n};
-    if (!t->plan->tiling)
+    if (!t->plan->part)
         return NULL;
     room->parts = lk__groups_parts(t->groups, samples, t->plan->spec.shard_size, room->owners);
     return &room->parts;
@@ -214,6 +214,19 @@ int64_t lk__pass_leaves(const lk_trainer *t, const lk__summand *summand)
     return lk__pass_is_tiled(t, summand) ? lk_tiling_leaves(t->plan->tiling) : 1;
 }
 
+/* All features of what comes out, for metrics: backward knows nothing of it. */
+static lk_status features_gather(const lk_trainer *t, lk_var *out)
+{
+    if (t->n_metrics == 0)
+        return LK_OK;
+    bool recorded = lk_tape_set_recording(out->tape, false);
+    lk_status st = lk_dist_feature_gather(t->plan->split, *out,
+                                          t->out.shape.dim[t->out.shape.ndim - 1], "metrics", out);
+    (void)lk_tape_set_recording(out->tape, recorded);
+    LK_TRY(st);
+    return LK_OK;
+}
+
 /* Loss number `leaf` of what comes out: of the tile of both, if there are tiles. */
 static lk_status out_loss(const lk_trainer *t, const lk__pass_out *pass, int64_t leaf, lk_var *loss)
 {
@@ -225,7 +238,14 @@ static lk_status out_loss(const lk_trainer *t, const lk__pass_out *pass, int64_t
         LK_TRY(lk__box_take(y, cut ? &tile->x.tile : &tile->x.box, &tile->x_leaf[leaf], &y));
         LK_TRY(lk_contiguous(y, &y));
     }
-    LK_TRY(t->loss->apply(t->options.loss.options, out, y, loss));
+    if (!t->plan->out_cut) {
+        LK_TRY(t->loss->apply(t->options.loss.options, out, y, loss));
+        LK_TRY(lk__counts_add(t, pass->counts, out, y));
+        return LK_OK;
+    }
+    LK_TRY(t->loss->apply_split(t->options.loss.options, t->plan->split,
+                                t->out.shape.dim[t->out.shape.ndim - 1], out, y, loss));
+    LK_TRY(features_gather(t, &out));
     LK_TRY(lk__counts_add(t, pass->counts, out, y));
     return LK_OK;
 }

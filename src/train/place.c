@@ -1,8 +1,10 @@
-/* Where a trainer's rank is in the layout, and what it holds of the model: the layers of its stage; and of
+/* Where a trainer's rank is in the layout, and what it holds of the model: the layers of its stage; of
+ * parameters that are cut into blocks those of its place along features; and of
  * parameters that each position has its own of (local_conv, layer_norm over all axes), where space is cut,
  * those of its tiles.  lk_trainer_new() calls it, on all ranks.
  */
 #include "nn/model.h"
+#include "optim/optimizer.h"
 #include "parallel/stages.h"
 #include "train/same.h"
 #include "train/trainer.h"
@@ -25,6 +27,42 @@ static int64_t space_of(const lk_trainer *t)
 static int64_t stages_of(const lk_trainer *t)
 {
     return t->spec.parallel.stages > 1 ? t->spec.parallel.stages : 1;
+}
+
+static int64_t features_of(const lk_trainer *t)
+{
+    return t->spec.parallel.features > 1 ? t->spec.parallel.features : 1;
+}
+
+/* What blocks of features cannot have, or have no use for. */
+static lk_status blocks_check(const lk_trainer *t)
+{
+    const lk_parallel_options *p = &t->spec.parallel;
+    const lk_pieces *cut = &t->spec.pieces;
+    LK_CHECK(!t->spec.parallel_model || cut->blocks <= 1, LK_ENOTSUP,
+             "a model on several devices is not cut into blocks: leave out parallel.devices, or "
+             "pieces.blocks and parallel.features");
+    LK_CHECK(!t->spec.chain || cut->blocks <= 1, LK_ENOTSUP,
+             "a chain is not cut into blocks, its components have whole layers: leave out "
+             "pieces.blocks and parallel.features");
+    if (t->spec.model && t->spec.model->net)
+        LK_CHECK(t->spec.model->net->spec.pieces.blocks == (cut->blocks > 1 ? cut->blocks : 1),
+                 LK_EINVAL,
+                 "the run has %lld blocks of features, and the model was built with %lld: give "
+                 "lk_model_spec.pieces the same",
+                 (long long)(cut->blocks > 1 ? cut->blocks : 1),
+                 (long long)t->spec.model->net->spec.pieces.blocks);
+    if (features_of(t) == 1)
+        return LK_OK;
+    LK_CHECK(p->mode != LK_REDUCTION_FAST, LK_ENOTSUP,
+             "parallel.features costs nothing for the same bits: leave out parallel.mode=fast");
+    LK_CHECK(!p->double_buffering, LK_ENOTSUP,
+             "parallel.double_buffering is for ranks that share the batch alone: leave out "
+             "parallel.features");
+    LK_CHECK(p->update != LK_UPDATE_SHARED, LK_ENOTSUP,
+             "parallel.features: each rank updates the parts of layers that it has; leave out "
+             "parallel.update=shared");
+    return LK_OK;
 }
 
 /* What a pipeline cannot have yet, or has no use for. */
@@ -54,6 +92,7 @@ lk_status lk__tiles_check(const lk_trainer *t)
 {
     const lk_pieces *cut = &t->spec.pieces;
     LK_TRY(stages_check(t));
+    LK_TRY(blocks_check(t));
     bool tiles = space_of(t) > 1 || cut->tile[0] > 1 || cut->tile[1] > 1 || cut->tile[2] > 1;
     LK_CHECK(!t->spec.parallel_model || !tiles, LK_ENOTSUP,
              "a model on several devices is not cut into tiles: leave out parallel.devices, or "
@@ -114,16 +153,12 @@ static lk_status layout_check(const lk_trainer *t)
 {
     const lk_parallel_options *p = &t->spec.parallel;
     int size = t->spec.comm ? lk_comm_size(t->spec.comm) : 1;
-    int64_t space = space_of(t) * stages_of(t);
+    int64_t space = space_of(t) * stages_of(t) * features_of(t);
     for (int i = 0; i < p->spatial.n; i++)
         LK_CHECK(p->spatial.item[i] >= 1 && i < 3, LK_EINVAL,
                  "parallel.spatial: %lld parts along axis %d; a grid has up to three axes of at "
                  "least one part",
                  (long long)p->spatial.item[i], i);
-    LK_CHECK(p->features <= 1, LK_ENOTSUP,
-             "parallel: only `data`, `spatial` and `stages` are there yet, not features");
-    LK_CHECK(t->spec.pieces.blocks <= 1, LK_ENOTSUP,
-             "pieces: only shards and tiles are there yet, not blocks");
     char ranks[48], grid[128] = "";
     snprintf(ranks, sizeof ranks, "there %s %d rank%s", size == 1 ? "is" : "are", size,
              size == 1 ? "" : "s");
@@ -131,6 +166,9 @@ static lk_status layout_check(const lk_trainer *t)
     for (int i = 0; space_of(t) > 1 && i < p->spatial.n && i < 3; i++)
         at += snprintf(grid + at, sizeof grid - (size_t)at, "%s%lld", i ? "x" : "parallel.spatial ",
                        (long long)p->spatial.item[i]);
+    if (features_of(t) > 1)
+        at += snprintf(grid + at, sizeof grid - (size_t)at, "%sparallel.features %lld",
+                       at > 0 ? " and " : "", (long long)features_of(t));
     if (stages_of(t) > 1)
         snprintf(grid + at, sizeof grid - (size_t)at, "%sparallel.stages %lld",
                  at > 0 ? " and " : "", (long long)stages_of(t));
@@ -151,7 +189,9 @@ static lk_status layout_check(const lk_trainer *t)
 static lk_mesh_shape mesh_shape(const lk_trainer *t)
 {
     const lk_parallel_options *p = &t->spec.parallel;
-    lk_mesh_shape shape = {.data = p->data, .stages = t->chained ? 1 : stages_of(t)};
+    lk_mesh_shape shape = {.data = p->data,
+                           .features = t->chained ? 1 : features_of(t),
+                           .stages = t->chained ? 1 : stages_of(t)};
     for (int i = 0; !t->chained && i < p->spatial.n && i < 3; i++) {
         shape.space[i] = p->spatial.item[i];
         shape.ndim = i + 1;
@@ -187,26 +227,45 @@ static lk_status layers_find(const lk_trainer *t, lk_range *out)
     return LK_OK;
 }
 
+/* The blocks of this rank. */
+static lk_status blocks_find(const lk_trainer *t, lk_range *out)
+{
+    const lk_mesh *m = t->mesh;
+    int64_t *first = NULL, blocks = t->spec.model->net->spec.pieces.blocks;
+    int ranks = m->n[LK_AXIS_FEATURES], rank = m->at[LK_AXIS_FEATURES];
+    LK_CHECK(ranks <= blocks, LK_EINVAL,
+             "parallel.features %d is more than pieces.blocks, %lld: the line `pieces: {blocks: "
+             "%d}` allows it, as another run with other bits",
+             ranks, (long long)blocks, ranks);
+    LK_TRY(lk_alloc(&first, ranks + 1, sizeof *first));
+    lk_subtree_partition(blocks, ranks, first);
+    *out = (lk_range){first[rank], first[rank + 1] - first[rank]};
+    lk_free(first);
+    return LK_OK;
+}
+
 /* A model that holds nothing yet holds what this rank needs; another must have been told so. */
 static lk_status model_hold(lk_trainer *t)
 {
     lk_model *model = t->spec.model;
     int64_t tiles[3];
-    lk_range own[3], layers = {0, 0};
+    lk_range own[3], layers = {0, 0}, blocks = {0, 0};
     tiles_count(t, tiles);
     lk_mesh_tiles(t->mesh, tiles, own);
     lk__model_set_tiles(model, tiles, t->spec.pieces.least_tile);
     for (int64_t i = 0; i < model->net->n_params && t->mesh->n[LK_AXIS_SPACE] > 1; i++)
         t->spread = t->spread || lk__net_positions(model->net, i) > 0;
     LK_TRY(layers_find(t, &layers));
+    LK_TRY(blocks_find(t, &blocks));
+    lk_holding holding = {.layers = &layers, .blocks = &blocks, .tiles = own};
     if (!lk_model_params(model)) {
-        LK_TRY(lk_model_hold(model, &(lk_holding){.layers = &layers, .tiles = own}));
+        LK_TRY(lk_model_hold(model, &holding));
         return LK_OK;
     }
     if (t->mesh->n[LK_AXIS_STAGES] > 1)
         LK_TRY(lk__model_check_layers(model, layers));
-    if (t->spread)
-        LK_TRY(lk__model_check_tiles(model, own));
+    if (t->spread || t->mesh->n[LK_AXIS_FEATURES] > 1)
+        LK_TRY(lk__model_check_boxes(model, &blocks, own));
     else if (t->mesh->n[LK_AXIS_STAGES] == 1)
         LK_TRY(lk__model_check_whole(model));
     return LK_OK;
@@ -260,6 +319,58 @@ lk_status lk__positions_make(lk_trainer *t)
     t->positions.join = t->spread ? positions_join : NULL;
     t->positions.context = t->mesh->along[LK_AXIS_SPACE];
     LK_TRY(lk_arena_alloc(t->arena, &t->positions.sum, 2 * most, sizeof(double)));
+    return LK_OK;
+}
+
+static lk_status blocks_join(void *comm, double *sum, int64_t n)
+{
+    /* As integers, of which one rank has the bits and the others 0: nothing is rounded. */
+    LK_TRY(lk_allreduce(comm, NULL, (int64_t *)(void *)sum, n, LK_I64, LK_REDUCE_SUM,
+                        "sums of blocks"));
+    return LK_OK;
+}
+
+/* How a parameter is cut; the elements before the axis that is, into *outer. */
+static lk_optimizer_cut cut_of(const lk__net *net, int64_t param, lk_range blocks, int64_t *outer)
+{
+    const lk__owned *owned = &net->start[param].owned;
+    lk_optimizer_cut cut = {.inner = 1};
+    *outer = 1;
+    if (!lk__net_is_cut(net, owned))
+        return cut;
+    for (int d = 0; d < owned->axes.ndim; d++)
+        *(d < owned->axis ? outer : &cut.inner) *= d == owned->axis ? 1 : owned->axes.dim[d];
+    cut.n = owned->axes.dim[owned->axis];
+    cut.block = lk_block_size(cut.n, net->spec.pieces.blocks, net->spec.pieces.least_block);
+    cut.held = lk_block_range(cut.n, cut.block, blocks);
+    return cut;
+}
+
+lk_status lk__blocks_make(lk_trainer *t)
+{
+    const lk__net *net = t->spec.model->net;
+    lk_optimizer_cut *cut = NULL;
+    int64_t all = 0, room = 0;
+    lk_range blocks;
+    if (net->spec.pieces.blocks <= 1)
+        return LK_OK;
+    LK_TRY(blocks_find(t, &blocks));
+    LK_TRY(lk_arena_alloc(t->arena, &cut, net->n_params, sizeof *cut));
+    for (int64_t i = 0; i < net->n_params; i++) {
+        int64_t outer, here;
+        cut[i] = cut_of(net, i, blocks, &outer);
+        all += lk__cut_blocks(&cut[i]);
+        here = cut[i].n > 0 ? lk__blocks_room(&cut[i], outer) : 0;
+        room = here > room ? here : room;
+    }
+    if (all == 0)
+        return LK_OK;
+    t->blocks.cut = cut;
+    t->blocks.join = t->mesh->along[LK_AXIS_FEATURES] ? blocks_join : NULL;
+    t->blocks.context = t->mesh->along[LK_AXIS_FEATURES];
+    LK_TRY(lk_arena_alloc(t->arena, &t->blocks.sum, all, sizeof(double)));
+    if (!lk__optimizer_splits(t->optimizer)) /* it takes numbers over all parameters */
+        LK_TRY(lk_arena_alloc(t->arena, &t->blocks.room, room, sizeof(double)));
     return LK_OK;
 }
 

@@ -2,7 +2,7 @@
  * and of an evaluation where there is one.
  *
  * The trainer of one rank makes them, on its thread, in the place of the plan's rank.  Where the plan has
- * ranks along space or stages, it gets the plan with its tiles, accumulators, tapes and boxes of samples for
+ * ranks along space, features or stages, it gets the plan with its tiles, accumulators, tapes and boxes of samples for
  * that time: ops on tiles then run as if the other ranks were there, send nothing, and get zeros
  * (lk_tiling.rehearses), and so does what comes from other stages.  So what is counted is what the ops themselves ask for, margins and kernels' room among it.
  *
@@ -73,6 +73,10 @@ static lk_mesh mesh_of(const lk_plan *p)
         m.n[LK_AXIS_SPACE] = p->tiling->size;
         m.at[LK_AXIS_SPACE] = p->tiling->rank;
     }
+    if (p->split) {
+        m.n[LK_AXIS_FEATURES] = p->split->size;
+        m.at[LK_AXIS_FEATURES] = p->split->rank;
+    }
     return m;
 }
 
@@ -140,9 +144,31 @@ static lk_status role_run(lk_trainer *t, lk_loader *eval)
     LK_TRY(boxes_plan(t, eval, p));
     if (p->tiling)
         p->tiling->rehearses = true;
+    if (p->split)
+        p->split->rehearses = true;
     lk_status st = part_run(t, &own, &p->memory.values);
     if (p->tiling)
         p->tiling->rehearses = false;
+    if (p->split)
+        p->split->rehearses = false;
+    LK_TRY(st);
+    return LK_OK;
+}
+
+/* Whether the plan's rank has a part of the features. */
+static bool has_some_features(const lk_plan *p)
+{
+    return p->split && p->split->size > 1;
+}
+
+/* The model then has the plan's blocks. */
+static lk_status blocks_pretend(const lk_trainer *t, const lk_plan *p, lk__kept *kept)
+{
+    if (!has_some_features(p))
+        return LK_OK;
+    bool outer = lk__rehearsal_set(true);
+    lk_status st = lk__model_pretend(t->spec.model, &(lk_holding){.blocks = &p->split->held}, kept);
+    (void)lk__rehearsal_set(outer);
     LK_TRY(st);
     return LK_OK;
 }
@@ -150,6 +176,8 @@ static lk_status role_run(lk_trainer *t, lk_loader *eval)
 static lk_status role_rehearse(lk_trainer *t, lk_loader *eval, lk_plan *plan)
 {
     lk_mesh mesh = mesh_of(plan);
+    lk__kept kept;
+    LK_TRY(blocks_pretend(t, plan, &kept));
     role other = {.plan = plan, .shards = {.model = t->shards.model}};
     lk_status st = lk__pass_room_make(t, plan, t->tape, &other.room);
     if (st == LK_OK)
@@ -167,6 +195,8 @@ static lk_status role_rehearse(lk_trainer *t, lk_loader *eval, lk_plan *plan)
     lk__shard_sums_free(&other.shards);
     lk__groups_free(other.groups);
     lk__pass_room_free(&other.room);
+    if (has_some_features(plan))
+        lk__model_recover(t->spec.model, &kept);
     LK_TRY(st);
     return LK_OK;
 }
@@ -187,7 +217,7 @@ lk_status lk_trainer_rehearse(lk_trainer *t, lk_loader *eval, lk_plan *plan)
     LK_CHECK(t->step == 0 && !lk__trainer_comm(t), LK_ESTATE,
              "only a trainer of this rank alone that has done no step can rehearse one");
     bool space = plan->tiling && plan->tiling->size > 1;
-    if ((space || plan->stages > 1) && !lk__plan_spreads(t, plan)) {
+    if ((space || plan->stages > 1 || has_some_features(plan)) && !lk__plan_spreads(t, plan)) {
         LK_TRY(role_rehearse(t, eval, plan));
         return LK_OK;
     }

@@ -9,6 +9,8 @@
  * Of a parameter that each position has its own of, the ranks along space hold a part each (t->spread):
  * they add up what they have counted, so that each replica has the hash of its copy.
  *
+ * The same is true of one that is cut into blocks, of which the ranks along features hold some each.
+ *
  * The layers of a model are on the ranks of their stage: those along the stages add up what each has
  * counted, of a parameter that two stages share the first.
  *
@@ -60,7 +62,7 @@ static lk_status memory_make(lk_trainer *t)
         LK_TRY(lk_state_tensors_add_slab(t->held, prefix, slab));
     }
     LK_TRY(lk_alloc(&t->sum, t->held->n, sizeof *t->sum));
-    if (t->spread)
+    if (t->spread || t->mesh->along[LK_AXIS_FEATURES])
         LK_TRY(lk_alloc(&t->spread_sum, t->held->n, sizeof *t->spread_sum));
     LK_TRY(lk_alloc(&t->states, lk__trainer_size(t), sizeof *t->states));
     return LK_OK;
@@ -85,7 +87,8 @@ lk_status lk__state_hash_make(lk_trainer *t)
     int64_t params = t->n_params, behind = params + t->n_state;
     const lk_state_tensor *tensor = t->held->tensor;
     lk_status st = LK_OK;
-    if (t->spread || t->pipeline) {
+    bool features = t->mesh->along[LK_AXIS_FEATURES];
+    if (t->spread || t->pipeline || features) {
         st = lk__sums_open_own(&t->counted[PARAMS], tensor, params);
         if (st == LK_OK)
             st = lk__sums_open_own(&t->counted[OPTIMIZER], tensor + behind, t->held->n - behind);
@@ -94,7 +97,7 @@ lk_status lk__state_hash_make(lk_trainer *t)
         LK_TRY(lk__sums_open(&t->counted[OPTIMIZER], holders(t), tensor + behind,
                              t->held->n - behind));
     }
-    if (st == LK_OK && t->pipeline)
+    if (st == LK_OK && (t->pipeline || features))
         st = lk__sums_open_own(&t->counted[STATE], tensor + params, behind - params);
     else if (st == LK_OK)
         st = lk__sums_open(&t->counted[STATE], t->chained ? holders(t) : NULL, tensor + params,
@@ -115,19 +118,28 @@ void lk__state_hash_free(lk_trainer *t)
     lk_free(t->states);
 }
 
-/* Join the sums of tensors of which ranks along space hold their positions: parameters, and what the
- * optimizer keeps of each. */
-static lk_status positions_sum(lk_trainer *t)
+/* Whether ranks along space hold positions each of the tensor of sum `i`, or those along features blocks. */
+static bool is_spread(const lk_trainer *t, lk_axis axis, int64_t i)
 {
     const lk__net *net = t->spec.model->net;
-    int64_t n = 0, all = shared_sums(t);
-    for (int64_t i = 0; i < all; i++)
-        if (lk__net_positions(net, i % t->n_params) > 0)
+    bool state = i >= shared_sums(t);
+    if (axis == LK_AXIS_SPACE)
+        return !state && lk__net_positions(net, i % t->n_params) > 0;
+    return lk__net_is_cut(net, state ? &net->moving[i - shared_sums(t)].owned
+                                     : &net->start[i % t->n_params].owned);
+}
+
+/* Join the sums of tensors of which ranks along an axis hold a part each. */
+static lk_status parts_sum(lk_trainer *t, lk_axis axis)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < t->held->n; i++)
+        if (is_spread(t, axis, i))
             t->spread_sum[n++] = t->sum[i];
-    LK_TRY(lk_allreduce(t->mesh->along[LK_AXIS_SPACE], NULL, t->spread_sum, n, LK_I64,
-                        LK_REDUCE_SUM, "state"));
-    for (int64_t i = all - 1; i >= 0; i--)
-        if (lk__net_positions(net, i % t->n_params) > 0)
+    LK_TRY(
+        lk_allreduce(t->mesh->along[axis], NULL, t->spread_sum, n, LK_I64, LK_REDUCE_SUM, "state"));
+    for (int64_t i = t->held->n - 1; i >= 0; i--)
+        if (is_spread(t, axis, i))
             t->sum[i] = t->spread_sum[--n];
     return LK_OK;
 }
@@ -152,7 +164,9 @@ static lk_status copies_sum(lk_trainer *t)
         LK_TRY(lk_allreduce(holders(t), NULL, t->sum, t->shares ? n : t->held->n, LK_I64,
                             LK_REDUCE_SUM, "state"));
     if (t->spread)
-        LK_TRY(positions_sum(t));
+        LK_TRY(parts_sum(t, LK_AXIS_SPACE));
+    if (!t->chained && t->mesh->along[LK_AXIS_FEATURES])
+        LK_TRY(parts_sum(t, LK_AXIS_FEATURES));
     return LK_OK;
 }
 

@@ -145,6 +145,7 @@ static lk_status update(lk_trainer *t, int64_t shards, lk_step_report *report)
                                       .steps_per_epoch = lk_loader_batches(t->spec.train),
                                       .epochs = t->spec.epochs},
                                .positions = t->positions.axes ? &t->positions : NULL,
+                               .blocks = t->blocks.cut ? &t->blocks : NULL,
                                .frozen = t->has_frozen ? t->frozen : NULL};
     report->norm = -1;
     LK_TRY(sums_take(t, &sums, &shards));

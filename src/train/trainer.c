@@ -77,8 +77,8 @@ static bool wants_shares(const lk_trainer *t, int ranks, int ranks_of_node, int6
 {
     int update = t->spec.parallel.update;
     if (ranks == 1 || update == LK_UPDATE_EACH || t->spec.parallel.stages > 1 ||
-        !lk__optimizer_splits(t->optimizer) || lk_model_has_constraints(t->spec.model) ||
-        t->spec.parallel.double_buffering)
+        t->spec.parallel.features > 1 || !lk__optimizer_splits(t->optimizer) ||
+        lk_model_has_constraints(t->spec.model) || t->spec.parallel.double_buffering)
         return false;
     if (update == LK_UPDATE_SHARED)
         return true;
@@ -110,7 +110,9 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
                          .schedule = (lk_pipeline_kind)t->spec.parallel.schedule,
                          .microbatch = t->spec.parallel.micro_batch,
                          .lag = t->spec.parallel.lag,
-                         .recompute_stages = t->spec.parallel.recompute};
+                         .recompute_stages = t->spec.parallel.recompute,
+                         .splits_loss = lk__criteria_splits(t),
+                         .measures = t->n_metrics > 0};
     spec.shared = wants_shares(t, ranks, ranks_of_node, spec.bucket_bytes);
     while (lk_optimizer_slab(t->optimizer, (int)spec.optimizer_slabs, &name))
         spec.optimizer_slabs++;
@@ -236,9 +238,11 @@ static lk_status own_make(lk_trainer *t)
     if (!t->chained)
         LK_TRY(lk__positions_make(t));
     LK_TRY(
-        t->spread || t->mesh->n[LK_AXIS_STAGES] > 1
+        t->spread || t->mesh->n[LK_AXIS_STAGES] > 1 || t->mesh->n[LK_AXIS_FEATURES] > 1
             ? lk__optimizer_new_parts(lk__trainer_params(t), &t->options.optimizer, &t->optimizer)
             : lk_optimizer_new_config(lk__trainer_params(t), &t->options.optimizer, &t->optimizer));
+    if (!t->chained)
+        LK_TRY(lk__blocks_make(t));
     if (t->spec.parallel_model)
         LK_TRY(lk_parallel_model_check_optimizer(t->spec.parallel_model, t->optimizer));
     LK_TRY(lk_tensor_zeros(t->out.dtype, LK_SCALAR, &t->seed));

@@ -75,7 +75,9 @@ struct lk_trainer {
     lk__pass_room room;     /* of passes on `tape` */
     lk__pipeline *pipeline; /* of several stages; NULL: there is one */
     lk_optimizer_positions positions; /* how these are added up, where the run is cut into tiles */
-    lk__shard_sums shards;            /* of a model that uses a parameter more than once */
+    lk_optimizer_blocks
+        blocks;              /* how parameters are that it cuts into blocks; `cut` NULL: none is */
+    lk__shard_sums shards;   /* of a model that uses a parameter more than once */
     lk__counts step_counts;  /* of the step that is under way: what its passes have counted */
     lk__counts train_counts; /* of the steps since lk_trainer_train_metrics() */
     lk__counts eval_counts;  /* of an evaluation */
@@ -167,6 +169,12 @@ lk_status lk__trainer_place(lk_trainer *t) LK_NODISCARD;
 
 /** Fill in t->positions, whose axes stay NULL if no parameter has positions that tiles cut.  Not collective. */
 lk_status lk__positions_make(lk_trainer *t) LK_NODISCARD;
+
+/** Fill in t->blocks, behind the optimizer; its cut stays NULL if no parameter is cut.  Not collective. */
+lk_status lk__blocks_make(lk_trainer *t) LK_NODISCARD;
+
+/** Whether the loss can be taken of features of which ranks have some each, with the targets of the data. */
+bool lk__criteria_splits(const lk_trainer *t);
 
 /** Fail on all ranks, in the same words, unless they are to be one layout.  Collective over t->spec.comm. */
 lk_status lk__layout_compare(const lk_trainer *t) LK_NODISCARD;

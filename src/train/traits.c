@@ -41,11 +41,12 @@ static lk_status layers_trait(const lk_model *model, lk__trait *out)
     return LK_OK;
 }
 
-/* The values that all ranks hold, which `spread` are not all, and where stages are cut none. */
-static void values_hash(const lk_model *model, bool spread, bool stages, lk_hash *h)
+/* The values that all ranks hold, which `spread` are not all, nor where features are cut, and where stages are cut
+ * none. */
+static void values_hash(const lk_model *model, bool spread, bool features, bool stages, lk_hash *h)
 {
     const lk_slab *params = lk_model_params(model);
-    if (!spread && !stages) {
+    if (!spread && !features && !stages) {
         lk_slab_hash(params, h);
         return;
     }
@@ -53,17 +54,18 @@ static void values_hash(const lk_model *model, bool spread, bool stages, lk_hash
     for (int64_t i = 0; !stages && i < model->net->n_params; i++) {
         lk_slab_slice slice;
         if (lk__net_positions(model->net, i) == 0 &&
+            !(features && lk__net_is_cut(model->net, &model->net->start[i].owned)) &&
             lk_slab_layout_slice(lk_slab_layout_of(params), i, &slice) == LK_OK)
             lk_hash_add_bytes(h, (const char *)lk_slab_data(params) + slice.offset,
                               (size_t)slice.bytes);
     }
 }
 
-static lk__trait values_trait(const lk_model *model, bool spread, bool stages)
+static lk__trait values_trait(const lk_model *model, bool spread, bool features, bool stages)
 {
     lk_hash h = lk_hash_start();
-    values_hash(model, spread, stages, &h);
-    if (!stages)
+    values_hash(model, spread, features, stages, &h);
+    if (!stages && !features)
         lk_slab_hash(lk_model_state(model), &h);
     return (lk__trait){"other parameters to begin with", (int64_t)lk_hash_value(&h),
                        .is_hash = true};
@@ -77,6 +79,8 @@ static lk__trait layout_trait(const lk_parallel_options *p, const lk_pieces *cut
         lk_hash_add_i64(&h, cut->tile[i] > 1 ? cut->tile[i] : 1);
     }
     lk_hash_add_i64(&h, cut->least_tile);
+    lk_hash_add_i64(&h, cut->blocks > 1 ? cut->blocks : 1);
+    lk_hash_add_i64(&h, cut->least_block);
     const int64_t numbers[] = {p->data,     p->features,    p->stages,  p->mode,
                                p->wire,     p->update,      p->overlap, p->double_buffering,
                                p->schedule, p->micro_batch, p->lag,     p->recompute};
@@ -141,7 +145,8 @@ static lk_status traits_of(const lk_trainer *t, lk__trait *out)
     LK_TRY(choice_trait("another loss", &t->options.loss, &out[4]));
     LK_TRY(choice_trait("another optimizer", &t->options.optimizer, &out[5]));
     LK_TRY(layers_trait(s->model, &out[6]));
-    out[7] = values_trait(s->model, t->spread, t->mesh->n[LK_AXIS_STAGES] > 1);
+    out[7] = values_trait(s->model, t->spread, t->mesh->n[LK_AXIS_FEATURES] > 1,
+                          t->mesh->n[LK_AXIS_STAGES] > 1);
     out[8] = (lk__trait){"the number of shards", lk_loader_shards(s->train), .is_hash = false};
     LK_TRY(metrics_trait(&t->options.metrics, &out[9]));
     out[10] = (lk__trait){"recompute", s->recompute, .is_hash = false};

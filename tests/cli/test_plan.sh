@@ -122,10 +122,8 @@ err 'option --phase: the experiment has no phases'
 # refused
 status 2 "$lockstep" plan $file --layout 2x2
 err 'spatial 2x2 is more than the tiles of pieces, 1x1; the line `pieces: {tiles: 2x2}` allows it'
-for layout in features2 data2.2x2.features2.stages2; do
-    status 2 "$lockstep" plan $file --layout $layout
-    err "only \`data\`, \`spatial\` and \`stages\` are there yet, not features"
-done
+status 2 "$lockstep" plan $file --layout data2.features2
+err 'parallel.features 2 is more than pieces.blocks, 1: the line `pieces: {blocks: 2}` allows it'
 status 2 "$lockstep" plan $file --layout data2.banana
 err 'layout "data2.banana": "banana" is none of 1, dataN, AxB'
 status 2 "$lockstep" plan $file --layout data2 --ranks 3

@@ -29,7 +29,7 @@ static inline planned planned_of(const lk_plan *p)
             sum.sent += t->bytes;
         else if (t->kind == LK_CHANGED || (is_mean(t) && t->when == LK_IN_FORWARD))
             sum.moved += t->bytes;
-        else if (!is_mean(t))
+        else
             sum.joined += t->bytes;
     }
     return sum;

@@ -135,7 +135,7 @@ static void every_sample_is_planned_once(lk_comm *comm)
     lk_experiment_free(e);
 }
 
-static void what_is_not_there_yet_is_refused(lk_comm *comm)
+static void what_the_pieces_do_not_allow_is_refused(lk_comm *comm)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -145,8 +145,9 @@ static void what_is_not_there_yet_is_refused(lk_comm *comm)
     const lk_plan *own = lk_trainer_plan(lk_job_trainer(job));
     lk_model *model = lk_trainer_model(lk_job_trainer(job));
     ASSERT_OK(lk_mesh_at(&(lk_mesh_shape){.data = 1, .features = 4}, 4, 0, &mesh));
-    ASSERT_FAILS(lk_plan_new(&mesh, model, &own->spec, &plan), LK_ENOTSUP,
-                 "only `data`, `spatial` and `stages` are there yet, not features");
+    ASSERT_FAILS(
+        lk_plan_new(&mesh, model, &own->spec, &plan), LK_EINVAL,
+        "parallel.features 4 is more than pieces.blocks, 1: the line `pieces: {blocks: 4}`");
     ASSERT_OK(lk_mesh_at(&(lk_mesh_shape){.data = 1, .ndim = 2, .space = {2, 2}}, 4, 0, &mesh));
     ASSERT_FAILS(
         lk_plan_new(&mesh, model, &own->spec, &plan), LK_EINVAL,
@@ -249,5 +250,5 @@ static void presets_take_what_was_planned(lk_comm *comm)
 #        name, name   \
     }
 RANKS_MAIN(TEST_OF(a_step_sends_what_was_planned), TEST_OF(arithmetic_gives_the_trainers_plan),
-           TEST_OF(every_sample_is_planned_once), TEST_OF(what_is_not_there_yet_is_refused),
+           TEST_OF(every_sample_is_planned_once), TEST_OF(what_the_pieces_do_not_allow_is_refused),
            TEST_OF(presets_take_what_was_planned))

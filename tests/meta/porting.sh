@@ -119,7 +119,7 @@ data: {type: glyphs, shape: [32, 32, 1], batch: 24, shards: 12}
 model: [{type: conv, filters: 4, kernel: 3, padding: 1}, flatten, {type: linear, units: 10, name: linear1}]
 loss: softmax_cross_entropy
 optimizer: sgd
-pieces: {tiles: 4x4, least_tile: 1}
+pieces: {tiles: 4x4, blocks: 4, least_tile: 1}
 END
 
 # ---- the rows ----

@@ -57,7 +57,8 @@ typedef enum lk_transfer_kind {
     LK_JOINED,  /* sums, by a collective call */
     LK_FETCHED, /* margins, of filters too, from those who have them */
     LK_CHANGED, /* tiles become whole samples, or these tiles: an alltoall */
-    LK_SENT     /* from a stage to the next one, or back */
+    LK_SENT,    /* from a stage to the next one, or back */
+    LK_GATHERED /* features of which ranks have some each */
 } lk_transfer_kind;
 
 /** Calls of one kind in a step. */
@@ -106,6 +107,8 @@ typedef struct lk_plan_spec {
     lk_pipeline_kind schedule;
     int64_t microbatch, lag;
     bool recompute_stages;
+    bool splits_loss; /* the loss takes features of which ranks have some each, */
+    bool measures;    /* and metrics take all of them */
 } lk_plan_spec;
 
 /** What this rank does in a step: fields are to be read, on any thread.  A trainer makes one and runs from
@@ -139,6 +142,14 @@ typedef struct lk_plan {
     bool tiles_fit;    /* there is something that runs by tiles, or would where ranks share space */
     bool loss_tiled;   /* the loss is that of tiles, by model and pieces alone: */
     lk_tile *loss;     /* of the last layer's output */
+    /* Where the run is cut into blocks, otherwise NULL: who has which, and the nodes of all layers, as
+     * lk_feature_tags_check() takes them; and whether ranks have some features each of what comes out. */
+    lk_feature_split *split;
+    lk_feature_step *node;
+    int64_t n_nodes;
+    bool out_cut;
+    bool in_cut;          /* and of what comes from the stage before: */
+    lk_range in_features; /* those of this rank */
     int64_t n_transfers;
     lk_transfer *transfer;
     lk_plan_memory memory;

@@ -8,6 +8,10 @@
 
 #include <lockstep/features.h>
 
+/** lk_feature_split_new() without the others: what is wrong only this rank hears of. */
+lk_status lk__feature_split_make(lk_comm *comm, int rank, int size, int64_t blocks,
+                                 int64_t least_block, lk_feature_split **out) LK_NODISCARD;
+
 /** Features of a block of an axis of n. */
 int64_t lk__feature_block(const lk_feature_split *split, int64_t n);
 

@@ -48,6 +48,7 @@ static lk_status norm_build(lk_build *build, const void *opt, lk_tensor_type in,
     if (o->statistics == BATCH)
         lk_build_batch_sync(build, (lk_joins){2, 2 * channels}, (lk_joins){1, 2 * channels});
     lk_build_summed(build, LK_SUMMED_IN);
+    lk_build_features(build, LK_FEATURES_EACH);
     *out = in;
     return LK_OK;
 }

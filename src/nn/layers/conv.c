@@ -80,6 +80,28 @@ static lk_status conv_build(lk_build *build, const void *opt, lk_tensor_type in,
     w.grid = o->algorithm == LK_CONV_WINOGRAD ? 4 : 1;
     lk_build_window(build, LK_TILE_CONV, &w);
     lk_build_summed(build, LK_SUMMED_OUT);
+    if (weight.cut.n > 0) /* of groups, each block has whole ones, of channels and of filters */
+        lk_build_features(build, o->groups > 1 ? LK_FEATURES_EACH : LK_FEATURES_OUT);
+    return LK_OK;
+}
+
+/* A part of the filters. */
+static lk_status conv_split(const lk_pass *pass, const lk_layer_instance *layer,
+                            const lk_feature_part *f, lk_var x, lk_var *out)
+{
+    lk_var w = lk_pass_param(pass, layer, 0);
+    lk_var b = layer->n_params > 1 ? lk_pass_param(pass, layer, 1) : LK_NO_VAR;
+    const lk_tile *tile = lk_pass_tile(pass, layer);
+    int last = layer->in.shape.ndim - 1;
+    lk_feature_conv_attr attr = {.conv = *(const lk_conv_attr *)layer->data,
+                                 .sum = f->sum,
+                                 .channels = layer->in.shape.dim[last],
+                                 .filters = layer->out.shape.dim[last]};
+    attr.conv.act = lk_pass_fused_act(pass);
+    if (tile)
+        LK_TRY(lk_dist_tile_feature_conv(tile, f->split, &attr, x, w, b, layer->name, out));
+    else
+        LK_TRY(lk_dist_feature_conv(f->split, &attr, x, w, b, layer->name, out));
     return LK_OK;
 }
 
@@ -89,6 +111,9 @@ static lk_status conv_forward(const lk_pass *pass, const lk_layer_instance *laye
     lk_var w = lk_pass_param(pass, layer, 0);
     lk_var b = layer->n_params > 1 ? lk_pass_param(pass, layer, 1) : LK_NO_VAR;
     const lk_tile *tile = lk_pass_tile(pass, layer);
+    const lk_feature_part *f = lk_pass_features(pass, layer);
+    if (f && f->kind != LK_FEATURES_WHOLE)
+        return conv_split(pass, layer, f, x, out);
     if (tile) {
         LK_TRY(lk_dist_tile_conv(tile, x, w, b, layer->data, lk_pass_fused_act(pass), layer->name,
                                  out));

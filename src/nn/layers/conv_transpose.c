@@ -101,9 +101,6 @@ static lk_status transpose_build(lk_build *build, const void *opt, lk_tensor_typ
     out->shape.dim[n] = o->filters;
     weight.fan_in = taps * (channels / o->groups);
     weight.fan_out = taps * (o->filters / o->groups);
-    bool cut = lk__groups_cut(build, o->groups, o->filters, channels);
-    if (cut)
-        weight.cut = o->groups == 1 ? (lk_cut){o->filters, channels} : (lk_cut){channels, 1};
     weight.by_tile = true;
     LK_TRY(lk_build_param(build, &weight));
     if (o->bias)
@@ -112,8 +109,7 @@ static lk_status transpose_build(lk_build *build, const void *opt, lk_tensor_typ
                                                  .shape = LK_SHAPE(o->filters),
                                                  .init = &o->bias_init,
                                                  .fan_in = weight.fan_in,
-                                                 .fan_out = weight.fan_out,
-                                                 .cut = {cut ? o->filters : 0, 1}}));
+                                                 .fan_out = weight.fan_out}));
     lk_window w = attr->window;
     w.ndim = n;
     w.grid = o->algorithm == LK_CONV_WINOGRAD ? 4 : 1;

@@ -39,6 +39,7 @@ static lk_status crop_build(lk_build *build, const void *opt, lk_tensor_type in,
                  lk_shape_text(in.shape).s, (long long)before[i], (long long)after[i]);
     }
     lk_build_window(build, LK_TILE_POOL, &attr->window);
+    lk_build_features(build, LK_FEATURES_EACH);
     return LK_OK;
 }
 

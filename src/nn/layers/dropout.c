@@ -20,15 +20,28 @@ bool lk__dropout_drops(const lk_pass *pass, const lk_layer_instance *layer, lk_d
                              .first = lk_pass_first(pass, layer),
                              .keep = 1 - o->rate};
     const lk_tile *tile = lk_pass_tile(pass, layer);
-    if (tile) { /* the draws of the whole sample, where this rank holds it */
+    const lk_feature_part *f = lk_pass_features(pass, layer);
+    bool some = f && f->x && f->split->size > 1;
+    if (tile || some) { /* the draws of the whole sample, where this rank holds it */
         int last = layer->in.shape.ndim - 1;
+        lk_range own = {0, layer->in.shape.dim[last]};
+        if (some)
+            own = lk_feature_range(f->split, f->split->rank, own.n);
         out->of = layer->in.shape;
-        out->box = tile->x.box;
+        out->box = tile ? tile->x.box : lk_box_whole(last, layer->in.shape.dim);
         out->box.ndim = last + 1;
-        out->box.first[last] = 0;
-        out->box.n[last] = layer->in.shape.dim[last];
+        out->box.first[last] = own.first;
+        out->box.n[last] = own.n;
     }
     return true;
+}
+
+static lk_status dropout_build(lk_build *build, const void *opt, lk_tensor_type in,
+                               lk_tensor_type *out)
+{
+    LK_TRY(lk__build_elementwise(build, opt, in, out));
+    lk_build_features(build, LK_FEATURES_EACH);
+    return LK_OK;
 }
 
 static lk_status dropout_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
@@ -51,6 +64,6 @@ const lk_layer lk__layer_dropout = {
                    .options_size = sizeof(dropout_options)},
     .flags = LK_LAYER_RANDOM,
     .reach = LK_REACH_ELEMENT,
-    .build = lk__build_elementwise,
+    .build = dropout_build,
     .forward = dropout_forward,
     .samples = samples};

@@ -29,6 +29,7 @@ static lk_status embedding_build(lk_build *build, const void *opt, lk_tensor_typ
                                              .fan_in = o->rows,
                                              .fan_out = o->units,
                                              .cut = {o->units, 1}}));
+    lk_build_features(build, LK_FEATURES_EITHER);
     *out = (lk_tensor_type){lk_build_dtype(build), in.shape};
     out->shape.dim[out->shape.ndim++] = o->units;
     return LK_OK;
@@ -43,7 +44,14 @@ static int64_t embedding_indices(const void *opt)
 static lk_status embedding_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                    lk_var *out)
 {
-    LK_TRY(lk_embedding(lk_pass_param(pass, layer, 0), x, out));
+    const embedding_options *o = layer->options;
+    const lk_feature_part *f = lk_pass_features(pass, layer);
+    lk_var table = lk_pass_param(pass, layer, 0);
+    if (f &&
+        f->kind == LK_FEATURES_IN) /* the rows are cut, as a layer that shares the table has it */
+        LK_TRY(lk_dist_feature_embedding(f->split, o->rows, table, x, layer->name, out));
+    else
+        LK_TRY(lk_embedding(table, x, out));
     return LK_OK;
 }
 

@@ -8,6 +8,7 @@ static lk_status global_build(lk_build *build, const void *options, lk_tensor_ty
     LK_TRY(lk__build_check(build, in, 2));
     *out = (lk_tensor_type){in.dtype, LK_SHAPE(in.shape.dim[in.shape.ndim - 1])};
     lk_build_summed(build, LK_SUMMED_IN);
+    lk_build_features(build, LK_FEATURES_EACH);
     return LK_OK;
 }
 

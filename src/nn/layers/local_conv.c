@@ -50,7 +50,6 @@ static lk_status local_build(lk_build *build, const void *opt, lk_tensor_type in
     weight.shape.dim[weight.shape.ndim - 1] = out->shape.dim[w.ndim] = o->filters;
     weight.fan_in = taps * channels;
     weight.fan_out = taps * o->filters;
-    weight.cut = (lk_cut){o->filters, 1};
     weight.per_position = true;
     if (o->unit_norm)
         weight.unit = (lk_cut){taps * channels, o->filters};

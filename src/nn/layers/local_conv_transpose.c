@@ -109,7 +109,6 @@ static lk_status transpose_build(lk_build *build, const void *opt, lk_tensor_typ
     weight.shape.dim[weight.shape.ndim - 1] = channels;
     weight.fan_in = taps * channels;
     weight.fan_out = taps * o->filters;
-    weight.cut = (lk_cut){o->filters, channels};
     weight.per_position = true;
     if (o->unit_norm)
         weight.unit = (lk_cut){taps * o->filters, channels};

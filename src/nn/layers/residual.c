@@ -98,6 +98,7 @@ static lk_status residual_build(lk_build *build, const void *opt, lk_tensor_type
         LK_TRY(concat_type(same, out));
     } else {
         LK_TRY(sum_check(*out, same));
+        lk_build_features(build, LK_FEATURES_EACH);
     }
     return LK_OK;
 }

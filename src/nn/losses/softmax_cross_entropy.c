@@ -123,6 +123,23 @@ static lk_status cross_apply(const void *given, lk_var y, lk_var target, lk_var 
     return LK_OK;
 }
 
+/* Of classes of which ranks have some each, with labels. */
+static lk_status cross_split(const void *given, const lk_feature_split *split, int64_t classes,
+                             lk_var y, lk_var label, lk_var *out)
+{
+    const lk_option_reals *w = weights_of(given);
+    lk_loss_reduction reduction = w->n == 0 ? LK_LOSS_SUM : LK_LOSS_NONE;
+    lk_var weights;
+    LK_TRY(lk_dist_feature_cross_entropy(split, classes, y, label, reduction, "loss", out));
+    if (w->n == 0)
+        return LK_OK;
+    LK_TRY(weights_enter(w, *out, &weights));
+    LK_TRY(weights_at(weights, label, &weights));
+    LK_TRY(lk_mul(*out, weights, out));
+    LK_TRY(lk_sum(*out, NULL, out));
+    return LK_OK;
+}
+
 const lk_loss lk__loss_softmax_cross_entropy = {
     .descriptor = {.name = "softmax_cross_entropy",
                    .summary = "-log softmax(y)[label], for labels or probabilities",
@@ -133,4 +150,5 @@ const lk_loss lk__loss_softmax_cross_entropy = {
     .probabilities = true,
     .check = cross_check,
     .parts = cross_parts,
-    .apply = cross_apply};
+    .apply = cross_apply,
+    .apply_split = cross_split};

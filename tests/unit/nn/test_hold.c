@@ -114,18 +114,8 @@ static int check_blocks(const lk_layer *layer, const lk_layer_sample *s, lk_dtyp
 
 static void every_layer_holds_blocks_of_what_it_would_hold_whole(void)
 {
-    static const char *const cut[] = {"linear",
-                                      "conv",
-                                      "conv_transpose",
-                                      "local_conv",
-                                      "embedding",
-                                      "rnn",
-                                      "lstm",
-                                      "gru",
-                                      "batch_norm",
-                                      "residual",
-                                      "local_conv_transpose",
-                                      "autoencoder"};
+    static const char *const cut[] = {"linear", "conv",       "embedding", "rnn",        "lstm",
+                                      "gru",    "batch_norm", "residual",  "autoencoder"};
     for (int i = 0; lk_layers[i]; i++) {
         int parts = 0;
         for (const lk_layer_sample *s = lk_layers[i]->samples; s->shape.ndim >= 0; s++)

@@ -1,0 +1,177 @@
+/* Plans of models whose features are cut over ranks: what a step was planned to send is what it sends, rank by
+ * rank; the memory that it takes; and that ranks together hold what one would. */
+#include "job_memory.h"
+#include "planned_calls.h"
+#include "trainers.h"
+
+#include <lockstep/parallel.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what is sent ---- */
+
+/* All ways in and out of cut layers, with and without tiles, and a norm over all parameters. */
+static const char network[] =
+    "data: {type: glyphs, count: 64, test_count: 0, shape: [8, 8, 1], batch: 16, shards: 4}\n"
+    "model:\n"
+    "  - {type: conv, filters: 12, kernel: 3, padding: 1}\n"
+    "  - batch_norm\n"
+    "  - relu\n"
+    "  - {type: residual, layers: [{type: conv, filters: 12, kernel: 3, padding: 1}, relu]}\n"
+    "  - {type: conv, filters: 24, kernel: 1, groups: 4}\n"
+    "  - {type: residual, layers: [layer_norm, {type: linear, units: 24}], shortcut: [{type: conv, "
+    "filters: 24, kernel: 1}]}\n"
+    "  - {type: layer_norm}\n"
+    "  - {type: maxpool, size: 2}\n"
+    "  - flatten\n"
+    "  - {type: linear, units: 40}\n"
+    "  - {type: dropout, rate: 0.25}\n"
+    "  - {type: linear, units: 20, cut: in}\n"
+    "  - {type: linear, units: 16, cut: in}\n"
+    "  - {type: linear, units: 30}\n"
+    "  - {type: linear, units: 10}\n"
+    "loss: softmax_cross_entropy\n"
+    "metrics: [accuracy]\n"
+    "optimizer: {type: adam, rate: 0.01, clip_norm: 1}\n"
+    "pieces: {blocks: 4, least_block: 2}\n";
+
+static void expect_sent(lk_comm *comm, const char *const *settings)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    ASSERT_OK(job_of(network, comm, settings, &e, &job));
+    planned_expect(comm, lk_job_trainer(job), settings[0]);
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
+static void a_step_of_features_sends_what_was_planned(lk_comm *comm)
+{
+    int size = lk_comm_size(comm);
+    for (int features = 2; features <= 4 && features <= size; features++) {
+        char layout[96];
+        if (size % features != 0)
+            continue;
+        snprintf(layout, sizeof layout, "parallel={features: %d}", features);
+        expect_sent(comm, (const char *[MAX_SETTINGS]){layout});
+        expect_sent(comm, (const char *[MAX_SETTINGS]){layout, "dtype=f64"});
+        snprintf(layout, sizeof layout, "parallel={features: %d, stages: %d}", features,
+                 size / features);
+        if (size > features)
+            expect_sent(comm, (const char *[MAX_SETTINGS]){layout});
+        snprintf(layout, sizeof layout, "parallel={features: %d, spatial: %dx1}", features,
+                 size / features);
+        if (size == 2 * features)
+            expect_sent(
+                comm, (const char *[MAX_SETTINGS]){
+                          layout, "pieces={blocks: 4, least_block: 2, tiles: 2x2, least_tile: 1}"});
+    }
+}
+
+/* ---- memory ---- */
+
+/* Wide layers, whose parameters are most of what a rank holds. */
+static const char wide[] =
+    "data: {type: glyphs, count: 128, test_count: 64, shape: [16, 16, 1], batch: 128, shards: 8}\n"
+    "model:\n"
+    "  - flatten\n"
+    "  - {type: linear, units: 512}\n"
+    "  - relu\n"
+    "  - {type: linear, units: 512}\n"
+    "  - relu\n"
+    "  - {type: linear, units: 256, cut: in}\n"
+    "  - relu\n"
+    "  - {type: linear, units: 64}\n"
+    "loss: softmax_cross_entropy\n"
+    "optimizer: {type: adam, rate: 0.01}\n"
+    "pieces: {blocks: 4}\n";
+
+static lk_plan *plan_of(int ranks, int rank)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_plan *plan = NULL;
+    ASSERT_OK(job_of(wide, NULL, (const char *[MAX_SETTINGS]){NULL}, &e, &job));
+    ASSERT_OK(lk_job_plan(job, &(lk_mesh_shape){.data = 1, .features = ranks}, ranks, rank, &plan));
+    lk_job_free(job);
+    lk_experiment_free(e);
+    return plan;
+}
+
+/* What the ranks of this process hold behind steps and an evaluation, without their sets. */
+static int64_t memory_counted(lk_comm *comm, const char *const *settings, bool alone)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    ASSERT_OK(lk_barrier(comm, "begin"));
+    int64_t before = lk_alloc_stats_now().live_bytes;
+    ASSERT_OK(lk_barrier(comm, "known"));
+    ASSERT_OK(job_of(wide, comm, settings, &e, &job));
+    job_use(job, 3);
+    int64_t sets = sets_bytes(job);
+    if (!alone)
+        ASSERT_OK(lk_allreduce(comm, NULL, &sets, 1, LK_I64, LK_REDUCE_SUM, "sets"));
+    ASSERT_OK(lk_barrier(comm, "trained"));
+    int64_t now = lk_alloc_stats_now().live_bytes;
+    ASSERT_OK(lk_barrier(comm, "counted"));
+    lk_job_free(job);
+    lk_experiment_free(e);
+    ASSERT_OK(lk_barrier(comm, "freed"));
+    return now - before - sets;
+}
+
+static void features_take_what_was_planned(lk_comm *comm)
+{
+    int size = lk_comm_size(comm), rank = lk_comm_rank(comm);
+    bool alone = strcmp(lk_comm_transport(comm), "mpi") == 0;
+    char layout[96];
+    if (size < 2 || size > 4)
+        return;
+    snprintf(layout, sizeof layout, "parallel={features: %d}", size);
+    const char *settings[MAX_SETTINGS] = {layout};
+    (void)memory_counted(comm, settings, alone); /* once: what threads keep for their kernels */
+    int64_t counted = memory_counted(comm, settings, alone), of = 0;
+    for (int r = 0; r < size && (alone || rank == 0); r++) {
+        if (alone && r != rank)
+            continue;
+        lk_plan *plan = plan_of(size, r);
+        of += lk_plan_memory_sum(&plan->memory);
+        lk_plan_free(plan);
+    }
+    double ratio = of > 0 ? (double)counted / (double)of : 1;
+    if (ratio < 0.7 || ratio > 1.15)
+        TEST_FAIL("%s, rank %d of %d: %lld bytes, %.3f of what was planned", layout, rank, size,
+                  (long long)counted, ratio);
+}
+
+/* Parameters, optimizer and gradients of all ranks are those of one, but for the bias of the layer whose inputs
+ * are cut, which all have. */
+static void ranks_share_what_one_rank_holds(lk_comm *comm)
+{
+    const int64_t bias = 256 * 4;
+    if (lk_comm_size(comm) != 1)
+        return;
+    lk_plan *one = plan_of(1, 0);
+    for (int ranks = 2; ranks <= 4; ranks++) {
+        lk_plan_memory sum = {.parameters = 0};
+        for (int r = 0; r < ranks; r++) {
+            lk_plan *p = plan_of(ranks, r);
+            sum.parameters += p->memory.parameters;
+            sum.optimizer += p->memory.optimizer;
+            sum.gradients += p->memory.gradients;
+            lk_plan_free(p);
+        }
+        ASSERT_EQ(sum.parameters, one->memory.parameters + (ranks - 1) * bias);
+        ASSERT_EQ(sum.optimizer, one->memory.optimizer + 2 * (ranks - 1) * bias);
+        ASSERT_EQ(sum.gradients, one->memory.gradients + (ranks - 1) * (bias + LK_ALIGN));
+    }
+    lk_plan_free(one);
+}
+
+#define TEST_OF(name) \
+    {                 \
+#        name, name   \
+    }
+RANKS_MAIN(TEST_OF(a_step_of_features_sends_what_was_planned),
+           TEST_OF(features_take_what_was_planned), TEST_OF(ranks_share_what_one_rank_holds))
