@@ -36,6 +36,7 @@ invent cmake
 invent ninja
 invent clang-format
 invent shellcheck
+invent mpicc
 invent id 'echo 1000'
 
 run 0 build
@@ -55,6 +56,18 @@ case $said in
 *) fail 'another BLAS: it must name OpenBLAS, not' "$said" ;;
 esac
 invent cc 'exit 0'
+
+# clang-tidy reads modules for MPI, whose compiler may be there without its header
+invent mpicc 'read -r line; case $line in *mpi.h*) exit 1 ;; esac; exit 0'
+invent clang-tidy
+run 2 lint
+case $said in
+*'missing: Open MPI'*'in Debian: libopenmpi-dev'*) ;;
+*) fail 'an MPI without its header: it must name Open MPI, not' "$said" ;;
+esac
+invent mpicc
+run 0 lint
+rm "$machine/clang-tidy"
 
 invent apt-get 'echo "apt-get $*" >>'"$machine"'/calls; test -e '"$machine"'/lists || test "$1" = update'
 run 2 lint
