@@ -1,5 +1,6 @@
 /* Recurrent cells: check the operands, pack the recurrent weights, once for all times, and give blocks of
- * samples to the pool.  A task runs all times of its block, so threads meet once a sequence. */
+ * samples to the pool.  A task runs all times of its block, so threads meet once a sequence; where others have
+ * parts of the state, once a time. */
 #include "kernel/recurrence.h"
 
 #include "base/fpenv.h"
@@ -42,78 +43,113 @@ static int64_t packed_room(const lk__rows_type *rows, int64_t k, int64_t n)
     return (n + width - 1) / width * width * k;
 }
 
-/* Sizes, and how much room they take. */
-static lk_status job_size(const lk_recurrence *r, lk__recurrence_job *j, int64_t *packed,
-                          int64_t *bytes)
+/* Rows of sums that joining the pieces of ds u' needs at once: see kernel/recurrence_product.c. */
+static int64_t sums_of(const lk_recurrence *r)
 {
-    const lk__rows_table *rows = NULL;
-    int64_t n;
+    int64_t n = 0;
+    if (r->piece > 0 && r->piece < r->units)
+        for (int64_t pieces = (r->units - 1) / r->piece + 1; pieces > 1; pieces /= 2)
+            n++;
+    return n;
+}
+
+static lk_status check_sizes(const lk_recurrence *r)
+{
     LK_CHECK(r, LK_EINVAL, "r is NULL");
     LK_CHECK(lk_dtype_is_real(r->dtype), LK_EDTYPE, "dtype is %s, a recurrence needs f32 or f64",
              lk_dtype_name(r->dtype));
     LK_CHECK((unsigned)r->cell < LK_N_CELLS, LK_EINVAL, "cell is %d, there are %d", (int)r->cell,
              LK_N_CELLS);
-    LK_CHECK(r->samples >= 0 && r->times >= 0 && r->units >= 0, LK_EINVAL,
-             "%lld samples of %lld times with %lld units: must not be negative",
-             (long long)r->samples, (long long)r->times, (long long)r->units);
+    LK_CHECK(r->samples >= 0 && r->times >= 0 && r->units >= 0 && r->piece >= 0, LK_EINVAL,
+             "%lld samples of %lld times with %lld units, by %lld: must not be negative",
+             (long long)r->samples, (long long)r->times, (long long)r->units, (long long)r->piece);
+    return LK_OK;
+}
+
+/* The weights as they are packed, in bytes: whole lines. */
+static int64_t packed_bytes(const lk__recurrence_job *j)
+{
+    int64_t there = packed_room(j->rows, j->all, j->wide) * j->elem,
+            back = packed_room(j->rows, j->wide, j->all) * j->elem;
+    return ((there > back ? there : back) + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
+}
+
+lk_status lk__recurrence_size(lk__recurrence_job *j, int64_t *bytes)
+{
+    const lk__rows_table *rows = NULL;
+    const lk_recurrence *r = j->r;
+    int64_t n;
+    LK_TRY(check_sizes(r));
     LK_TRY(lk__rows_get(&rows));
-    j->r = r;
     j->elem = (int64_t)lk_dtype_size(r->dtype);
     j->rows = &rows->of[r->dtype];
+    j->all = j->parts ? j->parts->all : r->units;
     int64_t steps = r->times > 0 ? r->times : 1;
-    LK_TRY(lk_mul_i64(8 * j->elem, r->units, &n)); /* no operand is larger than all this */
-    LK_TRY(lk_mul_i64(n, r->units > r->samples ? r->units : r->samples, &n));
+    LK_TRY(lk_mul_i64(8 * j->elem, j->all, &n)); /* no operand is larger than all this */
+    LK_TRY(lk_mul_i64(n, j->all > r->samples ? j->all : r->samples, &n));
     LK_TRY(lk_mul_i64(n, steps, &n));
     j->wide = lk_recurrence_gates(r->cell) * r->units;
     j->kept = lk_recurrence_kept(r->cell, r->units);
     j->ld_s = row_room(j->wide, j->elem);
     j->ld_kept = row_room(j->kept, j->elem);
     j->ld_h = row_room(r->units, j->elem);
-    j->row_bytes = (j->ld_s + j->ld_kept + 2 * j->ld_h) * j->elem;
-    int64_t there = packed_room(j->rows, r->units, j->wide) * j->elem,
-            back = packed_room(j->rows, j->wide, r->units) * j->elem;
-    *packed = ((there > back ? there : back) + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
+    j->ld_all = row_room(j->all, j->elem);
+    j->ld_sums = sums_of(r) > 0 ? row_room(sums_of(r) * j->rows->width[j->rows->usual], j->elem)
+                                : 0;
+    j->row_bytes = (j->ld_s + j->ld_kept + j->ld_h + j->ld_all + j->ld_sums) * j->elem;
     LK_TRY(lk_mul_i64(j->row_bytes, r->samples, bytes));
-    LK_TRY(lk_add_i64(*bytes, *packed, bytes));
+    LK_TRY(lk_add_i64(*bytes, packed_bytes(j), bytes));
     return LK_OK;
 }
 
 lk_status lk_recurrence_room(const lk_recurrence *r, int64_t *bytes)
 {
-    lk__recurrence_job j = {0};
-    int64_t packed;
-    LK_TRY(job_size(r, &j, &packed, bytes));
+    lk__recurrence_job j = {.r = r};
+    LK_TRY(lk__recurrence_size(&j, bytes));
     return LK_OK;
 }
 
 /* ---- the passes ---- */
 
-static void weights_pack(const lk__recurrence_job *j, const lk__cross_type *cross)
+/* Columns of a panel of u', from the rows of u at `from`: by gates, in each piece. */
+static void panel_transpose(const lk__recurrence_job *j, char *to, const char *from, int valid)
 {
     const lk__rows_type *r = j->rows;
+    const int width = r->width[r->usual];
+    const int64_t units = j->r->units,
+                  piece = j->r->piece > 0 && j->r->piece < units ? j->r->piece : units;
+    if (piece == units) {
+        r->transpose(to, from, j->wide, j->wide, valid, width);
+        return;
+    }
+    for (int64_t first = 0; first < units; first += piece) {
+        const int64_t len = units - first < piece ? units - first : piece;
+        for (int64_t g = 0; g < j->wide; g += units, to += len * width * j->elem)
+            r->transpose(to, from + (g + first) * j->elem, j->wide, len, valid, width);
+    }
+}
+
+static void weights_pack(const lk__recurrence_job *j, const lk__cross_type *cross)
+{
     const char *u = j->v->u;
-    const int64_t width = r->width[r->usual], k = j->g ? j->wide : j->r->units,
-                  n = j->g ? j->r->units : j->wide;
+    const int64_t width = j->rows->width[j->rows->usual], k = j->g ? j->wide : j->all,
+                  n = j->g ? j->all : j->wide;
     for (int64_t p = 0; p < n; p += width) {
         const int valid = (int)(n - p < width ? n - p : width);
         char *to = j->packed + p * k * j->elem;
         if (j->g)
-            r->transpose(to, u + p * j->wide * j->elem, j->wide, k, valid, (int)width);
+            panel_transpose(j, to, u + p * j->wide * j->elem, valid);
         else
             cross->pack(to, u + p * j->elem, j->wide, k, valid, (int)width);
     }
 }
 
-static lk_status recurrence_run(lk__recurrence_job *j, void *room)
+lk_status lk__recurrence_open(lk__recurrence_job *j, void *room)
 {
     const lk__cross_table *cross = NULL;
     const lk__gates_table *gates = NULL;
     const lk_recurrence *r = j->r;
-    int64_t packed, bytes;
     int threads = 1;
-    LK_FP_GUARD();
-    LK_TRY(LK_FP_CHECK());
-    LK_TRY(job_size(r, j, &packed, &bytes));
     if (r->samples == 0 || r->units == 0)
         return LK_OK;
     LK_CHECK(room, LK_EINVAL, "room is NULL");
@@ -123,15 +159,44 @@ static lk_status recurrence_run(lk__recurrence_job *j, void *room)
     j->gates = j->g ? gates->backward[r->dtype][r->cell] : gates->forward[r->dtype][r->cell];
     j->add = gates->add[r->dtype];
     j->packed = room;
-    j->room = j->packed + packed;
+    j->room = j->packed + packed_bytes(j);
     j->block = (r->samples + threads - 1) / threads;
     if (j->block > BLOCK)
         j->block = BLOCK;
+    const double times = j->parts ? 1 : (double)r->times,
+                 work = (double)j->block * times * (double)j->all * (double)j->wide;
+    j->grain = work >= grain_work ? 1 : (int64_t)(grain_work / (work + 1)) + 1;
     weights_pack(j, &cross->of[r->dtype]);
-    const double work = (double)j->block * (double)r->times * (double)r->units * (double)j->wide;
-    LK_TRY(lk__parallel((r->samples + j->block - 1) / j->block,
-                        work >= grain_work ? 1 : (int64_t)(grain_work / (work + 1)) + 1,
-                        lk__recurrence_blocks, j));
+    return LK_OK;
+}
+
+/* Give the blocks to the pool. */
+static lk_status blocks_run(lk__recurrence_job *j, lk__task_fn *task)
+{
+    LK_TRY(lk__parallel((j->r->samples + j->block - 1) / j->block, j->grain, task, j));
+    return LK_OK;
+}
+
+lk_status lk__recurrence_step(lk__recurrence_job *j, int64_t n)
+{
+    LK_FP_GUARD();
+    LK_TRY(LK_FP_CHECK());
+    if (j->r->samples == 0 || j->r->units == 0)
+        return LK_OK;
+    j->now = n;
+    LK_TRY(blocks_run(j, lk__recurrence_blocks_now));
+    return LK_OK;
+}
+
+static lk_status recurrence_run(lk__recurrence_job *j, void *room)
+{
+    int64_t bytes;
+    LK_FP_GUARD();
+    LK_TRY(LK_FP_CHECK());
+    LK_TRY(lk__recurrence_size(j, &bytes));
+    LK_TRY(lk__recurrence_open(j, room));
+    if (j->r->samples > 0 && j->r->units > 0)
+        LK_TRY(blocks_run(j, lk__recurrence_blocks));
     return LK_OK;
 }
 

@@ -22,8 +22,10 @@
  *          dx_f = 0 + (dc c') (f (1 - f)), dx_g = 0 + (dc i) (1 - g g),
  *          dx_o = 0 + (d tanh(c)) (o (1 - o)), ds = dx;  dc' = dc f, dh' = ds u'
  *
- * ds u' is one chain over the gates from +0.  What is not there is left out of a sum, not added as zeros.
- * The bits depend on neither the other samples, threads nor instruction set.
+ * ds u' is one chain over the gates from +0, or, with `piece`, the fixed pairwise tree of reduce.h over pieces
+ * of the units: of each a chain from +0 over the gates, and in each gate over the units of the piece.  What is
+ * not there is left out of a sum, not added as zeros.  The bits depend on neither the other samples, threads
+ * nor instruction set.
  */
 #ifndef LK_RECURRENCE_H
 #define LK_RECURRENCE_H
@@ -43,6 +45,7 @@ typedef struct lk_recurrence {
     bool reverse;                  /* begin with the last time */
     double forget;                 /* lstm */
     int64_t samples, times, units; /* any may be 0 */
+    int64_t piece;                 /* units of a piece of ds u', the last may be shorter; 0: all */
 } lk_recurrence;
 
 /* Operands, all dense.  Those that a cell does not have are not looked at. */

@@ -108,15 +108,43 @@ static void every_way_gives_the_same_bits(void)
     for (int cell = 0; cell < LK_N_CELLS; cell++)
         for (int dtype = LK_F32; dtype <= LK_F64; dtype++)
             for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
-                check_everywhere((lk_recurrence){.dtype = (lk_dtype)dtype,
-                                                 .cell = (lk_cell)cell,
-                                                 .reverse = s % 2 == 1,
-                                                 .forget = 1,
-                                                 .samples = sizes[s][0],
-                                                 .times = sizes[s][1],
-                                                 .units = sizes[s][2]});
+                for (int64_t piece = 0; piece <= 3; piece += 3)
+                    check_everywhere((lk_recurrence){.dtype = (lk_dtype)dtype,
+                                                     .cell = (lk_cell)cell,
+                                                     .reverse = s % 2 == 1,
+                                                     .forget = 1,
+                                                     .samples = sizes[s][0],
+                                                     .times = sizes[s][1],
+                                                     .units = sizes[s][2],
+                                                     .piece = piece});
     ASSERT_OK(lk_isa_set(best));
     ASSERT_OK(lk_threads_set(0));
+}
+
+/* ds u' of 5 units by pieces: what is lost beside a large number shows the order of the sum. */
+static void pieces_are_chains_joined_by_the_tree(void)
+{
+    enum { UNITS = 5 };
+    const float big = 0x1p24F, ds[UNITS] = {big, 1, 1, 1, -big};
+    float u[UNITS * UNITS], zeros[UNITS] = {0}, y[UNITS], h[UNITS], dx[UNITS], before[UNITS],
+                            dh0[UNITS];
+    lk_recurrence r = {.dtype = LK_F32, .samples = 1, .times = 1, .units = UNITS};
+    lk_recurrence_values v = {.x = zeros, .u = u, .h0 = zeros, .y = y, .h = h};
+    lk_recurrence_grads g = {.dy = ds, .dx = dx, .before = before, .dh0 = dh0};
+    for (int i = 0; i < UNITS * UNITS; i++)
+        u[i] = 1;
+    for (r.piece = 0; r.piece <= UNITS; r.piece++) {
+        int64_t bytes;
+        ASSERT_OK(lk_recurrence_room(&r, &bytes));
+        struct guard room = guard_new((size_t)bytes);
+        ASSERT_OK(lk_recurrence_forward(&r, &v, room.data));
+        ASSERT_OK(lk_recurrence_backward(&r, &v, &g, room.data));
+        /* 2: ((big + 1) + (1 + 1)) - big; 3: ((big + 1) + 1) + (1 - big); 4: (((big + 1) + 1) + 1) - big */
+        const float want[UNITS + 1] = {0, 2, 2, 1, 0, 0};
+        for (int i = 0; i < UNITS; i++)
+            ASSERT_EQ(dh0[i], want[r.piece]);
+        guard_free(&room);
+    }
 }
 
 /* Large arguments of the gates: slopes are 0, and no sum makes a NaN of them. */
@@ -163,6 +191,9 @@ static void what_is_not_there_is_named(void)
     ASSERT_FAILS(lk_recurrence_room(&r, &bytes), LK_EOVERFLOW, "");
     r.units = -1;
     ASSERT_FAILS(lk_recurrence_room(&r, &bytes), LK_EINVAL, "must not be negative");
+    r.units = 4;
+    r.piece = -1;
+    ASSERT_FAILS(lk_recurrence_room(&r, &bytes), LK_EINVAL, "4 units, by -1");
 }
 
 static void any_axis_may_be_empty(void)
@@ -184,5 +215,6 @@ static void any_axis_may_be_empty(void)
         }
 }
 
-TEST_MAIN(TEST(every_way_gives_the_same_bits), TEST(gates_that_are_shut_or_open_stay_finite),
-          TEST(what_is_not_there_is_named), TEST(any_axis_may_be_empty))
+TEST_MAIN(TEST(every_way_gives_the_same_bits), TEST(pieces_are_chains_joined_by_the_tree),
+          TEST(gates_that_are_shut_or_open_stay_finite), TEST(what_is_not_there_is_named),
+          TEST(any_axis_may_be_empty))
