@@ -183,6 +183,40 @@ LK_API lk_status lk_dist_feature_conv(const lk_feature_split *split,
 LK_API bool lk_feature_has_whole_groups(const lk_feature_split *split, int64_t groups,
                                         int64_t channels, int64_t filters);
 
+/** A recurrent cell. */
+typedef enum lk_feature_cell { LK_FEATURE_RNN, LK_FEATURE_GRU, LK_FEATURE_LSTM } lk_feature_cell;
+
+/** How the units of a recurrent layer are cut, and its sizes as a whole. */
+typedef struct lk_feature_recurrent_attr {
+    lk_feature_cell cell;
+    lk_feature_sum sum; /* of dx, as of lk_dist_feature_linear() */
+    int64_t in, units;
+    lk_recurrent_attr recurrent;
+} lk_feature_recurrent_attr;
+
+/**
+ * lk_linear() and behind it lk_rnn(), lk_gru() or lk_lstm(), of which this rank has some units, with those of
+ * every gate: x [samples, times, in] is replicated, or varying with LK_FEATURE_SCATTERED, y [samples, times,
+ * held units] varying.
+ *
+ *     param[0]   w [in][gates][held units]            param[1]   u [units][gates][held units]
+ *     param[2]   b [gates][held units], or LK_NO_VAR  param[3]   of a gru, its bias [held units]
+ *     state      h and, of an lstm, c, [samples, held units] before the first time; NULL for zeros
+ *     last       gets those behind the last time; NULL: they are not wanted
+ *
+ * y has the bits of the whole layer, whatever the blocks: h of all ranks is gathered before each time, but for
+ * zeros.  What a time says of the state before it is the tree over blocks of a chain over the gates, and in
+ * each over the units of the block: a reduce_scatter behind each time, the first only if the gradient of
+ * `state` is wanted.  dx is the same tree; du, dw and the biases' are those of what the rank has.  Of y and
+ * `last` those that no gradient reaches count as zeros.
+ *
+ * Units that are not cut make it the ops it is made of.  Errors: also LK_EINVAL for attributes, LK_EDTYPE.
+ */
+LK_API lk_status lk_dist_feature_recurrent(const lk_feature_split *split,
+                                           const lk_feature_recurrent_attr *attr, lk_var x,
+                                           const lk_var *param, const lk_var *state,
+                                           const char *name, lk_var *y, lk_var *last) LK_NODISCARD;
+
 /**
  * lk_embedding() of a table whose rows are cut: this rank has `table` [held rows][units] of `rows` rows,
  * and all have the same indices.  y [..., units] is replicated: the bits of the rank that has a row,

@@ -6,12 +6,14 @@
  *             dx = dy w'                      one chain, nothing travels
  *   dw, db    of what this rank has, as ops/linear.c
  *
- * With an activation y = act(z) of that z, and dy is dz, from dy and y.
+ * With an activation y = act(z) of that z, and dy is dz, from dy and y.  A layer that is cut out may have
+ * several gates, w [in][gates][units]: a block of dx is then a chain over the gates, and in each the units.
  *
  * The one is the mirror image of the other: the same product with pieces, the same sum over ranks.
  * Made by lk_dist_feature_linear(), run on the thread of the tape.
  */
 #include "dist/common/features.h"
+#include "kernel/parallel.h"
 #include "ops/common/act.h"
 #include "ops/common/ops.h"
 #include "ops/common/products.h"
@@ -22,11 +24,14 @@
 
 #include <string.h>
 
+enum { GRAIN_BYTES = 32768 };
+
 typedef struct linear_attr {
     lk__feature_node f; /* n: `in` where x is gathered, otherwise 0; of: the axis that is cut */
     lk_feature_cut cut;
     lk_feature_sum sum;
     int64_t in, units;
+    int64_t gates; /* columns of w for each unit */
     lk_act act;
 } linear_attr;
 
@@ -55,7 +60,7 @@ static lk_status linear_infer(lk_call *c, lk_output_spec *out)
     const lk_tensor *x = c->x[0], *w = c->x[1];
     bool splits_in = a->cut == LK_FEATURE_IN;
     int64_t in = splits_in ? lk__feature_held(s, a->in) : a->in;
-    int64_t units = splits_in ? a->units : lk__feature_held(s, a->units);
+    int64_t units = a->gates * (splits_in ? a->units : lk__feature_held(s, a->units));
     LK_TRY(lk__feature_check(c, "x", x, a->f.n > 0 ? lk__feature_held(s, a->in) : in));
     LK_CHECK(x->shape.ndim > 1, LK_ESHAPE,
              "%s of %s: needs [batch, ..., in]; lk_reshape() a sample", c->op->name,
@@ -64,8 +69,8 @@ static lk_status linear_infer(lk_call *c, lk_output_spec *out)
              c->op->name, lk_tensor_text(x).s, lk_tensor_text(w).s);
     LK_CHECK(w->shape.ndim == 2 && w->shape.dim[0] == in && w->shape.dim[1] == units, LK_ESHAPE,
              "%s of %s with weights %s: of [%lld, %lld] this rank has [%lld, %lld]", c->op->name,
-             lk_tensor_text(x).s, lk_tensor_text(w).s, (long long)a->in, (long long)a->units,
-             (long long)in, (long long)units);
+             lk_tensor_text(x).s, lk_tensor_text(w).s, (long long)a->in,
+             (long long)(a->gates * a->units), (long long)in, (long long)units);
     if (c->n_in > 2)
         LK_TRY(lk__bias_check(c, 2, units));
     out[0].dtype = x->dtype;
@@ -116,13 +121,55 @@ static lk_status data_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
+/* Columns of several gates, [row][gate][unit], put into the order of blocks: [row][block][gate][unit]. */
+typedef struct columns_job {
+    const char *from;
+    char *to;
+    int64_t gates, held, size, elem; /* size: units of a block */
+} columns_job;
+
+static void columns_task(void *arg, int64_t first, int64_t last)
+{
+    const columns_job *j = arg;
+    int64_t wide = j->gates * j->held;
+    char *to = j->to + first * wide * j->elem;
+    for (int64_t row = first; row < last; row++)
+        for (int64_t unit = 0; unit < j->held; unit += j->size) {
+            int64_t n = j->held - unit < j->size ? j->held - unit : j->size;
+            for (int64_t g = 0; g < j->gates; g++, to += n * j->elem)
+                memcpy(to, j->from + (row * wide + g * j->held + unit) * j->elem,
+                       (size_t)(n * j->elem));
+        }
+}
+
+/* *out = the rows of t with their columns in that order: t itself, if they are. */
+static lk_status columns_order(lk_call *c, const lk_tensor *t, char **out)
+{
+    const linear_attr *a = c->attr;
+    int64_t wide = last_of(t), elem = (int64_t)lk_dtype_size(t->dtype);
+    columns_job j = {.from = lk__tensor_start(t),
+                     .gates = a->gates,
+                     .held = wide / a->gates,
+                     .size = lk__feature_block(a->f.split, a->units),
+                     .elem = elem};
+    *out = lk__tensor_start(t);
+    if (a->gates == 1 || j.held <= j.size)
+        return LK_OK;
+    LK_TRY(lk_call_scratch(c, t->count * elem, &j.to));
+    LK_TRY(lk__parallel(t->count / wide, GRAIN_BYTES / (wide * elem) + 1, columns_task, &j));
+    *out = j.to;
+    return LK_OK;
+}
+
 static lk_status data_forward(lk_call *c)
 {
     const linear_attr *a = c->attr;
     const lk_feature_split *s = a->f.split;
     int64_t rows = rows_of(c->x[0]), units = last_of(c->x[0]);
     int64_t elem = (int64_t)lk_dtype_size(c->x[0]->dtype);
-    char *dx = lk__tensor_start(c->y[0]), *w = lk__tensor_start(c->x[1]);
+    char *dx = lk__tensor_start(c->y[0]), *dy = NULL, *w = NULL;
+    LK_TRY(columns_order(c, c->x[0], &dy));
+    LK_TRY(columns_order(c, c->x[1], &w));
     for (int r = 0; r < (a->f.n > 0 ? s->size : 1); r++) {
         lk_range own = a->f.n > 0 ? lk_feature_range(s, r, a->in) : (lk_range){0, a->in};
         lk_gemm g = {.dtype = c->x[0]->dtype,
@@ -133,9 +180,9 @@ static lk_status data_forward(lk_call *c)
                      .lda = units,
                      .ldb = units,
                      .ldc = own.n,
-                     .piece = lk__feature_block(s, a->units)};
-        LK_TRY(lk_gemm_run(&g, lk__tensor_start(c->x[0]), w + own.first * units * elem, NULL,
-                           dx + own.first * rows * elem));
+                     .piece = a->gates * lk__feature_block(s, a->units)};
+        LK_TRY(
+            lk_gemm_run(&g, dy, w + own.first * units * elem, NULL, dx + own.first * rows * elem));
     }
     return LK_OK;
 }
@@ -290,8 +337,9 @@ static lk_status attr_check(const lk_feature_linear_attr *a, lk_var b)
     return LK_OK;
 }
 
-lk_status lk_dist_feature_linear(const lk_feature_split *split, const lk_feature_linear_attr *attr,
-                                 lk_var x, lk_var w, lk_var b, const char *name, lk_var *out)
+lk_status lk__feature_linear(const lk_feature_split *split, const lk_feature_linear_attr *attr,
+                             int64_t gates, lk_var x, lk_var w, lk_var b, const char *name,
+                             lk_var *out)
 {
     linear_attr a;
     const lk_op *op = &cut_in;
@@ -311,6 +359,7 @@ lk_status lk_dist_feature_linear(const lk_feature_split *split, const lk_feature
     a.sum = attr->sum == LK_FEATURE_SCATTERED && !gathers ? LK_FEATURE_JOINED : attr->sum;
     a.in = attr->in;
     a.units = attr->units;
+    a.gates = gates;
     a.act = attr->act;
     if (attr->cut == LK_FEATURE_OUT)
         op = gathers ? &cut_out_gathered : &cut_out;
@@ -318,5 +367,12 @@ lk_status lk_dist_feature_linear(const lk_feature_split *split, const lk_feature
     LK_TRY_DIST(split->comm,
                 lk_apply(x.tape, op, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2, &a, y));
     *out = y[0];
+    return LK_OK;
+}
+
+lk_status lk_dist_feature_linear(const lk_feature_split *split, const lk_feature_linear_attr *attr,
+                                 lk_var x, lk_var w, lk_var b, const char *name, lk_var *out)
+{
+    LK_TRY(lk__feature_linear(split, attr, 1, x, w, b, name, out));
     return LK_OK;
 }

@@ -33,7 +33,7 @@ lk_status lk__feature_run(lk_call *c, const lk__feature_node *a, lk_collective *
         return LK_OK;
     }
     call->name = a->d.name;
-    if (call->call != LK_CALL_ALLGATHER && a->of > 0) {
+    if (call->call != LK_CALL_ALLGATHER && a->of > 0 && !call->first) {
         int64_t size = lk__feature_block(s, a->of);
         LK_TRY(lk_call_scratch(c, (s->size + 1) * (int64_t)sizeof *first, &first));
         call->pieces = (a->of - 1) / size + 1;

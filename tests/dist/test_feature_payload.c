@@ -6,7 +6,7 @@
 #include "feature_values.h"
 #include "made_calls.h"
 
-enum { ROWS = 6, CALLS = 8 };
+enum { ROWS = 6, SAMPLES = ROWS / 2, CALLS = 8 };
 
 /* What a call is of: the elements that all ranks give or get together; and whether something is computed
  * meanwhile. */
@@ -191,6 +191,35 @@ static lk_var depthwise_run(const lk_feature_split *split, lk_tape *tape, lk_var
     return y;
 }
 
+/* ROWS rows are samples of two times. */
+static lk_var recurrent_run(const lk_feature_split *split, lk_tape *tape, lk_var x,
+                            lk_feature_recurrent_attr a, bool state)
+{
+    int64_t own = range_of(split, OF).n, wide = 4 * own;
+    lk_var p[] = {leaf_new(tape, LK_SHAPE(N, wide)), leaf_new(tape, LK_SHAPE(OF, wide)),
+                  leaf_new(tape, LK_SHAPE(wide))};
+    lk_var before[] = {leaf_new(tape, LK_SHAPE(SAMPLES, own)),
+                       leaf_new(tape, LK_SHAPE(SAMPLES, own))},
+           y;
+    a.cell = LK_FEATURE_LSTM;
+    a.in = N;
+    a.units = OF;
+    ASSERT_OK(lk_reshape(x, LK_SHAPE(SAMPLES, 2, lk_shape_of(x).dim[1]), &x));
+    ASSERT_OK(lk_dist_feature_recurrent(split, &a, x, p, state ? before : NULL, "lstm", &y, NULL));
+    return y;
+}
+
+static lk_var from_zeros_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
+{
+    return recurrent_run(split, tape, x, (lk_feature_recurrent_attr){0}, false);
+}
+
+static lk_var from_state_run(const lk_feature_split *split, lk_tape *tape, lk_var x)
+{
+    return recurrent_run(split, tape, x, (lk_feature_recurrent_attr){.sum = LK_FEATURE_SCATTERED},
+                         true);
+}
+
 #define CALL(what, n)                           \
     {                                           \
         .call = LK_CALL_##what, .elements = (n) \
@@ -220,6 +249,19 @@ static const struct net nets[] = {
     {"embedding by rows", N, false, embedding_run, {CALL(ALLREDUCE, 5 * N)}, {{0}}},
     {"conv", N, false, conv_run, {{0}}, {HIDDEN(ALLREDUCE, ROWS *N)}},
     {"conv of groups", N, true, depthwise_run, {{0}}, {{0}}},
+    {"lstm from zeros",
+     N,
+     false,
+     from_zeros_run,
+     {CALL(ALLGATHER, SAMPLES *OF)},
+     {CALL(REDUCE_SCATTER, SAMPLES *OF), HIDDEN(ALLREDUCE, ROWS *N)}},
+    {"lstm of cut inputs, from a state",
+     N,
+     true,
+     from_state_run,
+     {CALL(ALLGATHER, ROWS *N), CALL(ALLGATHER, SAMPLES *OF), CALL(ALLGATHER, SAMPLES *OF)},
+     {CALL(REDUCE_SCATTER, SAMPLES *OF), CALL(REDUCE_SCATTER, SAMPLES *OF),
+      HIDDEN(REDUCE_SCATTER, ROWS *N)}},
     {"cross entropy",
      N,
      true,

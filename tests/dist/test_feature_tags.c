@@ -29,6 +29,10 @@ static const struct example examples[] = {
     {{STEP("words", "embedding_rows", -1), STEP("norm", "whole", 0), STEP("head", "linear", 1),
       STEP("loss", "cross_entropy", 2)},
      NULL},
+    {{STEP("words", "embedding_units", -1), STEP("first", "recurrent_scattered", 0),
+      STEP("all", "gather", 1), STEP("second", "recurrent", 2),
+      STEP("head", "linear_scattered", 3)},
+     NULL},
     {{STEP("words", "embedding_units", -1), STEP("all", "gather", 0), STEP("norm", "whole", 1)},
      NULL},
     /* a block with its way around: the value is read twice, and each gradient is replicated */
@@ -53,6 +57,11 @@ static const struct example examples[] = {
      "b (bias) takes a value that is replicated or varying, and that of down"},
     {{STEP("up", "linear", -1), STEP("down", "linear_in_partial", 0)},
      "down (linear_in_partial) is the last, and its value is partial along features"},
+    {{STEP("words", "embedding_units", -1), STEP("lstm", "recurrent", 0)},
+     "lstm (recurrent) takes a value that is replicated, and that of words (embedding_units) is "
+     "varying"},
+    {{STEP("norm", "whole", -1), STEP("lstm", "recurrent_partial", 0)},
+     "norm (whole) takes a gradient that is replicated, and what lstm (recurrent_partial) gives"},
     /* once for each rank */
     {{STEP("up", "linear", -1), STEP("all", "gather_sum", 0), STEP("norm", "whole", 1)},
      "all (gather_sum) takes a gradient that is partial, and what norm (whole) gives is replicated "

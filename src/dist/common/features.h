@@ -51,7 +51,7 @@ lk_status lk__feature_adjoint(const lk__feature_node *a, const char *op,
                               lk__feature_node *out) LK_NODISCARD;
 
 /** In forward: a collective over the ranks of a split, with the blocks of an axis of a->of as pieces if
- * it is a sum.  In a rehearsal `bytes` of its output are cleared. */
+ * it is a sum, unless it has them from an earlier run.  In a rehearsal `bytes` of its output are cleared. */
 lk_status lk__feature_run(lk_call *c, const lk__feature_node *a, lk_collective *call,
                           int64_t bytes) LK_NODISCARD;
 
@@ -92,5 +92,11 @@ lk_status lk__feature_conv_check(const char *call, const lk_feature_split *split
  * groups, and `*w` as a convolution of these takes it. */
 lk_status lk__feature_conv_local(const lk_feature_split *split, const lk_feature_conv_attr *attr,
                                  lk_conv_attr *out, lk_var *w) LK_NODISCARD;
+
+/** lk_dist_feature_linear() of units that have `gates` columns each: w [in][gates][held units], cut out.  Of
+ * dx each block says a chain over the gates, and in each over its units. */
+lk_status lk__feature_linear(const lk_feature_split *split, const lk_feature_linear_attr *attr,
+                             int64_t gates, lk_var x, lk_var w, lk_var b, const char *name,
+                             lk_var *out) LK_NODISCARD;
 
 #endif /* LK_DIST_COMMON_FEATURES_H */

@@ -1,0 +1,665 @@
+/* Recurrent layers whose units are cut over ranks: any ranks have what plain loops compute, bit by bit, as one
+ * rank has; with one block they are lk_linear() and the recurrent ops, and differences agree with their
+ * gradients. */
+#include "feature_values.h"
+
+enum way { JOINED, SCATTERED, BEHIND_COPY, WAYS };
+
+enum { MOST_GATES = 4, KEPT = 6 };
+
+struct recurrent_case {
+    enum way way;
+    lk_feature_cell cell;
+    lk_dtype dtype;
+    int64_t samples, times, in, units, shard;
+    bool bias, odd, reverse, state, dy,
+        last; /* state: one is given; dy, last: gradients that are */
+};
+
+/* Operands and results as a whole, [...][units] but for x and dx. */
+enum { X, W, U, B, M, H0, C0, DY, DH, DC, INPUTS };
+enum { Y = INPUTS, H, C, DX, DW, DU, DB, DM, DH0, DC0, ARRAYS }; /* DX + i: the gradient of i */
+
+struct whole {
+    void *at[ARRAYS];
+    /* of each row and unit, in the dtype: x w + b, gates, h' before, gradients of x w + b and of h' u */
+    double *xw, *kept, *before, *dxw, *ds;
+};
+
+static int64_t gates_of(const struct recurrent_case *k)
+{
+    static const int64_t gates[] = {
+        [LK_FEATURE_RNN] = 1, [LK_FEATURE_GRU] = 3, [LK_FEATURE_LSTM] = 4};
+    return gates[k->cell];
+}
+
+static int64_t rows_of(const struct recurrent_case *k)
+{
+    return k->samples * k->times;
+}
+
+/* Rows of array `i`, whose last axis is cut. */
+static int64_t outer_of(const struct recurrent_case *k, int i)
+{
+    switch (i) {
+    case X:
+    case DX:
+    case DY:
+    case Y: return rows_of(k);
+    case W:
+    case DW: return k->in * gates_of(k);
+    case U:
+    case DU: return k->units * gates_of(k);
+    case B:
+    case DB: return gates_of(k);
+    case M:
+    case DM: return 1;
+    default: return k->samples;
+    }
+}
+
+static int64_t last_of(const struct recurrent_case *k, int i)
+{
+    return i == X || i == DX ? k->in : k->units;
+}
+
+static void whole_free(struct whole *v)
+{
+    for (int i = 0; i < ARRAYS; i++)
+        free(v->at[i]);
+    free(v->xw), free(v->kept), free(v->before), free(v->dxw), free(v->ds);
+}
+
+/* ---- plain loops ---- */
+
+static double at(const struct recurrent_case *k, const struct whole *v, int array, int64_t i)
+{
+    return real_get(k->dtype, v->at[array], i);
+}
+
+static double add(const struct recurrent_case *k, double a, double b)
+{
+    return real_add(k->dtype, a, b);
+}
+
+static double mul(const struct recurrent_case *k, double a, double b)
+{
+    return k->dtype == LK_F32 ? (double)((float)a * (float)b) : a * b;
+}
+
+static double sigmoid(const struct recurrent_case *k, double x)
+{
+    return plain_act(k->dtype, LK_ACT_SIGMOID, x);
+}
+
+static double hyperbolic(const struct recurrent_case *k, double x)
+{
+    return plain_act(k->dtype, LK_ACT_TANH, x);
+}
+
+/* g y (1 - y) and g (1 - y y). */
+static double by_sigmoid(const struct recurrent_case *k, double g, double y)
+{
+    return mul(k, g, mul(k, y, add(k, 1, -y)));
+}
+
+static double by_tanh(const struct recurrent_case *k, double g, double y)
+{
+    return mul(k, g, add(k, 1, -mul(k, y, y)));
+}
+
+static int64_t row_of(const struct recurrent_case *k, int64_t sample, int64_t n)
+{
+    return sample * k->times + (k->reverse ? k->times - 1 - n : n);
+}
+
+/* Unit j behind a time: *h and *c become the state. */
+static void plain_cell(const struct recurrent_case *k, const struct whole *v, int64_t row,
+                       const double *s, int64_t j, double *h, double *c)
+{
+    const double *x = v->xw + row * gates_of(k) * k->units;
+    const int64_t u = k->units;
+    double *a = v->kept + (row * u + j) * KEPT;
+    switch (k->cell) {
+    case LK_FEATURE_RNN: *h = a[0] = hyperbolic(k, add(k, x[j], s[j])); break;
+    case LK_FEATURE_GRU:
+        a[0] = sigmoid(k, add(k, x[j], s[j]));
+        a[1] = sigmoid(k, add(k, x[u + j], s[u + j]));
+        a[3] = add(k, s[2 * u + j], at(k, v, M, j));
+        a[2] = hyperbolic(k, add(k, x[2 * u + j], mul(k, a[0], a[3])));
+        *h = add(k, a[2], mul(k, a[1], add(k, *h, -a[2])));
+        break;
+    default:
+        a[5] = *c;
+        a[0] = sigmoid(k, add(k, x[j], s[j]));
+        a[1] = sigmoid(k, add(k, add(k, x[u + j], s[u + j]), 1));
+        a[2] = hyperbolic(k, add(k, x[2 * u + j], s[2 * u + j]));
+        a[3] = sigmoid(k, add(k, x[3 * u + j], s[3 * u + j]));
+        *c = add(k, mul(k, a[1], *c), mul(k, a[0], a[2]));
+        a[4] = hyperbolic(k, *c);
+        *h = mul(k, a[3], a[4]);
+        break;
+    }
+}
+
+static void plain_forward(const struct recurrent_case *k, const struct whole *v, int64_t sample)
+{
+    const int64_t u = k->units, wide = gates_of(k) * u;
+    double h[64] = {0}, c[64] = {0}, s[MOST_GATES * 64] = {0};
+    for (int64_t j = 0; j < u; j++) {
+        h[j] = at(k, v, H0, sample * u + j);
+        c[j] = at(k, v, C0, sample * u + j);
+    }
+    for (int64_t n = 0; n < k->times; n++) {
+        const int64_t row = row_of(k, sample, n);
+        memcpy(v->before + row * u, h, (size_t)u * sizeof *h);
+        for (int64_t j = 0; j < wide; j++) {
+            double *x = &v->xw[row * wide + j];
+            *x = k->bias ? at(k, v, B, j) : 0;
+            for (int64_t i = 0; i < k->in; i++)
+                *x = real_fma(k->dtype, at(k, v, X, row * k->in + i), at(k, v, W, i * wide + j),
+                              *x);
+            s[j] = 0;
+            for (int64_t i = 0; i < u; i++)
+                s[j] = real_fma(k->dtype, h[i], at(k, v, U, i * wide + j), s[j]);
+        }
+        for (int64_t j = 0; j < u; j++) {
+            plain_cell(k, v, row, s, j, &h[j], &c[j]);
+            real_set(k->dtype, v->at[Y], row * u + j, h[j]);
+        }
+    }
+    for (int64_t j = 0; j < u; j++) {
+        real_set(k->dtype, v->at[H], sample * u + j, h[j]);
+        real_set(k->dtype, v->at[C], sample * u + j, c[j]);
+    }
+}
+
+/* Gradients of x w + b and h' u of unit j; *d becomes what h' gets but by h' u, *dc that of c'. */
+static void plain_back(const struct recurrent_case *k, const struct whole *v, int64_t row,
+                       int64_t j, bool first, double *d, double *dc)
+{
+    const int64_t u = k->units, wide = gates_of(k) * u;
+    const double *a = v->kept + (row * u + j) * KEPT;
+    double g[MOST_GATES] = {0}, n_s = 0, e = 0;
+    if (k->cell == LK_FEATURE_RNN) {
+        g[0] = by_tanh(k, *d, a[0]);
+    } else if (k->cell == LK_FEATURE_GRU) {
+        e = mul(k, *d, a[1]);
+        g[2] = by_tanh(k, add(k, *d, -e), a[2]);
+        g[0] = by_sigmoid(k, mul(k, g[2], a[3]), a[0]);
+        g[1] = by_sigmoid(k, mul(k, *d, add(k, v->before[row * u + j], -a[2])), a[1]);
+        n_s = mul(k, g[2], a[0]);
+    } else {
+        double through = by_tanh(k, mul(k, *d, a[3]), a[4]);
+        through = first ? through : add(k, *dc, through);
+        g[0] = by_sigmoid(k, mul(k, through, a[2]), a[0]);
+        g[1] = by_sigmoid(k, mul(k, through, a[5]), a[1]);
+        g[2] = by_tanh(k, mul(k, through, a[0]), a[2]);
+        g[3] = by_sigmoid(k, mul(k, *d, a[4]), a[3]);
+        *dc = mul(k, through, a[1]);
+    }
+    for (int64_t i = 0; i < gates_of(k); i++) {
+        v->dxw[row * wide + i * u + j] = add(k, 0, g[i]);
+        v->ds[row * wide + i * u + j] = add(k, 0, k->cell == LK_FEATURE_GRU && i == 2 ? n_s : g[i]);
+    }
+    *d = e;
+}
+
+/* The tree over blocks of chains over the gates and the units of a block: g [gates][units] times a row of
+ * weights as they are. */
+static double plain_said(const struct recurrent_case *k, const struct whole *v, int weights,
+                         struct cut_rule rule, const double *g, int64_t row)
+{
+    const int64_t u = k->units, size = plain_block(rule, u);
+    double sum[64] = {0};
+    int64_t n = 0;
+    for (int64_t from = 0; from < u; from += size, n++) {
+        sum[n] = 0;
+        for (int64_t i = 0; i < gates_of(k); i++)
+            for (int64_t j = from; j < u && j < from + size; j++)
+                sum[n] = real_fma(k->dtype, g[i * u + j],
+                                  at(k, v, weights, (row * gates_of(k) + i) * u + j), sum[n]);
+    }
+    return plain_tree(k->dtype, sum, n);
+}
+
+/* A gradient of the last state, or of y: `none` is told where there is none. */
+static double given(const struct recurrent_case *k, const struct whole *v, int array, int64_t i,
+                    bool is, bool *none)
+{
+    *none = !is;
+    return is ? at(k, v, array, i) : 0;
+}
+
+static void plain_backward(const struct recurrent_case *k, const struct whole *v,
+                           struct cut_rule rule, int64_t sample)
+{
+    const bool cut = plain_blocks(rule, k->units) > 1; /* then what is not there is zeros */
+    const int64_t u = k->units, wide = gates_of(k) * u;
+    double d[64], dc[64], said[64];
+    bool no_dh, no_dy, no_dc = false;
+    for (int64_t j = 0; j < u; j++) {
+        d[j] = given(k, v, DH, sample * u + j, k->last, &no_dh);
+        dc[j] = given(k, v, DC, sample * u + j, k->last, &no_dc);
+        if (k->times == 0)
+            continue;
+        double dy = given(k, v, DY, row_of(k, sample, k->times - 1) * u + j, k->dy, &no_dy);
+        d[j] = no_dh && !cut ? dy : no_dy && !cut ? d[j] : add(k, d[j], dy);
+    }
+    for (int64_t n = k->times - 1; n >= 0; n--) {
+        const int64_t row = row_of(k, sample, n);
+        for (int64_t j = 0; j < u; j++)
+            plain_back(k, v, row, j, n == k->times - 1 && no_dc && !cut, &d[j], &dc[j]);
+        for (int64_t j = 0; j < u; j++)
+            said[j] = plain_said(k, v, U, rule, v->ds + row * wide, j);
+        for (int64_t j = 0; j < u; j++) {
+            double dy = n == 0 ? 0
+                               : given(k, v, DY, row_of(k, sample, n - 1) * u + j, k->dy, &no_dy);
+            bool adds = n > 0 && (!no_dy || cut), gru = k->cell == LK_FEATURE_GRU;
+            d[j] = gru ? d[j] : said[j];
+            d[j] = adds ? add(k, d[j], dy) : d[j];
+            d[j] = gru ? add(k, d[j], said[j]) : d[j];
+        }
+    }
+    for (int64_t j = 0; j < u; j++) {
+        real_set(k->dtype, v->at[DH0], sample * u + j, add(k, 0, d[j]));
+        real_set(k->dtype, v->at[DC0], sample * u + j, add(k, 0, dc[j]));
+    }
+}
+
+/* The sum over rows of a b, one chain for each shard; b NULL: of a, in sixteen lanes. */
+static double plain_rows(const struct recurrent_case *k, const double *a, int64_t lda,
+                         const double *b, int64_t ldb)
+{
+    double shards[64] = {0};
+    int64_t rows = rows_of(k), piece = k->shard * k->times, n = 0;
+    for (int64_t from = 0; from < rows; from += piece) {
+        double lane[16] = {0};
+        for (int64_t t = from; t < rows && t < from + piece; t++)
+            if (b)
+                lane[0] = real_fma(k->dtype, a[t * lda], b[t * ldb], lane[0]);
+            else
+                lane[(t - from) % 16] = add(k, lane[(t - from) % 16], a[t * lda]);
+        shards[n++] = b ? lane[0] : plain_tree(k->dtype, lane, 16);
+    }
+    return add(k, 0, n == 0 ? 0 : plain_tree(k->dtype, shards, n));
+}
+
+static void plain_weights(const struct recurrent_case *k, const struct whole *v,
+                          struct cut_rule rule)
+{
+    const lk_dtype t = k->dtype;
+    const int64_t u = k->units, wide = gates_of(k) * u, rows = rows_of(k);
+    double *x = calloc((size_t)(rows * k->in) + 1, sizeof *x);
+    ASSERT_TRUE(x);
+    for (int64_t i = 0; i < rows * k->in; i++) {
+        x[i] = at(k, v, X, i);
+        real_set(t, v->at[DX], i,
+                 add(k, 0, plain_said(k, v, W, rule, v->dxw + i / k->in * wide, i % k->in)));
+    }
+    for (int64_t j = 0; j < wide; j++) {
+        for (int64_t i = 0; i < k->in; i++)
+            real_set(t, v->at[DW], i * wide + j, plain_rows(k, x + i, k->in, v->dxw + j, wide));
+        for (int64_t i = 0; i < u; i++)
+            real_set(t, v->at[DU], i * wide + j, plain_rows(k, v->before + i, u, v->ds + j, wide));
+        real_set(t, v->at[DB], j, plain_rows(k, v->dxw + j, wide, NULL, 0));
+    }
+    for (int64_t j = 0; j < u && k->cell == LK_FEATURE_GRU; j++)
+        real_set(t, v->at[DM], j, plain_rows(k, v->ds + 2 * u + j, wide, NULL, 0));
+    free(x);
+}
+
+static struct whole whole_new(const struct recurrent_case *k, struct cut_rule rule)
+{
+    struct whole v;
+    const size_t cells = (size_t)(rows_of(k) * k->units) + 1;
+    for (int i = 0; i < ARRAYS; i++) {
+        int64_t n = outer_of(k, i) * last_of(k, i);
+        bool zeros = i >= INPUTS || ((i == H0 || i == C0) && !k->state);
+        v.at[i] = zeros ? array_new(k->dtype, n)
+                        : array_random(k->dtype, n, (uint64_t)i + 1, k->odd && i != DY);
+    }
+    v.xw = calloc(cells * MOST_GATES, sizeof(double));
+    v.dxw = calloc(cells * MOST_GATES, sizeof(double));
+    v.ds = calloc(cells * MOST_GATES, sizeof(double));
+    v.kept = calloc(cells * KEPT, sizeof(double));
+    v.before = calloc(cells, sizeof(double));
+    ASSERT_TRUE(v.xw && v.dxw && v.ds && v.kept && v.before);
+    for (int64_t i = 0; i < k->samples; i++) {
+        plain_forward(k, &v, i);
+        plain_backward(k, &v, rule, i);
+    }
+    plain_weights(k, &v, rule);
+    return v;
+}
+
+/* ---- runs ---- */
+
+/* s NULL: the ops of one rank. */
+static void layer(const lk_feature_split *s, const struct recurrent_case *k, lk_var *in, lk_var *y,
+                  lk_var *last)
+{
+    lk_feature_recurrent_attr a = {.cell = k->cell,
+                                   .sum = k->way == JOINED      ? LK_FEATURE_JOINED
+                                          : k->way == SCATTERED ? LK_FEATURE_SCATTERED
+                                                                : LK_FEATURE_PARTIAL,
+                                   .in = k->in,
+                                   .units = k->units,
+                                   .recurrent = {.reverse = k->reverse, .forget = 1}};
+    lk_var x = in[X], b = k->bias ? in[B] : LK_NO_VAR;
+    if (s && k->way == BEHIND_COPY)
+        ASSERT_OK(lk_dist_feature_copy(s, x, k->units, "copy", &x));
+    if (s) {
+        ASSERT_OK(lk_dist_feature_recurrent(s, &a, x, (lk_var[]){in[W], in[U], b, in[M]},
+                                            k->state ? (lk_var[]){in[H0], in[C0]} : NULL,
+                                            "recurrent", y, last));
+        return;
+    }
+    ASSERT_OK(lk_linear(x, in[W], b, &x));
+    if (k->cell == LK_FEATURE_RNN)
+        ASSERT_OK(lk_rnn(x, in[U], in[H0], &a.recurrent, y, last));
+    else if (k->cell == LK_FEATURE_GRU)
+        ASSERT_OK(lk_gru(x, in[U], in[H0], in[M], &a.recurrent, y, last));
+    else
+        ASSERT_OK(lk_lstm(x, in[U], in[H0], in[C0], &a.recurrent, y, last));
+}
+
+static lk_shape shape_of(const struct recurrent_case *k, int i, int64_t n)
+{
+    switch (i) {
+    case X: return LK_SHAPE(k->samples, k->times, n);
+    case W: return LK_SHAPE(k->in, gates_of(k) * n);
+    case U: return LK_SHAPE(k->units, gates_of(k) * n);
+    case B: return LK_SHAPE(gates_of(k) * n);
+    case M: return LK_SHAPE(n);
+    default: return LK_SHAPE(k->samples, n);
+    }
+}
+
+/* Backward of those outputs that have a gradient. */
+static void backward_of(const struct recurrent_case *k, lk_var y, const lk_var *last,
+                        void *const *part)
+{
+    lk_seed seeds[3];
+    int n = 0;
+    if (k->dy)
+        seeds[n++].of = y;
+    for (int i = 0; k->last && i < (k->cell == LK_FEATURE_LSTM ? 2 : 1); i++)
+        seeds[n++].of = last[i];
+    for (int i = 0; i < n; i++) {
+        lk_var v = seeds[i].of;
+        const void *from = part[k->dy && i == 0 ? DY : DH + i - (k->dy ? 1 : 0)];
+        lk_tensor *t;
+        ASSERT_OK(lk_tensor_new(lk_dtype_of(v), lk_shape_of(v), &t));
+        memcpy((void *)(uintptr_t)lk_tensor_data(t), from,
+               (size_t)lk_tensor_count(t) * lk_dtype_size(k->dtype));
+        seeds[i].grad = t;
+    }
+    ASSERT_OK(lk_backward(y.tape, seeds, n, 0));
+    ASSERT_OK(lk_backward_rest(y.tape));
+    for (int i = 0; i < n; i++)
+        lk_tensor_free(seeds[i].grad);
+}
+
+static void part_is(const struct recurrent_case *k, const struct whole *v, int i, const void *got,
+                    lk_range range)
+{
+    assert_part_of(k->dtype, got, v->at[i], outer_of(k, i), last_of(k, i), 1, range);
+}
+
+static void case_run(const lk_feature_split *s, const struct recurrent_case *k,
+                     const struct whole *v)
+{
+    const bool lstm = k->cell == LK_FEATURE_LSTM;
+    lk_range own = s ? range_of(s, k->units) : (lk_range){0, k->units}, of[INPUTS];
+    void *part[INPUTS], *grad[INPUTS];
+    lk_var in[INPUTS], y, last[2];
+    lk_tape *tape;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tape_set_shard_size(tape, k->shard));
+    for (int i = 0; i < INPUTS; i++) {
+        of[i] = i != X ? own : (lk_range){0, k->in};
+        if (i == X && s && k->way == SCATTERED)
+            of[i] = range_of(s, k->in);
+        part[i] = array_part(k->dtype, v->at[i], outer_of(k, i), last_of(k, i), 1, of[i]);
+        grad[i] = array_new(k->dtype, outer_of(k, i) * of[i].n);
+        if (i <= C0)
+            ASSERT_OK(
+                lk_leaf_data(tape, k->dtype, shape_of(k, i, of[i].n), part[i], grad[i], &in[i]));
+    }
+    for (int i = W; i <= M; i++)
+        leaf_postpone(s, in[i]);
+    layer(s, k, in, &y, last);
+    part_is(k, v, Y, value_of(y), own);
+    part_is(k, v, H, value_of(last[0]), own);
+    if (lstm)
+        part_is(k, v, C, value_of(last[1]), own);
+    backward_of(k, y, last, part);
+    for (int i = 0; i <= C0; i++) {
+        bool is = i == B    ? k->bias
+                  : i == M  ? k->cell == LK_FEATURE_GRU
+                  : i == H0 ? k->state
+                  : i == C0 ? k->state && lstm
+                            : true;
+        if (is)
+            part_is(k, v, DX + i, grad[i], of[i]);
+    }
+    lk_tape_free(tape);
+    for (int i = 0; i < INPUTS; i++)
+        free(part[i]), free(grad[i]);
+}
+
+static struct recurrent_case case_of(enum way way, int i)
+{
+    static const int64_t sizes[] = {1, 5, 16, 33, 50};
+    return (struct recurrent_case){.way = way,
+                                   .cell = (lk_feature_cell)(i % 3),
+                                   .dtype = i % 5 == 2 ? LK_F64 : LK_F32,
+                                   .samples = i % 8 == 7 ? 0 : 1 + i % 4,
+                                   .times = i % 11 == 10 ? 0 : 1 + i % 3,
+                                   .in = sizes[i * 2 % 5],
+                                   .units = sizes[4 - i / 3 % 5],
+                                   .shard = 2,
+                                   .bias = i % 4 != 3,
+                                   .odd = i % 7 == 4,
+                                   .reverse = i / 2 % 2 == 1,
+                                   .state = i % 4 != 1,
+                                   .dy = i % 5 != 1,
+                                   .last = i % 5 != 3};
+}
+
+enum { CASES = 18 };
+
+static void on_all_cases(lk_comm *comm, enum way way)
+{
+    for (int kind = 0; kind < CUT_RULES; kind++) {
+        struct cut_rule rule = cut_rule_of(lk_comm_size(comm), kind);
+        lk_feature_split *ranks = split_new(comm, rule), *one = split_new(NULL, rule);
+        for (int i = 0; i < CASES; i++) {
+            struct recurrent_case k = case_of(way, i + kind);
+            struct whole v = whole_new(&k, rule);
+            case_run(ranks, &k, &v);
+            case_run(one, &k, &v);
+            whole_free(&v);
+        }
+        lk_feature_split_free(ranks);
+        lk_feature_split_free(one);
+    }
+}
+
+static void cut_units_have_the_bits_of_one_rank(lk_comm *comm)
+{
+    on_all_cases(comm, JOINED);
+}
+
+static void cut_units_of_cut_inputs_have_the_bits_of_one_rank(lk_comm *comm)
+{
+    on_all_cases(comm, SCATTERED);
+}
+
+static void partial_gradients_are_joined_by_transitions(lk_comm *comm)
+{
+    on_all_cases(comm, BEHIND_COPY);
+}
+
+static void one_block_is_the_ops_of_one_rank(lk_comm *comm)
+{
+    const struct cut_rule rule = {1, 1}, wide = {MOST_BLOCKS, 64};
+    lk_feature_split *one = split_new(NULL, rule), *ranks = split_new(comm, wide);
+    for (int way = 0; way < WAYS; way++)
+        for (int i = 0; i < CASES; i++) {
+            struct recurrent_case k = case_of((enum way)way, i);
+            struct whole v = whole_new(&k, rule);
+            case_run(NULL, &k, &v);
+            case_run(one, &k, &v);
+            case_run(ranks, &k, &v);
+            whole_free(&v);
+        }
+    lk_feature_split_free(one);
+    lk_feature_split_free(ranks);
+}
+
+/* ---- differences ---- */
+
+/* The sum of dy y, and of what is said of the last state, of f64. */
+static double loss_of(const lk_feature_split *s, const struct recurrent_case *k,
+                      const struct whole *v)
+{
+    double sum = 0;
+    lk_tape *tape;
+    lk_var in[INPUTS], y, last[2];
+    ASSERT_OK(lk_tape_new(&tape));
+    for (int i = 0; i <= C0; i++)
+        ASSERT_OK(lk_constant_data(tape, LK_F64, shape_of(k, i, last_of(k, i)), v->at[i], &in[i]));
+    layer(s, k, in, &y, last);
+    for (int64_t i = 0; i < rows_of(k) * k->units; i++)
+        sum += real_get(LK_F64, value_of(y), i) * at(k, v, DY, i);
+    for (int64_t i = 0; i < k->samples * k->units; i++) {
+        sum += real_get(LK_F64, value_of(last[0]), i) * at(k, v, DH, i);
+        if (k->cell == LK_FEATURE_LSTM)
+            sum += real_get(LK_F64, value_of(last[1]), i) * at(k, v, DC, i);
+    }
+    lk_tape_free(tape);
+    return sum;
+}
+
+static void gradients_agree_with_differences(lk_comm *comm)
+{
+    const struct cut_rule rule = {4, 1};
+    const double h = 1e-4;
+    for (int cell = 0; cell < 3 && lk_comm_rank(comm) == 0 && lk_comm_size(comm) <= 2; cell++) {
+        struct recurrent_case k = {.cell = (lk_feature_cell)cell,
+                                   .dtype = LK_F64,
+                                   .samples = 3,
+                                   .times = 3,
+                                   .in = 4,
+                                   .units = 5,
+                                   .shard = 2,
+                                   .bias = true,
+                                   .reverse = cell == 1,
+                                   .state = true,
+                                   .dy = true,
+                                   .last = true};
+        struct whole v = whole_new(&k, rule);
+        lk_feature_split *one = split_new(NULL, rule);
+        case_run(one, &k, &v); /* the gradients of the node are those of `v` */
+        for (int i = X; i <= C0; i++) {
+            int64_t n = outer_of(&k, i) * last_of(&k, i);
+            if ((i == M && cell != LK_FEATURE_GRU) || (i == C0 && cell != LK_FEATURE_LSTM))
+                continue;
+            for (int64_t j = 0; j < n; j++) {
+                double *p = (double *)v.at[i] + j, was = *p, up, down;
+                *p = was + h, up = loss_of(one, &k, &v);
+                *p = was - h, down = loss_of(one, &k, &v);
+                *p = was;
+                ASSERT_NEAR((up - down) / (2 * h), at(&k, &v, DX + i, j), 1e-7);
+            }
+        }
+        lk_feature_split_free(one);
+        whole_free(&v);
+    }
+}
+
+/* ---- mistakes and rehearsals ---- */
+
+static void misuse_is_refused(lk_comm *comm)
+{
+    lk_feature_split *s = split_new(comm, (struct cut_rule){8, 1});
+    lk_feature_recurrent_attr a = {.cell = LK_FEATURE_LSTM, .in = 8, .units = 8};
+    int64_t held = range_of(s, 8).n;
+    float zeros[512] = {0};
+    lk_tape *tape;
+    lk_var x, flat, p[4], state[2], y;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(2, 3, 8), zeros, &x));
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(6, 8), zeros, &flat));
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(8, 4 * held), zeros, &p[0]));
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(4 * held), zeros, &p[2]));
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(9, 4 * held), zeros, &p[1]));
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(2, held), zeros, &state[0]));
+    ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(3, held), zeros, &state[1]));
+    ASSERT_FAILS(lk_dist_feature_recurrent(s, NULL, x, p, NULL, "r", &y, NULL), LK_EINVAL,
+                 "attr is NULL");
+    ASSERT_FAILS(lk_dist_feature_recurrent(s, &a, x, NULL, NULL, "r", &y, NULL), LK_EINVAL,
+                 "param is NULL");
+    ASSERT_FAILS(lk_dist_feature_recurrent(s, &a, x, p, NULL, "r", &y, NULL), LK_ESHAPE,
+                 "recurrent weights f32[9,");
+    p[1] = p[0];
+    ASSERT_FAILS(lk_dist_feature_recurrent(s, &a, flat, p, NULL, "r", &y, NULL), LK_ESHAPE,
+                 "needs [samples, times, ...]");
+    ASSERT_FAILS(lk_dist_feature_recurrent(s, &a, x, p, state, "r", &y, NULL), LK_ESHAPE,
+                 "with c f32[3,");
+    a.recurrent.forget = HUGE_VAL;
+    ASSERT_FAILS(lk_dist_feature_recurrent(s, &a, x, p, NULL, "r", &y, NULL), LK_EINVAL,
+                 "with forget inf");
+    a.recurrent.forget = 0;
+    a.cell = (lk_feature_cell)3;
+    ASSERT_FAILS(lk_dist_feature_recurrent(s, &a, x, p, NULL, "r", &y, NULL), LK_EINVAL,
+                 "the cell is number 3");
+    a.cell = LK_FEATURE_LSTM;
+    a.sum = (lk_feature_sum)3;
+    ASSERT_FAILS(lk_dist_feature_recurrent(s, &a, x, p, NULL, "r", &y, NULL), LK_EINVAL,
+                 "the sum is number 3");
+    a.sum = LK_FEATURE_JOINED;
+    a.units = 0;
+    ASSERT_FAILS(lk_dist_feature_recurrent(s, &a, x, p, NULL, "r", &y, NULL), LK_EINVAL,
+                 "8 inputs, 0 units");
+    lk_tape_free(tape);
+    lk_feature_split_free(s);
+}
+
+/* As any rank of four, without the others: what they give is zeros. */
+static void rehearsals_send_nothing(lk_comm *comm)
+{
+    for (int rank = 0; rank < 4 && lk_comm_rank(comm) == 0; rank++)
+        for (int cell = 0; cell < 3; cell++) {
+            struct recurrent_case k = case_of(JOINED, 12 + cell);
+            struct whole v = whole_new(&k, (struct cut_rule){4, 1});
+            lk_feature_split *s;
+            lk_var in[INPUTS], y, last[2];
+            lk_tape *tape;
+            void *dy, *dx = array_new(k.dtype, rows_of(&k) * k.in);
+            ASSERT_OK(lk_feature_split_new(NULL, rank, 4, 4, 1, &s));
+            ASSERT_OK(lk_tape_new(&tape));
+            s->rehearses = true;
+            int64_t held = range_of(s, k.units).n;
+            for (int i = 0; i <= C0; i++)
+                ASSERT_OK(lk_constant_data(tape, k.dtype, shape_of(&k, i, i == X ? k.in : held),
+                                           v.at[i], &in[i]));
+            ASSERT_OK(lk_leaf_data(tape, k.dtype, shape_of(&k, X, k.in), v.at[X], dx, &in[X]));
+            layer(s, &k, in, &y, last);
+            ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y), LK_SHAPE(k.samples, k.times, held)));
+            dy = array_new(k.dtype, rows_of(&k) * held);
+            backward_from(y, dy);
+            free(dy), free(dx);
+            lk_tape_free(tape);
+            lk_feature_split_free(s);
+            whole_free(&v);
+        }
+}
+
+RANKS_MAIN(TEST(cut_units_have_the_bits_of_one_rank),
+           TEST(cut_units_of_cut_inputs_have_the_bits_of_one_rank),
+           TEST(partial_gradients_are_joined_by_transitions),
+           TEST(one_block_is_the_ops_of_one_rank), TEST(gradients_agree_with_differences),
+           TEST(misuse_is_refused), TEST(rehearsals_send_nothing))
