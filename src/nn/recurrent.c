@@ -1,6 +1,8 @@
 /* Recurrent layers: what is before and behind their ops. */
 #include "nn/recurrent.h"
 
+#include "nn/model.h"
+
 static lk_status recurrent_param(lk_build *build, const char *name, int64_t rows, int64_t columns,
                                  const lk_config *init, int gates)
 {
@@ -36,16 +38,54 @@ lk_status lk__recurrent_begin(const lk_pass *pass, const lk_layer_instance *laye
                               lk__recurrent_in *in)
 {
     const lk__recurrent_options *o = layer->options;
-    const lk_feature_part *f = lk_pass_features(pass, layer);
-    LK_CHECK(!f || f->kind != LK_FEATURES_OUT, LK_ENOTSUP,
-             "a recurrent layer of %lld units is not cut into blocks yet: raise pieces.least_block",
-             (long long)o->units);
     *in = (lk__recurrent_in){.u = lk_pass_param(pass, layer, LK__RECURRENT),
                              .attr = {.reverse = o->reverse, .forget = o->forget}};
     LK_TRY(lk_linear(x, lk_pass_param(pass, layer, LK__WEIGHT),
                      lk_pass_param(pass, layer, LK__BIAS), &in->x));
     for (int i = 0; i < layer->n_carries; i++)
         LK_TRY(lk_pass_carry(pass, layer, i, &in->state[i]));
+    return LK_OK;
+}
+
+/* Parameter `i` with the columns of all gates together, [rows][gates * held units]; rows 0: a vector. */
+static lk_status gates_together(const lk_pass *pass, const lk_layer_instance *layer, int i,
+                                int64_t rows, lk_var *out)
+{
+    int64_t count = 0;
+    *out = lk_pass_param(pass, layer, i);
+    lk_shape is = lk_shape_of(*out);
+    LK_TRY(lk_shape_count(is, &count));
+    lk_shape shape = rows > 0 ? LK_SHAPE(rows, count / rows) : LK_SHAPE(count);
+    if (!lk_shape_is_equal(is, shape))
+        LK_TRY(lk_reshape(*out, shape, out));
+    return LK_OK;
+}
+
+lk_status lk__recurrent_split(const lk_pass *pass, const lk_layer_instance *layer,
+                              lk_feature_cell cell, lk_var x, bool *done, lk_var *out)
+{
+    const lk__recurrent_options *o = layer->options;
+    const lk_feature_part *f = lk_pass_features(pass, layer);
+    lk_var param[4] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR, LK_NO_VAR}, last[2], y;
+    int64_t in = layer->in.shape.dim[1];
+    *done = f && f->kind == LK_FEATURES_OUT;
+    if (!*done)
+        return LK_OK;
+    lk_feature_recurrent_attr attr = {.cell = cell,
+                                      .sum = f->sum,
+                                      .in = in,
+                                      .units = o->units,
+                                      .recurrent = {.reverse = o->reverse, .forget = o->forget}};
+    LK_CHECK(!pass->run->first && !pass->run->last, LK_ENOTSUP,
+             "units that are cut into blocks carry nothing from one pass to the next: build the "
+             "model with one block");
+    LK_TRY(gates_together(pass, layer, LK__WEIGHT, in, &param[0]));
+    LK_TRY(gates_together(pass, layer, LK__RECURRENT, o->units, &param[1]));
+    LK_TRY(gates_together(pass, layer, LK__BIAS, 0, &param[2]));
+    if (cell == LK_FEATURE_GRU)
+        param[3] = lk_pass_param(pass, layer, LK__MORE);
+    LK_TRY(lk_dist_feature_recurrent(f->split, &attr, x, param, NULL, layer->name, &y, last));
+    *out = o->output == 1 ? y : last[0];
     return LK_OK;
 }
 

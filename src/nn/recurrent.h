@@ -64,6 +64,10 @@ typedef struct lk__recurrent_in {
 lk_status lk__recurrent_begin(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                               lk__recurrent_in *in) LK_NODISCARD;
 
+/** All of a layer's forward where its units are cut into blocks; `*done`: they are. */
+lk_status lk__recurrent_split(const lk_pass *pass, const lk_layer_instance *layer,
+                              lk_feature_cell cell, lk_var x, bool *done, lk_var *out) LK_NODISCARD;
+
 /** The layer gives y, all times, or the last state; its carries are `last`. */
 void lk__recurrent_end(const lk_pass *pass, const lk_layer_instance *layer, lk_var y,
                        const lk_var *last, lk_var *out);

@@ -3,7 +3,7 @@
  *     gather, take back           an allgather: the features that this rank has
  *     copy back, join             an allreduce: all of the value
  *     gather_sum, scattered back  a reduce_scatter: all of the value
- *     recurrent layers            the same at each time, of the state
+ *     recurrent layers            the same between each two times, of the state
  *
  * lk_plan_new() calls it by way of transfers.c, on each rank; it is arithmetic.
  */
@@ -44,11 +44,11 @@ static void joined(const count *c, int64_t rows, lk_tensor_type type, int64_t n)
     c->out->join_bytes += rows * n * (int64_t)lk_dtype_size(type.dtype);
 }
 
-/* The state of a recurrent layer, at each time. */
+/* The state of a recurrent layer, between each two times. */
 static void times_count(const count *c, bool forward)
 {
     const lk_layer_instance *l = c->layer;
-    for (int64_t t = 0; t < l->in.shape.dim[0]; t++)
+    for (int64_t t = 1; t < l->in.shape.dim[0]; t++)
         if (forward)
             gathered(c, 1, l->in, last_of(l->out));
         else

@@ -61,7 +61,9 @@ static const char *kind_of(const lk_layer_instance *l, const lk_feature_part *f)
     if (indices)
         return "embedding_units";
     if (l->n_carries > 0)
-        return f->sum == LK_FEATURE_PARTIAL ? "recurrent_partial" : "recurrent";
+        return f->sum == LK_FEATURE_PARTIAL     ? "recurrent_partial"
+               : f->sum == LK_FEATURE_SCATTERED ? "recurrent_scattered"
+                                                : "recurrent";
     if (conv)
         return f->sum == LK_FEATURE_PARTIAL ? "conv_partial" : "conv";
     return f->sum == LK_FEATURE_PARTIAL     ? "linear_partial"

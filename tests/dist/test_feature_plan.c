@@ -36,6 +36,11 @@ static const char network[] =
     "optimizer: {type: adam, rate: 0.01, clip_norm: 1}\n"
     "pieces: {blocks: 4, least_block: 2}\n";
 
+/* Recurrent layers, which send between each two times. */
+static const char recurrent[] =
+    "model=[{type: reshape, shape: [8, 8]}, {type: lstm, units: 12, output: all}, {type: gru, "
+    "units: 8, output: all}, {type: rnn, units: 10}, {type: linear, units: 10}]";
+
 static void expect_sent(lk_comm *comm, const char *const *settings)
 {
     lk_experiment *e = NULL;
@@ -56,6 +61,7 @@ static void a_step_of_features_sends_what_was_planned(lk_comm *comm)
         snprintf(layout, sizeof layout, "parallel={features: %d}", features);
         expect_sent(comm, (const char *[MAX_SETTINGS]){layout});
         expect_sent(comm, (const char *[MAX_SETTINGS]){layout, "dtype=f64"});
+        expect_sent(comm, (const char *[MAX_SETTINGS]){layout, recurrent});
         snprintf(layout, sizeof layout, "parallel={features: %d, stages: %d}", features,
                  size / features);
         if (size > features)

@@ -22,7 +22,11 @@ static lk_status gru_forward(const lk_pass *pass, const lk_layer_instance *layer
                              lk_var *out)
 {
     lk__recurrent_in in;
+    bool done;
     lk_var y, last[2];
+    LK_TRY(lk__recurrent_split(pass, layer, LK_FEATURE_GRU, x, &done, out));
+    if (done)
+        return LK_OK;
     LK_TRY(lk__recurrent_begin(pass, layer, x, &in));
     LK_TRY(
         lk_gru(in.x, in.u, in.state[0], lk_pass_param(pass, layer, LK__MORE), &in.attr, &y, last));
@@ -39,6 +43,7 @@ const lk_layer lk__layer_gru = {
                    .summary = "gated recurrent unit: h = n + z (h' - n), time by time",
                    .options = options,
                    .options_size = sizeof(lk__recurrent_options)},
+    .flags = LK_LAYER_SCATTERS,
     .build = gru_build,
     .forward = gru_forward,
     .samples = samples};

@@ -23,7 +23,11 @@ static lk_status lstm_forward(const lk_pass *pass, const lk_layer_instance *laye
                               lk_var *out)
 {
     lk__recurrent_in in;
+    bool done;
     lk_var y, last[2];
+    LK_TRY(lk__recurrent_split(pass, layer, LK_FEATURE_LSTM, x, &done, out));
+    if (done)
+        return LK_OK;
     LK_TRY(lk__recurrent_begin(pass, layer, x, &in));
     LK_TRY(lk_lstm(in.x, in.u, in.state[0], in.state[1], &in.attr, &y, last));
     lk__recurrent_end(pass, layer, y, last, out);
@@ -39,6 +43,7 @@ const lk_layer lk__layer_lstm = {
                    .summary = "long short-term memory: c = f c' + i g, h = o tanh(c)",
                    .options = options,
                    .options_size = sizeof(lk__recurrent_options)},
+    .flags = LK_LAYER_SCATTERS,
     .build = lstm_build,
     .forward = lstm_forward,
     .samples = samples};

@@ -13,7 +13,11 @@ static lk_status rnn_forward(const lk_pass *pass, const lk_layer_instance *layer
                              lk_var *out)
 {
     lk__recurrent_in in;
+    bool done;
     lk_var y, last[2];
+    LK_TRY(lk__recurrent_split(pass, layer, LK_FEATURE_RNN, x, &done, out));
+    if (done)
+        return LK_OK;
     LK_TRY(lk__recurrent_begin(pass, layer, x, &in));
     LK_TRY(lk_rnn(in.x, in.u, in.state[0], &in.attr, &y, last));
     lk__recurrent_end(pass, layer, y, last, out);
@@ -28,6 +32,7 @@ const lk_layer lk__layer_rnn = {.descriptor = {.name = "rnn",
                                                .summary = "h = tanh(x w + b + h' u), time by time",
                                                .options = options,
                                                .options_size = sizeof(lk__recurrent_options)},
+                                .flags = LK_LAYER_SCATTERS,
                                 .build = rnn_build,
                                 .forward = rnn_forward,
                                 .samples = samples};
