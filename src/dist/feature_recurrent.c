@@ -139,12 +139,6 @@ static lk_status pass_open(lk_call *c, const recurrent_attr *a, bool backward, p
     return LK_OK;
 }
 
-static lk_status exchange(lk_call *c, const recurrent_attr *a, pass *p)
-{
-    LK_TRY(lk__feature_run(c, &a->f, &p->call, p->call_bytes));
-    return LK_OK;
-}
-
 /* Time by time: h' is gathered before each. */
 static lk_status times_forward(lk_call *c, const recurrent_attr *a, pass *p)
 {
@@ -156,7 +150,7 @@ static lk_status times_forward(lk_call *c, const recurrent_attr *a, pass *p)
     LK_TRY(lk__recurrence_step(&p->job, -1));
     for (int64_t n = 0; n < p->r.times; n++) {
         if (n > 0 || !a->zeros)
-            LK_TRY(exchange(c, a, p));
+            LK_TRY(lk__feature_run(c, &a->f, &p->call, p->call_bytes));
         else if (!lk__rehearses())
             memset(p->parts.by_part, 0, (size_t)p->call_bytes);
         LK_TRY(lk__recurrence_step(&p->job, n));
@@ -228,7 +222,7 @@ static lk_status times_backward(lk_call *c, const recurrent_attr *a, pass *p)
     for (int64_t n = p->r.times - 1; n >= 0; n--) {
         LK_TRY(lk__recurrence_step(&p->job, n));
         if (n > 0 || a->needs_dh)
-            LK_TRY(exchange(c, a, p));
+            LK_TRY(lk__feature_run(c, &a->f, &p->call, p->call_bytes));
     }
     if (a->needs_dh)
         LK_TRY(lk__recurrence_step(&p->job, -1));
@@ -335,34 +329,34 @@ static lk_status attr_check(const lk_feature_recurrent_attr *a, const lk_var *pa
     return LK_OK;
 }
 
+static lk_cell cell_of(const lk_feature_recurrent_attr *a)
+{
+    static const lk_cell cells[] = {[LK_FEATURE_RNN] = LK_CELL_RNN,
+                                    [LK_FEATURE_GRU] = LK_CELL_GRU,
+                                    [LK_FEATURE_LSTM] = LK_CELL_LSTM};
+    return cells[a->cell];
+}
+
 /* The op of all units, on every rank: in[] are x w + b, u, h and c or bias. */
 static lk_status whole_apply(const lk_feature_recurrent_attr *attr, const lk_var *in, lk_var *out)
 {
-    switch (attr->cell) {
-    case LK_FEATURE_RNN:
+    if (attr->cell == LK_FEATURE_RNN)
         LK_TRY(lk_rnn(in[X], in[U], in[H], &attr->recurrent, &out[0], &out[1]));
-        break;
-    case LK_FEATURE_GRU:
+    else if (attr->cell == LK_FEATURE_GRU)
         LK_TRY(lk_gru(in[X], in[U], in[H], in[MORE], &attr->recurrent, &out[0], &out[1]));
-        break;
-    default:
+    else
         LK_TRY(lk_lstm(in[X], in[U], in[H], in[MORE], &attr->recurrent, &out[0], &out[1]));
-        break;
-    }
     return LK_OK;
 }
 
 static lk_status cut_apply(const lk_feature_split *split, const lk_feature_recurrent_attr *attr,
                            const lk_var *in, bool zeros, const char *name, lk_var *out)
 {
-    static const lk_cell cells[] = {[LK_FEATURE_RNN] = LK_CELL_RNN,
-                                    [LK_FEATURE_GRU] = LK_CELL_GRU,
-                                    [LK_FEATURE_LSTM] = LK_CELL_LSTM};
-    const lk_op *op = &recurrent[cells[attr->cell]];
+    const lk_op *op = &recurrent[cell_of(attr)];
     recurrent_attr a;
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */
     a.f = lk__feature_of(split, attr->units, attr->units, name);
-    a.cell = cells[attr->cell];
+    a.cell = cell_of(attr);
     a.reverse = attr->recurrent.reverse;
     a.forget = attr->recurrent.forget;
     a.zeros = zeros;
@@ -375,16 +369,14 @@ lk_status lk_dist_feature_recurrent(const lk_feature_split *split,
                                     const lk_var *param, const lk_var *state, const char *name,
                                     lk_var *y, lk_var *last)
 {
-    static const int64_t gates[] = {
-        [LK_FEATURE_RNN] = 1, [LK_FEATURE_GRU] = 3, [LK_FEATURE_LSTM] = 4};
     lk_var in[4] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR, LK_NO_VAR}, out[4], zeros;
     LK_TRY(lk__feature_begin(split, "feature_recurrent", x, y));
     LK_TRY(attr_check(attr, param));
     bool lstm = attr->cell == LK_FEATURE_LSTM;
     lk_feature_linear_attr projection = {
         .sum = attr->sum, .in = attr->in, .units = attr->units, .act = LK_ACT_NONE};
-    LK_TRY(lk__feature_linear(split, &projection, gates[attr->cell], x, param[0], param[2], name,
-                              &in[X]));
+    LK_TRY(lk__feature_linear(split, &projection, lk_recurrence_gates(cell_of(attr)), x, param[0],
+                              param[2], name, &in[X]));
     LK_TRY_DIST(split->comm,
                 lk_full(x.tape, lk_dtype_of(x),
                         LK_SHAPE(lk_shape_of(x).dim[0], lk__feature_held(split, attr->units)), 0,
