@@ -129,7 +129,9 @@ LK_API lk_status lk_trainer_seek(lk_trainer *trainer, int64_t step) LK_NODISCARD
 /** Where the time of a step went, in seconds. */
 typedef struct lk_step_seconds {
     double data, forward, backward, update;
-    double wait; /* for other ranks: at the first exchange after backward, and after the update */
+    double
+        wait; /* for other ranks: for messages of stages, at the first exchange after backward, and
+                    after the update */
     double
         exchange; /* of gradients; where a rank joins just what it updates, that is in `update` */
 } lk_step_seconds;

@@ -109,6 +109,14 @@ lk_status lk__pipeline_make(lk_trainer *t)
     return LK_OK;
 }
 
+void lk_trainer_watch_actions(lk_trainer *t, lk_action_watch_fn *watch, void *context)
+{
+    if (!t->pipeline)
+        return;
+    t->pipeline->watch = watch;
+    t->pipeline->watch_context = context;
+}
+
 lk_status lk__sends_finish(lk__pipeline *p)
 {
     lk_status st = lk_waitall(LK_PIPELINE_GRADIENTS, p->dx_sent);

@@ -326,8 +326,12 @@ lk_status lk__actions_run(const lk__pipeline_work *w, int64_t shards)
     lk_accumulator *to = w->trains ? lk__groups_accumulator(w->t->groups, 0) : NULL;
     lk__shard_sums_begin(&w->p->sums, to);
     for (int64_t i = 0; i < own->n; i++) {
+        lk_action_span span = {.begin = clock};
         LK_TRY(lk__action_run(w, own->action[i]));
         *seconds_of(w->time, own->action[i].kind) += lk__seconds_since(&clock);
+        span.end = clock;
+        if (w->p->watch)
+            w->p->watch(w->p->watch_context, own->action[i], span);
     }
     if (w->trains && lists->microbatches > 0)
         LK_TRY(lk__shard_sums_finish(&w->p->sums, to));

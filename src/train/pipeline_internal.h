@@ -6,7 +6,7 @@
 #include "parallel/stages.h"
 #include "train/batches.h"
 
-#include <lockstep/extra/pipeline.h>
+#include <lockstep/extra/trainer_actions.h>
 
 /* What goes from one stage to the next: for one sample, and where that is cut into tiles those of this rank. */
 typedef struct lk__boundary {
@@ -46,6 +46,8 @@ struct lk__pipeline {
     lk_tape *done;       /* of the last one whose gradients are complete; NULL: none */
     lk__stage_lists *schedules;
     bool helps; /* the communicator has its helper for this */
+    lk_action_watch_fn *watch;
+    void *watch_context;
 };
 
 /* A batch that goes through the stages. */

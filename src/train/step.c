@@ -205,7 +205,7 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
         LK_TRY(lk__pass_failed(t, st));
     clock = lk_clock_ns();
     LK_TRY(control_exchange(t, unread));
-    report->time.wait = lk__seconds_since(&clock);
+    report->time.wait += lk__seconds_since(&clock);
     double sum = lk__losses_sum(t, t->step_counts.each);
     report->loss = sum / (double)batch.size;
     report->losses = lk__counts_means(t, &t->step_counts, batch.size);

@@ -3,7 +3,7 @@
  * --wrap), on each rank's thread, or in its process. */
 #include "trainers.h"
 
-#include <lockstep/extra/pipeline.h>
+#include <lockstep/extra/trainer_actions.h>
 #include <lockstep/nn.h>
 
 #include <stdio.h>
@@ -131,9 +131,60 @@ static void gradients_of_weights_fill_the_gaps(lk_comm *comm)
         ASSERT_TRUE(trace[i] != 'B' || trace[i + 1] == 'W');
 }
 
+/* What a watch was told. */
+struct told {
+    const lk_pipeline_stage *list;
+    int64_t n, end;
+    bool differs;
+    double waits; /* seconds of messages */
+};
+
+static void action_note(void *context, lk_action a, lk_action_span span)
+{
+    struct told *told = context;
+    const lk_action *of = told->n < told->list->n ? &told->list->action[told->n] : NULL;
+    if (!of || of->kind != a.kind || of->microbatch != a.microbatch ||
+        (a.kind >= LK_ACTION_SEND && of->value != a.value) || span.end < span.begin ||
+        (told->n > 0 && span.begin != told->end))
+        told->differs = true;
+    told->waits += a.kind >= LK_ACTION_SEND ? 1e-9 * (double)(span.end - span.begin) : 0;
+    told->end = span.end;
+    told->n++;
+}
+
+/* A watch is told the list of its stage, one action behind the other, and the seconds that a step waits have those
+ * of its messages. */
+static void a_watch_is_told_the_list(lk_comm *comm)
+{
+    lk_pipeline_spec spec = {LK_PIPELINE_ZB1P, lk_comm_size(comm), MICROBATCHES, NULL};
+    struct told told = {.n = 0};
+    lk_pipeline *lists = NULL;
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_step_report did;
+    char layout[128];
+    snprintf(layout, sizeof layout,
+             "parallel={stages: %d, micro_batch: 1, schedule: zb1p, lag: full}",
+             lk_comm_size(comm));
+    ASSERT_OK(lk_pipeline_new(&spec, &lists));
+    told.list = &lists->stage[lk_comm_rank(comm)];
+    ASSERT_OK(job_of(network, comm, (const char *[MAX_SETTINGS]){layout}, &e, &job));
+    lk_trainer_watch_actions(lk_job_trainer(job), action_note, &told);
+    ASSERT_OK(lk_trainer_step(lk_job_trainer(job), &did));
+    ASSERT_TRUE(!told.differs);
+    ASSERT_EQ(told.n, lk_comm_size(comm) > 1 ? told.list->n : 0);
+    ASSERT_TRUE(did.time.wait >= told.waits);
+    lk_trainer_watch_actions(lk_job_trainer(job), NULL, NULL);
+    ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
+    ASSERT_EQ(told.n, lk_comm_size(comm) > 1 ? told.list->n : 0);
+    lk_job_free(job);
+    lk_experiment_free(e);
+    lk_pipeline_free(lists);
+}
+
 #define TEST_OF(name) \
     {                 \
 #        name, name   \
     }
 RANKS_MAIN(TEST_OF(as_many_are_under_way_as_stages_follow),
-           TEST_OF(gradients_of_weights_fill_the_gaps))
+           TEST_OF(gradients_of_weights_fill_the_gaps), TEST_OF(a_watch_is_told_the_list))
