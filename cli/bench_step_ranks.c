@@ -268,6 +268,7 @@ static lk_status jobs_make(struct race *r, const lk_experiment *e)
     r->as[STEP_ALONE] = *e;
     r->as[STEP_ALONE].parallel.data = 0;
     r->as[STEP_ALONE].parallel.spatial.n = 0;
+    r->as[STEP_ALONE].parallel.features = r->as[STEP_ALONE].parallel.stages = 1;
     if (takes_part(r, STEP_ALONE))
         st = lk_job_new(&r->as[STEP_ALONE], NULL, &r->job[STEP_ALONE]);
     LK_TRY(lk_agree(r->b->comm, st));

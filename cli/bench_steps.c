@@ -69,6 +69,7 @@ const bench_steps bench_step_cases[] = {
     {"mlp-100 b100 adam", "mlp100 100 adam", DIGITS(100, 4), LIST(PERCEPTRON(100)), ADAM, 0},
     {"mlp-1000 b100 sgd", "mlp1000 100 sgd", DIGITS(100, 4), LIST(PERCEPTRON(1000)), SGD, 0},
     {"mlp-1000 b100 adam", "mlp1000 100 adam", DIGITS(100, 4), LIST(PERCEPTRON(1000)), ADAM, 0},
+    {"mlp-4096 b128 sgd", NULL, DIGITS(128, 4), LIST(PERCEPTRON(4096)), SGD, 0},
     {"lenet b64 momentum", "lenet 64 momentum", DIGITS(64, 8), LIST(LENET), MOMENTUM, 0},
     {"cifar b32 rmsprop", "cifar 32 rmsprop", PHOTOS(32, 8), LIST(CIFAR(DIRECT)), RMSPROP, 0},
     {"cifar b32 winograd", "cifar 32 rmsprop", PHOTOS(32, 8), LIST(CIFAR(WINOGRAD)), RMSPROP, 0},

@@ -6,8 +6,9 @@
 
 typedef struct bench_steps {
     const char *name;
-    const char *request; /* to PyTorch's script: network, batch and optimizer */
-    const char *data;    /* type, shape, batch and shards */
+    const char
+        *request;     /* to PyTorch's script: network, batch and optimizer; NULL: it is not asked */
+    const char *data; /* type, shape, batch and shards */
     const char *model;
     const char *optimizer;
     int axes; /* that ranks cut, with 2 tiles along each; 0: they share the batch */

@@ -4,6 +4,7 @@
 #include "bench_step_ranks.h"
 #include "bench_steps.h"
 #include "experiment.h"
+#include "layout.h"
 #include "plural.h"
 #include "ranks.h"
 #include "report.h"
@@ -18,7 +19,7 @@ struct step_options {
     double seconds;
     int64_t threads;
     lk_option_names against, mode;
-    const char *filter, *python;
+    const char *filter, *python, *layout;
 };
 
 #define FIELD(name) offsetof(struct step_options, name)
@@ -38,6 +39,13 @@ static const lk_option options[] = {
      .def = "canonical",
      .help = "how ranks are joined: canonical, fast, or both",
      .flags = LK_OPTION_ONCE},
+    {.name = "layout",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(layout),
+     .value = "WORD",
+     .help = "what ranks share, as verify has it: features2, stages2, data2.features2; of as many "
+             "ranks as there are. Features of the cases are in 4 blocks then, on one rank too. By "
+             "default the batch, of the U-Nets the images"},
     BENCH_FILTER_OPTION(FIELD(filter), ""),
     BENCH_SECONDS_OPTION(FIELD(seconds), "3", "each case, everybody together"),
     {.name = "threads",
@@ -225,6 +233,51 @@ static int peers_open(struct bench *b)
 
 /* ---- experiments ---- */
 
+enum { LAYOUT_WORDS = 5 };
+
+/* What was assigned, and behind it what the layout says. */
+typedef struct assigned {
+    char text[LAYOUT_WORDS][64 + LAYOUT_GRID];
+    char *word[LAYOUT_WORDS + 256];
+    int n;
+} assigned;
+
+static void assign(assigned *a, int i, const char *key, const char *value)
+{
+    snprintf(a->text[i], sizeof a->text[i], "%s=%s", key, value);
+    a->word[a->n++] = a->text[i];
+}
+
+static int layout_assign(const struct bench *b, bool file, int n, char **operand, assigned *out)
+{
+    lk_mesh_shape s;
+    char number[32], grid[LAYOUT_GRID];
+    out->n = 0;
+    if (n > 256)
+        return verb_refuse("lockstep bench step: %d assignments, at most 256", n);
+    for (int i = 0; i < n; i++)
+        out->word[out->n++] = operand[i];
+    if (!b->o->layout)
+        return LK_EXIT_DONE;
+    if (lk_mesh_shape_read(b->o->layout, &s) != LK_OK)
+        return verb_refuse("lockstep bench step: option --layout: %s", lk_error_message());
+    if (layout_ranks(&s) != b->ranks)
+        return verb_refuse("lockstep bench step: option --layout: %s is of %lld ranks, and there "
+                           "%s %d: lockstep run -n %lld -- bench step ...",
+                           b->o->layout, (long long)layout_ranks(&s), b->ranks == 1 ? "is" : "are",
+                           b->ranks, (long long)layout_ranks(&s));
+    snprintf(number, sizeof number, "%lld", (long long)s.data);
+    assign(out, 0, "parallel.data", number);
+    assign(out, 1, "parallel.spatial", layout_grid_text(s.ndim, s.space, grid));
+    snprintf(number, sizeof number, "%lld", (long long)s.features);
+    assign(out, 2, "parallel.features", number);
+    snprintf(number, sizeof number, "%lld", (long long)s.stages);
+    assign(out, 3, "parallel.stages", number);
+    if (s.features > 1 && !file)
+        assign(out, 4, "pieces.blocks", "4");
+    return LK_EXIT_DONE;
+}
+
 /* Measure an experiment and print its rows. */
 static int experiment_run(struct bench *b, const lk_experiment *e, const char *name,
                           const char *request)
@@ -301,10 +354,13 @@ static int bench_start(struct bench *b, int n, char **operand)
     b->ranks = lk_comm_size(b->with.comm);
     b->leader = lk_comm_rank(b->with.comm) == 0;
     b->with.processor_time = b->ranks == 1 && b->o->threads == 1;
-    status = prepare(b, file);
+    assigned all;
+    status = layout_assign(b, file, n, operand, &all);
+    if (status == LK_EXIT_DONE)
+        status = prepare(b, file);
     if (status != LK_EXIT_DONE)
         return status;
-    return file ? file_run(b, n, operand) : cases_run(b, n, operand);
+    return file ? file_run(b, all.n, all.word) : cases_run(b, all.n, all.word);
 }
 
 static int step_run(const void *given, int n_operands, char **operand)

@@ -179,6 +179,14 @@ out '"case": "resnet-20 b128 winograd", '
 status 0 "$lockstep" bench step --json --against none --seconds 0 --filter 64x128 data.batch=8
 out '"case": "lstm 64x128 b32 adam", '
 out '"case": "gru 64x128 b32 adam", '
+# another layout than parts of the batch: of as many ranks as there are
+status 0 "$lockstep" run -n 2 --transport local -- bench step --json --against none --seconds 0 \
+    --filter 'mlp-100 b100 sgd' --layout features2
+out '"ranks": 2, "samples_per_s": '
+status 2 "$lockstep" bench step --against none --seconds 0 --layout features2
+err 'option --layout: features2 is of 2 ranks, and there is 1: lockstep run -n 2'
+status 2 "$lockstep" bench step --against none --seconds 0 --layout banana
+err 'option --layout: layout "banana"'
 status 0 "$lockstep" bench step --seconds 0 --threads 2 experiments/mnist-mlp.yaml \
     'data={type: glyphs, count: 64, test_count: 0, batch: 16}'
 out 'own experiment, 2 threads'
