@@ -8,6 +8,8 @@ export LK_THREADS=1 LK_DEADLINE=60 TMPDIR="$work"
 listed=$(echo "${mpis# }" | tr ' ' ,)
 first=${mpis# }
 first=${first%% *}
+on=${TEST_LONG:+$listed} # the MPIs that it runs on
+on=${on:-$first}
 
 # ---- one state ----
 
@@ -76,7 +78,7 @@ one_state "$work/words.yaml" --steps 4 --layouts 1,stages2,stages3,stages6,data2
 words=$state
 one_state "$work/words.yaml" --steps 4 --layouts stages4 parallel.schedule=zb1p
 [ "$state" = "$words" ] || fail 'zb1p: another state'
-[ -z "$first" ] || one_state "$work/net.yaml" --steps 4 --layouts data2.stages2,2x1.stages2 --transport mpi --mpi "${TEST_LONG+$listed}${TEST_LONG-$first}"
+[ -z "$first" ] || one_state "$work/net.yaml" --steps 4 --layouts data2.stages2,2x1.stages2 --transport mpi --mpi "$on"
 [ -z "$first" ] || [ "$state" = "$all" ] || fail 'MPI: another state'
 
 # Phases, in some of which layers behind the last loss that counts do not run, and whose losses are on any stage;
