@@ -15,16 +15,23 @@ bool plan_has_space(const lk_plan *p)
     return p->tiling && p->tiling->size > 1;
 }
 
-/* Ranks of a stage. */
-static int ranks_of_stage(const lk_plan *p)
+/* Ranks that have the same samples and layers, and features of them each. */
+static int ranks_of_features(const lk_plan *p)
 {
-    return plan_has_space(p) ? p->ranks * p->tiling->size : p->ranks;
+    return p->split ? p->split->size : 1;
 }
 
+static int ranks_of_stage(const lk_plan *p)
+{
+    return (plan_has_space(p) ? p->ranks * p->tiling->size : p->ranks) * ranks_of_features(p);
+}
+
+/* As lk_mesh numbers them. */
 int plan_rank(const lk_plan *p, int rank_of_grid)
 {
     int first = p->stage * ranks_of_stage(p);
-    return first + (plan_has_space(p) ? p->rank * p->tiling->size + rank_of_grid : p->rank);
+    int place = plan_has_space(p) ? p->rank * p->tiling->size + rank_of_grid : p->rank;
+    return first + place * ranks_of_features(p) + (p->split ? p->split->rank : 0);
 }
 
 int plan_ranks(const lk_plan *p)

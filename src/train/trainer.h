@@ -118,7 +118,8 @@ static inline lk_slab *lk__trainer_params(const lk_trainer *t)
 /** Whether ranks hold different parts of the parameters. */
 static inline bool lk__trainer_has_parts(const lk_trainer *t)
 {
-    return t->chained || t->spread || t->mesh->n[LK_AXIS_STAGES] > 1;
+    return t->chained || t->spread || t->mesh->n[LK_AXIS_FEATURES] > 1 ||
+           t->mesh->n[LK_AXIS_STAGES] > 1;
 }
 
 /** Pass x through the model, on its devices if it has some. */
