@@ -369,6 +369,8 @@ lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const lk_plan_
     LK_TRY(mesh_check(mesh, model, spec));
     LK_TRY(lk_alloc_zero(&p, 1, sizeof *p));
     p->spec = *spec;
+    int64_t filled = (spec->batch - 1) / spec->shard_size + 1;
+    p->spec.shards = filled < spec->shards ? filled : spec->shards; /* of a set below a batch */
     p->spec.ranks_of_node = spec->ranks_of_node > 1 ? spec->ranks_of_node : 1;
     p->rank = mesh->at[LK_AXIS_DATA];
     p->ranks = mesh->n[LK_AXIS_DATA];

@@ -127,10 +127,7 @@ lk_status lk__pipeline_rehearse(lk_trainer *t, lk_range samples, int64_t *bytes)
         return LK_OK;
     LK_TRY(lk__pipeline_make(t));
     lk__pipeline_work w = {.t = t, .p = t->pipeline, .batch = &zeros, .trains = true};
-    /* Of a set that is smaller than a batch those that it has. */
-    int64_t shards = (samples.n - 1) / t->plan->spec.shard_size + 1;
-    LK_TRY(lk__schedule_get(w.p, t->plan->pipeline.kind, lk__plan_microbatches(t->plan, shards),
-                            &lists));
+    LK_TRY(lk__schedule_get(w.p, t->plan->pipeline.kind, t->plan->microbatches, &lists));
     const lk_pipeline_stage *own = &lists->stage[t->plan->stage];
     (void)lk__groups_begin(t->groups, t->plan->spec.shards, t->plan->spec.batch);
     lk_status st = lk__batch_zeros(&work, &zeros);

@@ -210,7 +210,7 @@ status 2 "$lockstep" plan $demo --layout data2 --schedule
 err "lockstep plan: option --schedule: layout data2 has one stage: \`parallel.stages\` or --layout cuts"
 status 2 "$lockstep" plan "$work/deep.yaml" --layout stages65 --schedule
 err 'lockstep plan: option --schedule: 65 stages with 8 micro-batches are too many to draw: up to 64 and 256'
-status 2 "$lockstep" plan "$work/deep.yaml" data.shards=512 data.batch=512 --layout stages4 --schedule parallel.micro_batch=1
+status 2 "$lockstep" plan "$work/deep.yaml" data.count=512 data.shards=512 data.batch=512 --layout stages4 --schedule parallel.micro_batch=1
 err 'lockstep plan: option --schedule: 4 stages with 512 micro-batches are too many to draw'
 status 2 "$lockstep" plan $demo --layout stages4 --micro-batches 8
 err 'lockstep plan: option --micro-batches: it says what --schedule draws, which is not given'

@@ -27,6 +27,16 @@ cmp -s "$work/out" "$work/three" || fail 'a layout is planned otherwise than its
 status 0 "$lockstep" plan $file parallel.data=3 --rank 2
 cmp -s "$work/out" "$work/three" || fail "the experiment's layout is planned otherwise"
 
+# a set below a batch: its samples are shared as in a step
+small='data={type: glyphs, shape: [28, 28, 1], count: 40, test_count: 0, batch: 128, shards: 8}'
+status 0 "$lockstep" plan $file "$small" --ranks 2 --rank 1
+out 'layout data2: rank 1 of 2 has shards 1-2 of 3, samples 16-39 of 40'
+status 0 "$lockstep" plan $file "$small" --layout data2.stages2 --rank 1
+out 'layout data2.stages2: rank 1 of 4 has shards 2 of 3, samples 32-39 of 40'
+out '1 micro-batch of up to 16 samples'
+status 0 "$lockstep" plan $file "$small" --ranks 8 --rank 0
+out 'layout data8: rank 0 of 8 has shards none of 3, samples none of 40'
+
 status 0 "$lockstep" plan $file --ranks 2 --json
 "$json" <"$work/out" || fail 'no JSON'
 out '"layout":"data2","rank":0,"ranks":2,"shards":8,"batch":128,"shards_held":[0,4],"samples":[0,64]'

@@ -30,7 +30,7 @@ static const char network[] =
     "optimizer: {type: adam, rate: 0.01, clip_norm: 1}\n";
 
 /* What a job of one rank plans for a rank of the layout is what that rank itself does. */
-static void expect_alike(const lk_plan *own, lk_comm *comm, const char *layout, const char *dtype)
+static void expect_alike(const lk_plan *own, lk_comm *comm, const char *layout, const char *other)
 {
     char lone[96] = "parallel={";
     lk_experiment *e = NULL;
@@ -38,7 +38,7 @@ static void expect_alike(const lk_plan *own, lk_comm *comm, const char *layout, 
     lk_plan *p = NULL;
     lk_mesh_shape shape = {.data = own->ranks, .stages = own->stages};
     snprintf(lone + strlen(lone), sizeof lone - strlen(lone), "%s", strstr(layout, "schedule"));
-    ASSERT_OK(job_of(network, NULL, (const char *[MAX_SETTINGS]){lone, dtype}, &e, &job));
+    ASSERT_OK(job_of(network, NULL, (const char *[MAX_SETTINGS]){lone, other}, &e, &job));
     ASSERT_OK(lk_trainer_plan_of(lk_job_trainer(job), &shape, lk_comm_size(comm),
                                  lk_comm_rank(comm), &p));
     ASSERT_EQ(lk_plan_calls(p), lk_plan_calls(own));
@@ -72,6 +72,8 @@ static void a_step_of_stages_sends_what_was_planned(lk_comm *comm)
             char layout[96];
             snprintf(layout, sizeof layout, "parallel={stages: %d, %s}", stages, options[i]);
             expect_sent(comm, (const char *[MAX_SETTINGS]){layout, i == 1 ? "dtype=f64" : NULL});
+            if (i == 0) /* a set below a batch: 4 of its 8 shards, one of them of a sample */
+                expect_sent(comm, (const char *[MAX_SETTINGS]){layout, "data.count=13"});
         }
 }
 
