@@ -103,10 +103,10 @@ static int middle_rank(const lk_mesh_shape *s)
     int64_t rank = 0;
     for (int d = 0; d < s->ndim; d++)
         rank = rank * s->space[d] + s->space[d] / 2;
-    return (int)rank;
+    return (int)(s->features > 1 ? rank * s->features : rank);
 }
 
-/* Bytes of a rank of a candidate, with the data of the first job; 0: it cannot be had. */
+/* The most bytes of a rank of each stage of a candidate, with the data of the first job; 0: it cannot be had. */
 static int64_t candidate_bytes(const plan_asked *a, const lk_job *first, const candidate *c)
 {
     const char **given = NULL;
@@ -114,6 +114,7 @@ static int64_t candidate_bytes(const plan_asked *a, const lk_job *first, const c
     lk_job *job = NULL;
     lk_plan *plan = NULL;
     int64_t bytes = 0, ranks = layout_ranks(&c->shape);
+    int stages = (int)c->shape.stages, middle = middle_rank(&c->shape);
     lk_status st = lk_alloc((void *)&given, a->n + MORE, sizeof *given);
     if (st == LK_OK) {
         for (int i = 1; i < a->n; i++)
@@ -123,9 +124,17 @@ static int64_t candidate_bytes(const plan_asked *a, const lk_job *first, const c
         st = lk_experiment_read(a->operand[0], given, a->n - 1 + c->n, &e);
     }
     if (st == LK_OK)
-        st = plan_make(e, first, &c->shape, (int)ranks, middle_rank(&c->shape), &job, &plan);
-    if (st == LK_OK)
-        bytes = lk_plan_memory_sum(&plan->memory);
+        st = plan_make(e, first, &c->shape, (int)ranks, middle, &job, &plan);
+    for (int s = 1; st == LK_OK; s++) {
+        int64_t own = lk_plan_memory_sum(&plan->memory);
+        bytes = own > bytes ? own : bytes;
+        if (s >= stages)
+            break;
+        lk_plan_free(plan);
+        st = lk_job_plan(job, &c->shape, (int)ranks, s * (int)ranks / stages + middle, &plan);
+    }
+    if (st != LK_OK)
+        bytes = 0;
     lk_plan_free(plan);
     lk_job_free(job);
     lk_experiment_free(e);
@@ -196,6 +205,14 @@ static bool next_recompute(const plan_asked *a, const lk_job *job, int i, candid
     return true;
 }
 
+/* Stages that compute values again. */
+static bool next_recompute_stages(const plan_asked *a, const lk_job *job, int i, candidate *c)
+{
+    c->shape = a->shape;
+    candidate_set(c, "parallel.recompute", "true");
+    return i == 0 && a->shape.stages > 1 && !lk_job_experiment(job)->parallel.recompute;
+}
+
 /* Without the copy of a set of files. */
 static bool next_keep(const plan_asked *a, const lk_job *job, int i, candidate *c)
 {
@@ -233,7 +250,8 @@ static bool candidate_find(const plan_asked *a, const lk_job *job, int64_t limit
 int plan_fit_notes(const plan_asked *a, const lk_job *job, const lk_plan *plan,
                    char note[PLAN_FIT_NOTES][PLAN_NOTE])
 {
-    static next_fn *const kind[] = {next_grid, next_batch, next_recompute, next_keep};
+    static next_fn *const kind[] = {next_grid, next_batch, next_recompute_stages, next_recompute,
+                                    next_keep};
     const char *who = "of --memory";
     int64_t limit = a->memory > 0 ? a->memory : memory_here(plan_ranks(plan), &who);
     int64_t bytes = lk_plan_memory_sum(&plan->memory);
@@ -246,6 +264,7 @@ int plan_fit_notes(const plan_asked *a, const lk_job *job, const lk_plan *plan,
         n += candidate_find(a, job, limit, kind[k], note[n]);
     if (n == 1)
         snprintf(note[n++], PLAN_NOTE,
-                 "no finer grid alone fits, no smaller batch and no train.recompute");
+                 "no finer grid alone fits, no smaller batch and no %strain.recompute",
+                 a->shape.stages > 1 ? "parallel.recompute or " : "");
     return n;
 }

@@ -201,6 +201,14 @@ static lk_status role_rehearse(lk_trainer *t, lk_loader *eval, lk_plan *plan)
     return LK_OK;
 }
 
+int lk__plan_rank(const lk_plan *plan, int *ranks)
+{
+    int space = plan->tiling ? plan->tiling->size : 1, at = plan->tiling ? plan->tiling->rank : 0;
+    int features = plan->split ? plan->split->size : 1, f = plan->split ? plan->split->rank : 0;
+    *ranks = plan->stages * plan->ranks * space * features;
+    return ((plan->stage * plan->ranks + plan->rank) * space + at) * features + f;
+}
+
 bool lk__plan_spreads(const lk_trainer *t, const lk_plan *plan)
 {
     const lk__net *net = t->spec.model->net;

@@ -44,14 +44,12 @@ lk_status lk__saver_describe(lk__saver *s)
 
 lk_status lk__saver_plan(const lk__saver *s, lk_plan *plan)
 {
-    int space = plan->tiling ? plan->tiling->size : 1, at = plan->tiling ? plan->tiling->rank : 0;
+    int ranks, rank = lk__plan_rank(plan, &ranks);
+    bool features = plan->split && plan->split->size > 1;
+    bool whole = plan->stages == 1 && !features && !lk__plan_spreads(s->trainer, plan);
     lk_state state = {.tensor = s->tensors->tensor, .n_tensors = s->tensors->n};
     int64_t image, bands;
-    int features = plan->split ? plan->split->size : 1, f = plan->split ? plan->split->rank : 0;
-    int rank = ((plan->stage * plan->ranks + plan->rank) * space + at) * features + f;
-    bool whole = plan->stages == 1 && features == 1 && !lk__plan_spreads(s->trainer, plan);
-    LK_TRY(lk__save_bytes(&state, LK__PART_BYTES, plan->ranks * space * plan->stages * features,
-                          rank, whole, &image, &bands));
+    LK_TRY(lk__save_bytes(&state, LK__PART_BYTES, ranks, rank, whole, &image, &bands));
     plan->memory.saving = image + bands;
     return LK_OK;
 }

@@ -29,25 +29,34 @@ static bool grid_text(const lk_trainer *t, char out[64])
     return finer;
 }
 
+/* What computes values again instead of keeping them, or more of it; stages have their own. */
+static void recompute_text(const lk_trainer *t, char out[48])
+{
+    int64_t segments = t->spec.recompute > 1 ? 2 * t->spec.recompute : 4;
+    if (t->plan->stages > 1 && !t->plan->spec.recompute_stages)
+        snprintf(out, 48, "parallel.recompute true");
+    else
+        snprintf(out, 48, "train.recompute %lld", (long long)segments);
+}
+
 void lk__tell_what_fits(const lk_trainer *t)
 {
     lk__failure f;
-    char grid[64], batch[48] = "", spatial[96] = "";
+    char grid[64], batch[48] = "", spatial[96] = "", recompute[48];
     lk__failure_get(&f);
     if (f.st != LK_ENOMEM || !t->plan || strstr(f.message, "lockstep plan"))
         return;
     const lk_plan *p = t->plan;
-    int space = p->tiling ? p->tiling->size : 1, at = p->tiling ? p->tiling->rank : 0;
+    int ranks, rank = lk__plan_rank(p, &ranks);
     if (grid_text(t, grid))
         snprintf(spatial, sizeof spatial, "parallel.spatial %s, ", grid);
     if (p->spec.batch > 1)
         snprintf(batch, sizeof batch, "data.batch %lld, ", (long long)(p->spec.batch / 2));
+    recompute_text(t, recompute);
     size_t n = strlen(f.message);
-    int64_t segments = t->spec.recompute > 1 ? 2 * t->spec.recompute : 4;
     snprintf(f.message + n, sizeof f.message - n,
-             "; rank %d of %d has planned %lld bytes or more: %s%sor train.recompute %lld may take "
-             "less, `lockstep plan FILE --memory SIZE` says what fits",
-             p->rank * space + at, p->ranks * space, (long long)lk_plan_memory_sum(&p->memory),
-             spatial, batch, (long long)segments);
+             "; rank %d of %d has planned %lld bytes or more: %s%sor %s may take less, "
+             "`lockstep plan FILE --memory SIZE` says what fits",
+             rank, ranks, (long long)lk_plan_memory_sum(&p->memory), spatial, batch, recompute);
     lk__failure_set(&f);
 }

@@ -264,6 +264,9 @@ int64_t lk__sample_bytes(const lk_loader *loader);
  * for one sample at a time before it is converted.  Errors: LK_EOVERFLOW. */
 lk_status lk__samples_plan(const lk_loader *loader, lk_plan *plan) LK_NODISCARD;
 
+/** The number of a plan's rank among all of its layout, and how many there are. */
+int lk__plan_rank(const lk_plan *plan, int *ranks);
+
 /** Whether ranks of a plan hold different parameters, each those of its positions. */
 bool lk__plan_spreads(const lk_trainer *t, const lk_plan *plan);
 
