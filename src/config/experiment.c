@@ -217,6 +217,10 @@ static lk_status bind_parallel(lk_experiment *e, const lk__yaml_node *node, cons
     LK_CHECK_AT(lag_read(p->lag_text, &p->lag), place_in(node, "lag", at),
                 "lag of parallel: \"%s\" is neither auto nor full nor a number of micro-batches",
                 p->lag_text);
+    LK_CHECK_AT(p->lag < 0 || p->schedule == LK_PIPELINE_ZB1P, place_in(node, "lag", at),
+                "lag of parallel: %s is of schedule zb1p, and the schedule is %s: give schedule: "
+                "zb1p, or leave lag out",
+                p->lag_text, lk_pipeline_name((lk_pipeline_kind)p->schedule));
     LK_TRY(lk__layout_check(e, place_in(node, "spatial", at), place_in(node, "features", at)));
     return LK_OK;
 }

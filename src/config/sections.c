@@ -165,7 +165,8 @@ static const lk_option parallel_options[] = {
      .help = "shards of a micro-batch, a power of two; 0: as many as leave enough micro-batches to "
              "fill the stages"},
     {"lag", LK_OPTION_TEXT, FIELD(lag_text), .value = "N", .def = "auto",
-     .help = "with zb1p, by how many micro-batches gradients of weights may come later: auto, what "
+     .help = "only with zb1p, by how many micro-batches gradients of weights may come later: auto, "
+             "what "
              "takes about no memory; full, what fills most gaps; or a number"},
     {"recompute", LK_OPTION_FLAG, FIELD(recompute),
      .help = "a stage keeps nothing of a micro-batch but what came in, and computes the rest again "

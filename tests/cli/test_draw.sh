@@ -163,10 +163,10 @@ err 'lockstep plan: option --layer: it says what --draw draws, which is not give
 
 # schedules: a line a stage, a table, and a rectangle for each computation as wide as its time
 demo=experiments/demo.yaml
-status 0 "$lockstep" plan $demo --layout stages4 --schedule --compare --micro-batches 6 parallel.lag=full --draw "$work/x.svg" \
+status 0 "$lockstep" plan $demo --layout stages4 --schedule --compare --micro-batches 6 parallel.schedule=zb1p parallel.lag=full --draw "$work/x.svg" \
     'data={type: glyphs, shape: [28, 28, 1], count: 60000, test_count: 0, batch: 128, shards: 8}'
 no_err
-sed -n '/^\$ lockstep plan .*--schedule --compare --micro-batches 6 parallel.lag=full$/,/^```$/p' docs/pipelines.md | sed '1d;$d' >"$work/shown"
+sed -n '/^\$ lockstep plan .*--schedule --compare --micro-batches 6 parallel.schedule=zb1p parallel.lag=full$/,/^```$/p' docs/pipelines.md | sed '1d;$d' >"$work/shown"
 diff "$work/shown" "$work/out" >&2 || fail 'docs/pipelines.md shows another schedule: put in what is printed'
 well_formed "$work/x.svg"
 # units CLASS: how many rectangles there are, and how many units of time they have together
@@ -201,10 +201,10 @@ out '"time": 30, "busy": 24, "bubble": 0.25, "tapes": "4 3 2 1"}'
     echo 'loss: softmax_cross_entropy'
     echo 'optimizer: sgd'
 } >"$work/deep.yaml"
-status 0 "$lockstep" plan "$work/deep.yaml" --layout data2.stages12 --schedule --compare --json parallel.lag=full
+status 0 "$lockstep" plan "$work/deep.yaml" --layout data2.stages12 --schedule --compare --json parallel.schedule=zb1p parallel.lag=full
 "$json" <"$work/out" || fail 'no JSON of schedules'
 out '{"schedule": "zb1p", "stages": 12, "microbatches": 4, "time": 31, "busy": 12, "bubble": 1.58333, "tapes": "4 4 4 4 4 4 4 4 4 4 4 4"}'
-status 0 "$lockstep" plan "$work/deep.yaml" parallel.stages=64 --schedule --compare --micro-batches 256 parallel.lag=full
+status 0 "$lockstep" plan "$work/deep.yaml" parallel.stages=64 --schedule --compare --micro-batches 256 parallel.schedule=zb1p parallel.lag=full
 grep -Eq '^zb1p +831 +768 +0.082 +64 64 ' "$work/out" || fail 'the largest'
 status 2 "$lockstep" plan $demo --layout data2 --schedule
 err "lockstep plan: option --schedule: layout data2 has one stage: \`parallel.stages\` or --layout cuts"

@@ -101,9 +101,10 @@ sed 's/^model: .*/model: [flatten, {type: linear, units: 10}, relu, {type: linea
     "$work/own.yaml" >"$work/short.yaml"
 one_state "$work/short.yaml" --steps 3 --layouts 1,data2.stages2 data.batch=5 data.shards=3 data.count=9
 one_state "$work/short.yaml" --steps 3 --layouts 1,data2.stages2 data.batch=100 data.shards=7
-for schedule in gpipe 1f1b zb1p; do
+for schedule in gpipe 1f1b 'zb1p parallel.lag=full'; do
+    # shellcheck disable=SC2086 # several words
     one_state "$work/short.yaml" --steps 3 --layouts 1,data2.stages2,data2.stages4,data3.stages2 data.batch=9 \
-        data.shards=9 data.count=16 parallel.schedule=$schedule parallel.micro_batch=1 parallel.lag=full
+        data.shards=9 data.count=16 parallel.schedule=$schedule parallel.micro_batch=1
 done
 
 # ---- stopped on one layout, resumed on another ----
