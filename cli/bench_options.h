@@ -27,10 +27,11 @@
     }
 
 /* 0 where it is not given. */
-#define BENCH_THREADS_OPTION(field)                                                            \
-    {                                                                                          \
-        .name = "threads", .type = LK_OPTION_INT, .offset = (field), .value = "N", .min = 1,   \
-        .max = LK_MAX_THREADS, .help = "threads for everybody; 1 by default, 2 with --scaling" \
+#define BENCH_THREADS_OPTION(field)                                                          \
+    {                                                                                        \
+        .name = "threads", .type = LK_OPTION_INT, .offset = (field), .value = "N", .min = 1, \
+        .max = LK_MAX_THREADS,                                                               \
+        .help = "threads for everybody; 1 by default, with --scaling 2, and no fewer"        \
     }
 
 #define BENCH_JSON_OPTION(field)                                                                \

@@ -12,6 +12,10 @@
     "of N threads over one; N copies, that of as many copies with one thread each, side by side, " \
     "over one alone; of copies, the first by the second. "
 
+/* Of --threads 1: one thread beside itself. */
+#define BENCH_SCALING_REFUSAL \
+    "--scaling compares several threads with one, so give 2 or more, or leave --scaling out"
+
 typedef struct bench_scaling {
     int rounds;
     bench_figure one, many; /* seconds for a call with one thread and with all of them */

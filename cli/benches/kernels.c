@@ -115,6 +115,8 @@ static int choose_setting(struct bench *b)
     lk_isa isa;
     b->setting.seconds = o->seconds;
     b->setting.threads = o->threads ? (int)o->threads : o->scaling ? 2 : 1;
+    if (o->scaling && b->setting.threads == 1)
+        return refuse("threads", BENCH_SCALING_REFUSAL);
     if (lk_dtype_find(o->dtype, &b->setting.dtype) != LK_OK)
         return refuse("dtype", lk_error_message());
     if (!lk_dtype_is_real(b->setting.dtype))

@@ -294,6 +294,8 @@ static int ops_run(const void *given, int n_operands, char **operand)
     (void)n_operands;
     (void)operand;
     b = (struct bench){.o = given, .torch.pid = -1};
+    if (b.o->scaling && b.o->threads == 1)
+        return verb_refuse("lockstep bench ops: option --threads: " BENCH_SCALING_REFUSAL);
     for (const bench_op *c = bench_op_cases; c->op; c++) {
         char name[BENCH_OP_NAME];
         int n = (int)strlen(bench_op_pass_of(c, BENCH_OP_BACKWARD, name));

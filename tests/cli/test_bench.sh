@@ -29,6 +29,9 @@ figures
 status 0 "$lockstep" bench kernels --scaling --seconds 0 --filter '1000-10 b1 forward'
 grep -Eq '^case .* 1 thread GF/s +N threads GF/s +speedup +N copies +of copies$' "$work/out" || fail 'other columns'
 grep -Eq '^linear 1000-10 b1 forward +2 ' "$work/out" || fail 'no small case'
+status 2 "$lockstep" bench kernels --scaling --threads 1 --seconds 0 --filter '1000-10 b1 forward'
+err 'lockstep bench kernels: option --threads: --scaling compares several threads with one, so give 2 or more'
+no_out
 
 # with those that this build has: results are compared before they are timed
 for peer in openblas onednn; do

@@ -56,6 +56,9 @@ out '2 threads, medians of time'
 grep -Eq '^case +threads +1 thread ms +N threads ms +speedup +N copies +of copies$' "$work/out" || fail 'other columns'
 grep -Eq '^relu 16K both +2 ' "$work/out" || fail 'no row of relu'
 grep -q '^relu 16K forward' "$work/out" && fail 'other passes than the one asked for'
+status 2 "$lockstep" bench ops --scaling --threads 1 --seconds 0 --filter 'relu 16K both'
+err 'lockstep bench ops: option --threads: --scaling compares several threads with one, so give 2 or more'
+no_out
 
 status 2 "$lockstep" bench ops --filter transmogrify
 err 'lockstep bench ops: option --filter: no case contains "transmogrify"'
