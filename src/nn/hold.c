@@ -322,8 +322,11 @@ lk_status lk__model_check_boxes(const lk_model *model, const lk_range *blocks,
     for (int64_t i = 0; i < net->n_params; i++) {
         lk_box want = box_of(net, &net->start[i].owned, lk__net_positions(net, i), &part);
         LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(net->params), i, &slice));
-        bool same = lk_box_count(&want) == slice.count && want.ndim == slice.box.ndim &&
-                    (slice.count == 0 || lk_box_is_equal(&want, &slice.box));
+        int64_t elements;
+        LK_TRY(lk_shape_count(slice.shape, &elements));
+        bool same = lk_box_count(&want) == slice.count &&
+                    (slice.count == 0 || slice.count == elements ||
+                     lk_box_is_equal(&want, &slice.box));
         slice.box = want;
         slice.box_of = net->start[i].owned.axes;
         LK_CHECK(same, LK_ESTATE,

@@ -135,6 +135,11 @@ static lk_status features_change(const lk_layer_instance *l, const lk_feature_pa
         LK_TRY(lk_slice(*x, lk_shape_of(*x).ndim - 1, own.first, own.first + own.n, 1, x));
         return LK_OK;
     }
+    if (f->split->size == 1 && f->before != LK_FEATURES_STAY) {
+        /* by a node, as on several ranks: what reads the value behind it says one sum about it */
+        LK_TRY(lk_reshape(*x, lk_shape_of(*x), x));
+        return LK_OK;
+    }
     switch (f->before) {
     case LK_FEATURES_GATHER: return lk_dist_feature_gather(f->split, *x, n, l->name, x);
     case LK_FEATURES_GATHER_SUM: return lk_dist_feature_gather_sum(f->split, *x, n, of, l->name, x);
@@ -148,7 +153,9 @@ static lk_status features_change(const lk_layer_instance *l, const lk_feature_pa
 /* And behind the last of a list: all features of what it gives. */
 static lk_status features_end(const lk_layer_instance *l, const lk_feature_part *f, lk_var *out)
 {
-    if (f->after == LK_FEATURES_GATHER)
+    if (f->after == LK_FEATURES_GATHER && f->split->size == 1)
+        LK_TRY(lk_reshape(*out, lk_shape_of(*out), out));
+    else if (f->after == LK_FEATURES_GATHER)
         LK_TRY(lk_dist_feature_gather(f->split, *out, l->out.shape.dim[l->out.shape.ndim - 1],
                                       l->name, out));
     return LK_OK;

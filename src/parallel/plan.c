@@ -379,7 +379,7 @@ lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const lk_plan_
     if (p->stages > 1 || mesh->n[LK_AXIS_FEATURES] > 1) /* each rank updates what it has */
         p->spec.shared = false;
     p->one_subtree = (lk_model_needs_batch_sync(model) && !lk_model_has_weight_reuse(model)) ||
-                     mesh->n[LK_AXIS_SPACE] > 1 || p->stages > 1;
+                     mesh->n[LK_AXIS_SPACE] > 1 || mesh->n[LK_AXIS_FEATURES] > 1 || p->stages > 1;
     lk_status st = plan_make(p, mesh, model);
     if (st != LK_OK) {
         lk_plan_free(p);
