@@ -120,7 +120,7 @@ const lk_descriptor lk__section_pieces = {
     "that "
     "the pieces allow gives the same bits, and other pieces give others. They are part of the "
     "run's "
-    "identity where tiles or blocks are not 1. Training on more than one block is not there yet.",
+    "identity where tiles or blocks are not 1.",
     pieces_options, sizeof(lk_pieces_options)};
 
 #define FIELD(member) offsetof(lk_parallel_options, member)

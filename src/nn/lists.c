@@ -135,7 +135,7 @@ static lk_status features_change(const lk_layer_instance *l, const lk_feature_pa
         LK_TRY(lk_slice(*x, lk_shape_of(*x).ndim - 1, own.first, own.first + own.n, 1, x));
         return LK_OK;
     }
-    if (f->split->size == 1 && f->before != LK_FEATURES_STAY) {
+    if (f->before != LK_FEATURES_STAY && f->split->size == 1) {
         /* by a node, as on several ranks: what reads the value behind it says one sum about it */
         LK_TRY(lk_reshape(*x, lk_shape_of(*x), x));
         return LK_OK;

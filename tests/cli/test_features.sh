@@ -93,6 +93,25 @@ END
 one_state "$work/mlp.yaml" --steps 4 --layouts "1,features3,data2.2x1.features2.stages2$(more data3.features4,2x2.features3)"
 one_state "$work/mlp.yaml" --steps 3 --layouts "1,features3,data2.features2$(more features4.stages2,2x1.features2)" optimizer=lbfgs
 
+# A cut value that three read, of which some need all of it: gradients are added in one order.
+cat >"$work/uses.yaml" <<'END'
+data: {type: glyphs, count: 33, test_count: 3, shape: [8, 8, 1], batch: 12, shards: 5}
+model:
+  - flatten
+  - {type: linear, units: 40}
+  - softplus
+  - {type: residual, layers: [{type: penalty, of: squares, weight: 0.01}, {type: linear, units: 40}]}
+  - {type: residual, layers: [{type: residual, join: concat, layers: [{type: linear, units: 33}], shortcut: [leaky_relu]}, {type: linear, units: 40}]}
+  - {type: reshape, shape: [5, 8]}
+  - {type: lstm, units: 13, output: all}
+  - {type: gru, units: 9, reverse: true}
+  - {type: linear, units: 10}
+loss: softmax_cross_entropy
+optimizer: {type: sgd, rate: 0.1}
+pieces: {blocks: 4, least_block: 1}
+END
+one_state "$work/uses.yaml" --steps 4 --layouts "1,features2,features3$(more features4,data2.features2,features3.stages2)"
+
 # Words, and a weight that a layer has by its rows and another by its units.
 awk 'BEGIN { for (i = 0; i < 40; i++) print i % 37 "," (3 * i + 1) % 37 "," (i * i) % 37 "," (5 * i) % 37 }' >"$work/words.csv"
 cat >"$work/words.yaml" <<END

@@ -37,7 +37,7 @@ while read -r preset hash whole; do
         [ $preset:$isa != cifar10-vgg:scalar ] || continue # takes long
         [ -z "${TEST_BRIEF-}" ] || [ $isa != scalar ] || continue
         LK_ISA=$isa "$lockstep" gradcheck add >"$work/out" 2>&1 || continue # this processor lacks it
-        for wanted in "$hash" ${whole:+"$whole pieces.tiles=1"}; do
+        for wanted in "$hash" ${whole:+"$whole pieces={}"}; do
             # shellcheck disable=SC2086 # two words, or one
             set -- $wanted
             # shellcheck disable=SC2086 # settings
