@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef struct planned {
-    int64_t calls, fetched, moved, joined, sent;
+    int64_t calls, fetched, moved, joined, gathered, sent;
 } planned;
 
 /* A mean over positions goes by alltoall in forward, and comes back by allgather. */
@@ -29,6 +29,8 @@ static inline planned planned_of(const lk_plan *p)
             sum.sent += t->bytes;
         else if (t->kind == LK_CHANGED || (is_mean(t) && t->when == LK_IN_FORWARD))
             sum.moved += t->bytes;
+        else if (t->kind == LK_GATHERED || is_mean(t))
+            sum.gathered += t->bytes;
         else
             sum.joined += t->bytes;
     }
