@@ -298,8 +298,9 @@ static lk_status experiment_make(struct race *r, int side)
                    "train: {epochs: 1000000000}\n");
     if (side != PIPELINE_THREADS)
         snprintf(at, (size_t)(end - at),
-                 "parallel: {stages: %d, micro_batch: 1, schedule: %s, lag: full}\n",
-                 PIPELINE_STAGES, lk_pipeline_name((lk_pipeline_kind)side));
+                 "parallel: {stages: %d, micro_batch: 1, schedule: %s, lag: %s}\n", PIPELINE_STAGES,
+                 lk_pipeline_name((lk_pipeline_kind)side),
+                 side == LK_PIPELINE_ZB1P ? "full" : "auto");
     LK_TRY(lk_experiment_parse("bench pipeline", text, NULL, 0, &r->as[side]));
     return LK_OK;
 }
