@@ -62,18 +62,22 @@ static int64_t position_bytes(const walk *w, lk_tensor_type type, bool varies)
 /* Whether what layer number `number` gets, behind its change, and what it gives, are varying. */
 static bool x_varies(const walk *w, int64_t number)
 {
-    return w->plan->split && w->plan->part[number].features.x;
+    const lk_plan *p = w->plan;
+    return p->split && p->part && p->part[number].features.x;
 }
 
 static bool y_varies(const walk *w, int64_t number)
 {
-    return w->plan->split && w->plan->part[number].features.y;
+    const lk_plan *p = w->plan;
+    return p->split && p->part && p->part[number].features.y;
 }
 
 /* The same before its change along features, where tiles become samples. */
 static bool in_varies(const walk *w, int64_t number)
 {
-    lk_feature_change before = w->plan->part[number].features.before;
+    const lk_plan *p = w->plan;
+    lk_feature_change before = p->split && p->part ? p->part[number].features.before
+                                                   : LK_FEATURES_STAY;
     return before == LK_FEATURES_STAY
                ? x_varies(w, number)
                : before == LK_FEATURES_GATHER || before == LK_FEATURES_GATHER_SUM;
