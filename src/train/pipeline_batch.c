@@ -119,7 +119,7 @@ static lk_status list_rehearse(const lk__pipeline_work *w, const lk_pipeline_sta
 lk_status lk__pipeline_rehearse(lk_trainer *t, lk_range samples, int64_t *bytes)
 {
     const lk_pipeline *lists;
-    lk_batch zeros = {.size = samples.n, .n = samples.n};
+    lk_batch zeros = {.size = samples.n, .first = samples.first, .n = samples.n};
     lk__batch_work work = {.loader = t->spec.train, .size = samples.n};
     int64_t before = lk_alloc_stats_now().live_bytes, most = 0;
     *bytes = 0;

@@ -95,6 +95,9 @@ status 0 "$lockstep" plan $lenet "$images" pieces.tiles=4x4 --layout data2.2x2 -
 out 'layout data2.2x2: rank 6 of 8 has shards 4-7 of 8, samples 16-31 of 32'
 out 'note: conv2: tiles of 4 positions are fewer than pieces.least_tile 64, so it runs by samples'
 
+status 0 "$lockstep" plan $lenet "$images" pieces.tiles=2x2 pieces.least_tile=1 --layout data2.2x1.stages2 --rank 6
+out 'layout data2.2x1.stages2: rank 6 of 8 has shards 4-7 of 8, samples 16-31 of 32'
+
 # phases: in each of them every layer before the first that needs whole samples runs by tiles
 # by_tiles PRESET SHAPE LAYOUT PHASE
 by_tiles()
