@@ -103,6 +103,10 @@ void plan_show_json(const lk_plan *p, const char *word, char (*more)[PLAN_NOTE],
                (long long)lk_pipeline_tapes(&p->pipeline, p->stage));
     if (plan_has_space(p))
         json_space(p);
+    if (plan_has_features(p)) {
+        printf(",\"blocks\":%lld", (long long)p->split->blocks);
+        json_range("blocks_held", p->split->held);
+    }
     printf(",\"layers\":[");
     const char *comma = "";
     for (int64_t i = 0; i < p->n_layers; i++) {

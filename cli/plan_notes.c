@@ -15,6 +15,11 @@ bool plan_has_space(const lk_plan *p)
     return p->tiling && p->tiling->size > 1;
 }
 
+bool plan_has_features(const lk_plan *p)
+{
+    return p->split && p->split->size > 1;
+}
+
 /* Ranks that have the same samples and layers, and features of them each. */
 static int ranks_of_features(const lk_plan *p)
 {

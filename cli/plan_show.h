@@ -16,9 +16,10 @@ void plan_show_json(const lk_plan *plan, const char *word, char (*more)[PLAN_NOT
  * moves; false: there is none. */
 bool plan_note_next(const lk_plan *plan, int64_t *at, char out[PLAN_NOTE]);
 
-/** Whether samples are cut over ranks; the number of a rank of this one's grid among all; and how many there
- * are. */
+/** Whether samples, and features, are cut over ranks; the number of a rank of this one's grid among all; and
+ * how many there are. */
 bool plan_has_space(const lk_plan *plan);
+bool plan_has_features(const lk_plan *plan);
 int plan_rank(const lk_plan *plan, int rank_of_grid);
 int plan_ranks(const lk_plan *plan);
 

@@ -149,6 +149,14 @@ static void print_place(const lk_plan *p)
     printf(" here; where layers run by samples, samples %s\n", range_text(p->owned, samples));
 }
 
+/* Which blocks of features. */
+static void print_blocks(const lk_plan *p)
+{
+    char held[48];
+    printf("blocks %lld on %d ranks along features, of them %s here\n", (long long)p->split->blocks,
+           p->split->size, range_text(p->split->held, held));
+}
+
 /* Which stage, and how micro-batches go through it. */
 static void print_stage(const lk_plan *p)
 {
@@ -174,6 +182,8 @@ void plan_show_text(const lk_plan *p, const char *word, char (*more)[PLAN_NOTE],
         print_stage(p);
     if (plan_has_space(p))
         print_place(p);
+    if (plan_has_features(p))
+        print_blocks(p);
     putchar('\n');
     if (plan_has_space(p))
         print_tiles(p);

@@ -98,6 +98,32 @@ out 'note: conv2: tiles of 4 positions are fewer than pieces.least_tile 64, so i
 status 0 "$lockstep" plan $lenet "$images" pieces.tiles=2x2 pieces.least_tile=1 --layout data2.2x1.stages2 --rank 6
 out 'layout data2.2x1.stages2: rank 6 of 8 has shards 4-7 of 8, samples 16-31 of 32'
 
+# Each rank of a product of all cuts: its number, and from it stage, shards, tiles and blocks, features nearest.
+set -- "$lockstep" plan $lenet "$images" 'pieces={tiles: 2x2, blocks: 4, least_tile: 1, least_block: 4}' \
+    --layout data2.2x1.features2.stages2
+rank=0
+for stage in 0 1; do
+    for shards in 0 4; do
+        for row in 0 1; do
+            for block in 0 2; do
+                status 0 "$@" --rank $rank
+                out "layout data2.2x1.features2.stages2: rank $rank of 16 has shards $shards-$((shards + 3)) of 8"
+                out "stage $stage of 2: "
+                out "tiles 2x2 on a grid 2x1, of them $row x 0-1 here"
+                out "blocks 4 on 2 ranks along features, of them $block-$((block + 1)) here"
+                status 0 "$@" --rank $rank --json
+                out "\"rank\":$rank,\"ranks\":16,\"shards\":8,\"batch\":32,\"shards_held\":[$shards,4]"
+                out "\"stage\":$stage,\"stages\":2,"
+                out "\"tiles_held\":[[$row,1],[0,2]]"
+                out "\"blocks\":4,\"blocks_held\":[$block,2],"
+                rank=$((rank + 1))
+            done
+        done
+    done
+done
+status 2 "$@" --rank 16
+err 'there is no rank 16 among 16: they are numbered from 0 to 15'
+
 # phases: in each of them every layer before the first that needs whole samples runs by tiles
 # by_tiles PRESET SHAPE LAYOUT PHASE
 by_tiles()
