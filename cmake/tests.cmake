@@ -509,7 +509,7 @@ endforeach()
 
 # Volumes of which no process could hold a sample, and layouts of four ranks for a net that none could hold,
 # every day with the last MPI.
-set(memory_layouts stages4)
+set(memory_layouts stages4 features4)
 if(LK_YAML AND NOT LK_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   add_executable(volumes tests/memory/volumes.c)
   target_include_directories(volumes PRIVATE tests)

@@ -6,7 +6,7 @@
 #
 #   tests/memory/layout.sh MPI PROGRAM LOCKSTEP LAYOUT       the program of volumes.c, and the command; 77: not here
 #
-# LAYOUT is a word as `lockstep plan --layout` takes it, of four ranks: stages4.  Layers are of 2048 units, with
+# LAYOUT is a word as `lockstep plan --layout` takes it, of four ranks: stages4, features4.  Layers are of 2048 units, with
 # TEST_LONG in the environment of 4096.
 set -eu
 mpi=$1 program=$(readlink -f "$2") lockstep=$(readlink -f "$3") layout=$4
@@ -42,6 +42,7 @@ model:
   - {type: linear, units: 10}
 loss: softmax_cross_entropy
 optimizer: {type: adam, rate: 0.001}
+pieces: {blocks: 4}
 train: {epochs: 1, checkpoint: {every: 2 steps}}
 END
 # stages4: parallel.stages=4
