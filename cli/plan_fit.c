@@ -3,7 +3,8 @@
  * A candidate is the experiment with some more assignments, planned as it would be with these.  A plan takes
  * neither memory nor time to speak of (src/train/rehearse.c), so candidates are tried one after the other:
  * grids that are finer along the longest axis each time, batches of half as many samples, twice as many
- * segments, and no copy of a set of files.  Of each kind the first that fits is told.
+ * segments, and no copy of a set of files; where the model is most of it, twice as many stages and ranks along
+ * features.  Of each kind the first that fits is told.
  */
 #include "plan_fit.h"
 
@@ -82,6 +83,7 @@ enum { MORE = 3, ASSIGNMENT = 64, TRIES = 12 };
 typedef struct candidate {
     int n;
     char more[MORE][ASSIGNMENT]; /* assignments besides those that are there */
+    bool by_tiles;               /* something must run by tiles */
     lk_mesh_shape shape;
 } candidate;
 
@@ -106,7 +108,8 @@ static int middle_rank(const lk_mesh_shape *s)
     return (int)(s->features > 1 ? rank * s->features : rank);
 }
 
-/* The most bytes of a rank of each stage of a candidate, with the data of the first job; 0: it cannot be had. */
+/* The most bytes of a rank of each stage of a candidate, with the data of the first job; 0: it cannot be had,
+ * -1: nor can one with finer tiles, by which nothing runs. */
 static int64_t candidate_bytes(const plan_asked *a, const lk_job *first, const candidate *c)
 {
     const char **given = NULL;
@@ -127,8 +130,8 @@ static int64_t candidate_bytes(const plan_asked *a, const lk_job *first, const c
         st = plan_make(e, first, &c->shape, (int)ranks, middle, &job, &plan);
     for (int s = 1; st == LK_OK; s++) {
         int64_t own = lk_plan_memory_sum(&plan->memory);
-        bytes = own > bytes ? own : bytes;
-        if (s >= stages)
+        bytes = c->by_tiles && !plan->tiles_fit ? -1 : own > bytes ? own : bytes;
+        if (s >= stages || bytes < 0)
             break;
         lk_plan_free(plan);
         st = lk_job_plan(job, &c->shape, (int)ranks, s * (int)ranks / stages + middle, &plan);
@@ -156,6 +159,7 @@ static bool next_grid(const plan_asked *a, const lk_job *job, int i, candidate *
     char text[LAYOUT_GRID];
     lk_shape x = field >= 0 ? lk_loader_field(loader, field).shape : (lk_shape){0};
     bool finer = false;
+    c->by_tiles = true;
     for (c->shape = a->shape; c->shape.ndim < 3 && c->shape.ndim < x.ndim - 1; c->shape.ndim++)
         c->shape.space[c->shape.ndim] = 1;
     for (int k = 0; k <= i; k++, axis = -1) {
@@ -213,6 +217,27 @@ static bool next_recompute_stages(const plan_asked *a, const lk_job *job, int i,
     return i == 0 && a->shape.stages > 1 && !lk_job_experiment(job)->parallel.recompute;
 }
 
+/* Twice as many stages as number i - 1. */
+static bool next_stages(const plan_asked *a, const lk_job *job, int i, candidate *c)
+{
+    (void)job;
+    c->shape = a->shape;
+    c->shape.stages = (a->shape.stages > 1 ? a->shape.stages : 1) << (i + 1);
+    candidate_set_int(c, "parallel.stages", c->shape.stages);
+    return layout_ranks(&c->shape) <= LK_MAX_LOCAL;
+}
+
+/* Twice as many ranks along features as number i - 1, and blocks for them. */
+static bool next_features(const plan_asked *a, const lk_job *job, int i, candidate *c)
+{
+    c->shape = a->shape;
+    c->shape.features = (a->shape.features > 1 ? a->shape.features : 1) << (i + 1);
+    if (c->shape.features > lk_job_experiment(job)->pieces.cut.blocks)
+        candidate_set_int(c, "pieces.blocks", c->shape.features);
+    candidate_set_int(c, "parallel.features", c->shape.features);
+    return layout_ranks(&c->shape) <= LK_MAX_LOCAL;
+}
+
 /* Without the copy of a set of files. */
 static bool next_keep(const plan_asked *a, const lk_job *job, int i, candidate *c)
 {
@@ -221,50 +246,77 @@ static bool next_keep(const plan_asked *a, const lk_job *job, int i, candidate *
     return i == 0 && lk_job_experiment(job)->loader.keep > 0;
 }
 
+/* What takes less, and what is said of it: of more ranks it is what each of them takes. */
+typedef struct kind {
+    next_fn *next;
+    bool ranks, of_model; /* of_model: it has less of the model, and is tried where that is most */
+    const char *pieces;   /* that it may need other ones of, which are another run */
+} kind;
+
+static const kind kinds[] = {
+    {.next = next_grid, .ranks = true, .pieces = "tiles"},
+    {.next = next_batch},
+    {.next = next_stages, .ranks = true, .of_model = true},
+    {.next = next_features, .ranks = true, .of_model = true, .pieces = "blocks"},
+    {.next = next_recompute_stages},
+    {.next = next_recompute},
+    {.next = next_keep},
+};
+
 /* The first candidate of a kind that takes at most `limit`, in words. */
-static bool candidate_find(const plan_asked *a, const lk_job *job, int64_t limit, next_fn *next,
+static bool candidate_find(const plan_asked *a, const lk_job *job, int64_t limit, const kind *k,
                            char note[PLAN_NOTE])
 {
     for (int i = 0; i < TRIES; i++) {
         candidate c = {0};
         size_t n = 0;
-        if (!next(a, job, i, &c))
+        if (!k->next(a, job, i, &c))
             return false;
         int64_t bytes = candidate_bytes(a, job, &c);
+        if (bytes < 0)
+            return false;
         if (bytes == 0 || bytes > limit)
             continue;
         note[0] = 0;
-        for (int k = 0; k < c.n && n < PLAN_NOTE; k++)
-            n += (size_t)snprintf(note + n, PLAN_NOTE - n, "%s ", c.more[k]);
+        for (int m = 0; m < c.n && n < PLAN_NOTE; m++)
+            n += (size_t)snprintf(note + n, PLAN_NOTE - n, "%s ", c.more[m]);
         if (n < PLAN_NOTE)
             snprintf(note + n, PLAN_NOTE - n, "fits: %lld bytes%s", (long long)bytes,
-                     next == next_grid ? " a rank" : "");
-        if (c.n > 1 && next == next_grid)
-            snprintf(note + strlen(note), PLAN_NOTE - strlen(note),
-                     "; other tiles are another run");
+                     k->ranks ? " a rank" : "");
+        if (c.n > 1 && k->pieces)
+            snprintf(note + strlen(note), PLAN_NOTE - strlen(note), "; other %s are another run",
+                     k->pieces);
         return true;
     }
     return false;
 }
 
+/* Whether what is held of the model is most of what a rank takes. */
+static bool model_is_most(const lk_plan_memory *m)
+{
+    int64_t model = m->parameters + m->optimizer + m->gradients + m->state + m->saving;
+    return 2 * model > lk_plan_memory_sum(m);
+}
+
 int plan_fit_notes(const plan_asked *a, const lk_job *job, const lk_plan *plan,
                    char note[PLAN_FIT_NOTES][PLAN_NOTE])
 {
-    static next_fn *const kind[] = {next_grid, next_batch, next_recompute_stages, next_recompute,
-                                    next_keep};
     const char *who = "of --memory";
     int64_t limit = a->memory > 0 ? a->memory : memory_here(plan_ranks(plan), &who);
     int64_t bytes = lk_plan_memory_sum(&plan->memory);
+    bool model = model_is_most(&plan->memory);
     int n = 1;
     if (bytes <= limit)
         return 0;
     snprintf(note[0], PLAN_NOTE, "it does not fit: a rank takes %lld bytes, more than the %lld %s",
              (long long)bytes, (long long)limit, who);
-    for (int k = 0; k < LK_COUNT(kind); k++)
-        n += candidate_find(a, job, limit, kind[k], note[n]);
+    for (int k = 0; k < LK_COUNT(kinds); k++)
+        if (model || !kinds[k].of_model)
+            n += candidate_find(a, job, limit, &kinds[k], note[n]);
     if (n == 1)
         snprintf(note[n++], PLAN_NOTE,
-                 "no finer grid alone fits, no smaller batch and no %strain.recompute",
+                 "no finer grid alone fits, %sno smaller batch and no %strain.recompute",
+                 model ? "no more stages or ranks along features, " : "",
                  a->shape.stages > 1 ? "parallel.recompute or " : "");
     return n;
 }

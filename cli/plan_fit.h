@@ -24,11 +24,11 @@ typedef struct plan_asked {
     int64_t memory; /* that a rank may take; 0: what this machine and its limits allow */
 } plan_asked;
 
-enum { PLAN_FIT_NOTES = 6 };
+enum { PLAN_FIT_NOTES = 8 };
 
 /** Notes if a plan takes more than there is: that it does, and what would fit, as tried by plans: a finer
- * grid, a smaller batch, stages that compute again, segments of train.recompute, no set kept in memory.
- * Returns how many. */
+ * grid, a smaller batch, stages that compute again, segments of train.recompute, no set kept in memory; where
+ * the model is most of it, more stages and ranks along features.  Returns how many. */
 int plan_fit_notes(const plan_asked *asked, const lk_job *job, const lk_plan *plan,
                    char note[PLAN_FIT_NOTES][PLAN_NOTE]);
 

@@ -1,4 +1,5 @@
-/* Where memory runs out in a step: what the rank had planned for, and what takes less.
+/* Where memory runs out in a step: what the rank had planned for, and what takes less; and where it does so
+ * before the first step, who can hold a part of the model.
  *
  * The message of the failure says which layer asked for how much.  Passes and reading call this on the
  * trainer's thread, before the failure goes to other ranks: it works in the message's own room.
@@ -58,5 +59,18 @@ void lk__tell_what_fits(const lk_trainer *t)
              "; rank %d of %d has planned %lld bytes or more: %s%sor %s may take less, "
              "`lockstep plan FILE --memory SIZE` says what fits",
              rank, ranks, (long long)lk_plan_memory_sum(&p->memory), spatial, batch, recompute);
+    lk__failure_set(&f);
+}
+
+void lk__tell_what_holds(void)
+{
+    lk__failure f;
+    lk__failure_get(&f);
+    if (f.st != LK_ENOMEM || strstr(f.message, "lockstep plan"))
+        return;
+    size_t n = strlen(f.message);
+    snprintf(f.message + n, sizeof f.message - n,
+             "; with parallel.stages, or with parallel.features and pieces.blocks, a rank holds a "
+             "part of the model: `lockstep plan FILE --memory SIZE` says what fits");
     lk__failure_set(&f);
 }

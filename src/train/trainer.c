@@ -281,6 +281,8 @@ static lk_status trainer_new(const lk_trainer_spec *spec, const struct told *tol
     t->step = spec->first;
     lk_status st = trainer_make(t, told);
     if (st != LK_OK) {
+        if (!spec->chain)
+            lk__tell_what_holds();
         lk_trainer_free(t);
         LK_TRY(st);
     }

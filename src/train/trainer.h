@@ -278,6 +278,9 @@ lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulat
  * less. */
 void lk__tell_what_fits(const lk_trainer *t);
 
+/** Where it is LK_ENOMEM and of a trainer that is being made: add that ranks can hold parts of the model. */
+void lk__tell_what_holds(void);
+
 /**
  * A pass of this rank has failed: others may wait for it there, so the job ends with the rank and its
  * message, unless it has.  Returns `st`, or if the job had ended before, what ended it.

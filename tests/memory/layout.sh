@@ -81,6 +81,13 @@ status=0
     >"$work/out" 2>"$work/err" || status=$?
 [ $status -eq 1 ] || fail "one process with little memory: status $status"
 grep -Eq "^error: .*net\.yaml: .*no memory for [0-9]{8,} bytes" "$work/err" || fail 'no word about memory'
+grep -q 'with parallel.stages, or with parallel.features and pieces.blocks, a rank holds a part' "$work/err" || fail 'no word about layouts'
 [ "$(grep -c '^error: ' "$work/err")" -eq 1 ] || fail 'not one error'
 [ ! -d "$work/one/checkpoints" ] || fail 'something was saved'
 cat "$work/err"
+"$lockstep" plan "$work/net.yaml" --memory $((limit - 60000))K >"$work/out" 2>"$work/err" || fail 'the plan of one'
+for part in 'parallel.stages' 'parallel.features'; do
+    grep -Eq "^note: $part=[24] fits: [0-9]+ bytes a rank\$" "$work/out" || fail "$part is not told to fit"
+done
+! grep -q 'parallel.spatial' "$work/out" || fail 'a grid is told to fit, and nothing runs by tiles'
+grep '^note: ' "$work/out"
