@@ -130,6 +130,20 @@ END
 one_state "$work/words.yaml" --steps 4 --layouts "1,features2,features3,features4,features2.stages2$(more \
     data2.features2,data2.features3.stages2,features4.stages5)"
 
+# Four groups of channels, one on each rank: what the convolutions give is gathered behind the last of them, and
+# nothing else travels between them.
+groups=experiments/cifar10-parallel-convolution.yaml
+images='data={type: glyphs, shape: [32, 32, 3], count: 8, test_count: 0, batch: 4, shards: 2}'
+one_state $groups --steps 2 --layouts 1,features2,features4,data2.features2 "$images"
+for rank in 0 1 2 3; do
+    status 0 "$lockstep" plan $groups "$images" --layout features4 --rank $rank --json
+    sed 's/.*"transfers":\[//; s/\],"calls".*//' "$work/out" | grep -o '"what":"[^"]*"' | sort -u | tr '\n' ' ' >"$work/what"
+    [ "$(cat "$work/what")" = '"what":"flatten1" "what":"linear1" "what":"linear2" "what":"votes and loss" ' ] ||
+        fail "something else travels: $(cat "$work/what")"
+    last=$((128 * rank)) # of the 512 channels behind the last convolution
+    out "{\"layer\":\"conv13\",\"type\":\"conv\",\"reach\":\"window\",\"domain\":\"samples\",\"samples\":[0,4],\"box\":[[0,2],[0,2],[$last,128]]"
+done
+
 # ---- stopped on one layout, resumed on another ----
 
 trained() # LAYOUT RANKS STEPS ARGUMENTS...

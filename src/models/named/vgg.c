@@ -4,7 +4,7 @@
 
 typedef struct vgg_options {
     lk_option_ints blocks;
-    int64_t width, most, units, classes;
+    int64_t width, most, groups, units, classes;
     double dropout;
 } vgg_options;
 
@@ -15,6 +15,10 @@ static const lk_option options[] = {
      .max = 1e6, .help = "channels of the first block"},
     {"most", LK_OPTION_INT, offsetof(vgg_options, most), .value = "N", .def = "512", .min = 1,
      .max = 1e6, .help = "channels are not doubled beyond this"},
+    {"groups", LK_OPTION_INT, offsetof(vgg_options, groups), .value = "N", .def = "1", .min = 1,
+     .max = 1e6,
+     .help = "of all convolutions but the first: channels are cut into so many groups that do not "
+             "mix"},
     {"units", LK_OPTION_INT, offsetof(vgg_options, units), .value = "N", .def = "512", .min = 1,
      .max = 1e9, .help = "of the hidden linear layer"},
     {"dropout", LK_OPTION_REAL, offsetof(vgg_options, dropout), .def = "0.5", .max = 1,
@@ -30,8 +34,10 @@ static lk_status vgg_expand(const void *opt, lk_arena *arena, lk_configs *out)
     int64_t width = o->width;
     for (int b = 0; b < o->blocks.n; b++) {
         for (int64_t i = 0; i < o->blocks.item[b]; i++) {
-            lk__layers_add(&l, "conv", "filters=%lld kernel=3 padding=1 bias=false init=he",
-                           (long long)width);
+            bool first = b == 0 && i == 0; /* which has the image's channels */
+            lk__layers_add(&l, "conv",
+                           "filters=%lld kernel=3 padding=1 groups=%lld bias=false init=he",
+                           (long long)width, first ? 1LL : (long long)o->groups);
             lk__layers_add(&l, "batch_norm", NULL);
             lk__layers_add(&l, "relu", NULL);
         }
