@@ -47,9 +47,10 @@ static const lk_layer_plan *layer_choose(const lk_plan *p, const char *word, con
     const lk_layer_plan *l = NULL;
     if (!plan_has_space(p))
         verb_refuse(
-            "lockstep plan: option --draw: layout %s has no tiles to draw: `parallel.spatial` "
-            "or --layout cuts samples into some, as 2x2 does",
-            word);
+            "lockstep plan: option --%s: layout %s has no tiles to draw: `parallel.spatial` or "
+            "--layout cuts samples into some, as 2x2 does%s",
+            name ? "layer" : "draw", word,
+            name ? "" : ", and layers into features, as features2 does, which are drawn as well");
     else if (name && !(l = layer_named(p, name)))
         verb_refuse("lockstep plan: option --layer: there is no layer \"%s\"", name);
     else if (!name && !(l = layer_first(p)))

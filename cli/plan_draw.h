@@ -1,4 +1,4 @@
-/* A layer of a plan as a picture: for `lockstep plan --draw`. */
+/* Plans as pictures, the tiles of a layer or the features of all: for `lockstep plan --draw`. */
 #ifndef LK_CLI_PLAN_DRAW_H
 #define LK_CLI_PLAN_DRAW_H
 
@@ -38,5 +38,10 @@ void plan_solid_draw(const plan_view *view, svg *to, svg_place square);
  * tiles) to the file `path`.  Returns an exit status, after a message on stderr if it is not LK_EXIT_DONE.
  */
 int plan_draw(const lk_plan *plan, const char *word, const char *name, const char *path);
+
+/** Draw which features of each layer of the plan's stage lie on which rank, and what travels, to the file `path`.
+ * The plan has several ranks along features, and is of the model.  Returns as plan_draw() does. */
+int plan_draw_features(const lk_plan *plan, const lk_model *model, const char *word,
+                       const char *path);
 
 #endif /* LK_CLI_PLAN_DRAW_H */

@@ -13,12 +13,19 @@ static const char style[] =
     "text.box-mid{fill:#111}\n"
     "text.rank-mid,text.tick-mid,text.box-mid{text-anchor:middle}\n"
     "text.tick-end{text-anchor:end}\n"
+    "text.ahead,text.back{font-size:10px}\n"
+    "text.ahead{fill:#0a4fa3}\n"
+    "text.back{fill:#a8480f}\n"
     ".paper{fill:#fff}\n"
     ".sample{fill:none;stroke:none}\n"
     ".tile{fill:#f3f4f6;stroke:#c3c8cf;stroke-width:1}\n"
     ".own{fill:#bcd7f7;stroke:#8fb4e0;stroke-width:1}\n"
     ".rank{fill:none;stroke:#57606a;stroke-width:1.5}\n"
     ".reads{fill:none;stroke:#0a4fa3;stroke-width:1.5;stroke-dasharray:5 3}\n"
+    ".block{stroke:#fff;stroke-opacity:.5}\n"
+    ".flow{stroke:#c3c8cf;stroke-width:1.5}\n"
+    ".flow-ahead{stroke:#0a4fa3;stroke-width:1.5}\n"
+    ".flow-back{stroke:#c9601f;stroke-width:1.2;stroke-dasharray:5 3}\n"
     ".c0{fill:#f0a330}\n.c1{fill:#2fae86}\n.c2{fill:#e07b54}\n.c3{fill:#cf86b3}\n"
     ".c4{fill:#d8cc3a}\n.c5{fill:#5cb5e6}\n.c6{fill:#a58ad6}\n.c7{fill:#b08a4f}\n"
     "@media (prefers-color-scheme:dark){\n"
@@ -29,6 +36,12 @@ static const char style[] =
     ".own{fill:#1f4373;stroke:#38639b}\n"
     ".rank{stroke:#9da7b3}\n"
     ".reads{stroke:#79b8ff}\n"
+    "text.ahead{fill:#79b8ff}\n"
+    "text.back{fill:#f0a06a}\n"
+    ".block{stroke:#0d1117}\n"
+    ".flow{stroke:#3d4652}\n"
+    ".flow-ahead{stroke:#79b8ff}\n"
+    ".flow-back{stroke:#f0a06a}\n"
     "}\n";
 
 /* Text of XML 1.0: signs of its own as entities, and bytes that it does not allow as "?". */
@@ -126,4 +139,15 @@ void svg_polygon(svg *s, const char *kind, int n, const svg_length *corner)
         length_put(s->to, corner[i]);
     }
     fputs("\"/>\n", s->to);
+}
+
+void svg_line(svg *s, const char *kind, svg_length x, svg_length y, svg_length to_x,
+              svg_length to_y)
+{
+    fprintf(s->to, "<line class=\"%s\"", kind);
+    attribute_put(s->to, "x1", x);
+    attribute_put(s->to, "y1", y);
+    attribute_put(s->to, "x2", to_x);
+    attribute_put(s->to, "y2", to_y);
+    fputs("/>\n", s->to);
 }

@@ -38,4 +38,8 @@ void svg_text(svg *s, const char *kind, svg_length x, svg_length y, const char *
 /** A polygon of n corners, x before y. */
 void svg_polygon(svg *s, const char *kind, int n, const svg_length *corner);
 
+/** A line from x, y. */
+void svg_line(svg *s, const char *kind, svg_length x, svg_length y, svg_length to_x,
+              svg_length to_y);
+
 #endif /* LK_CLI_SVG_H */

@@ -52,8 +52,8 @@ static const lk_option options[] = {
      .type = LK_OPTION_TEXT,
      .offset = FIELD(draw),
      .value = "FILE.svg",
-     .help = "draw the tiles of a layer, and what is fetched from whom, or the schedules of "
-             "--schedule, to a file as well"},
+     .help = "draw the tiles of a layer, and what is fetched from whom, the features that ranks "
+             "have of all layers, or the schedules of --schedule, to a file as well"},
     {.name = "layer",
      .type = LK_OPTION_TEXT,
      .offset = FIELD(layer),
@@ -126,6 +126,15 @@ static int phase_refuse(const lk_experiment *e, const char *name)
                        near ? "; did you mean \"" : "", near ? s.best : "", near ? "\"?" : "");
 }
 
+/* Draw the features of a plan that has them, and no tiles, otherwise the tiles of a layer. */
+static int plan_picture(const struct plan_options *o, const lk_job *job, const lk_plan *plan,
+                        const char *word)
+{
+    if (plan_has_features(plan) && !plan_has_space(plan) && !o->layer)
+        return plan_draw_features(plan, lk_trainer_model(lk_job_trainer(job)), word, o->draw);
+    return plan_draw(plan, word, o->layer, o->draw);
+}
+
 /* Draw and print a plan. */
 static int plan_show(const struct plan_options *o, const plan_asked *asked, const lk_job *job,
                      const lk_plan *plan)
@@ -135,7 +144,7 @@ static int plan_show(const struct plan_options *o, const plan_asked *asked, cons
     if (named.data == 0)
         named.data = plan->ranks;
     lk_mesh_shape_text(&named, word);
-    int status = o->draw ? plan_draw(plan, word, o->layer, o->draw) : LK_EXIT_DONE;
+    int status = o->draw ? plan_picture(o, job, plan, word) : LK_EXIT_DONE;
     if (status != LK_EXIT_DONE)
         return status;
     int notes = plan_fit_notes(asked, job, plan, note);
@@ -242,7 +251,9 @@ const lk__verb lk__verb_plan = {
         "batch, parallel.recompute of stages or train.recompute fits, and of a model that is most "
         "of it how many stages or ranks along features. Planning itself takes next to none.\n"
         "--draw writes a picture of it, as SVG: the tiles of a layer's values, whose they are, "
-        "what this rank reads of them, and from whom it gets how many bytes.\n"
+        "what this rank reads of them, and from whom it gets how many bytes; of a layout with "
+        "features and no tiles, which features of each layer lie on which rank, and where they are "
+        "gathered or joined.\n"
         "--schedule draws the pipeline of the layout's stages by the experiment's "
         "parallel.schedule, lag and micro_batch, with --compare by 1f1b, gpipe and zb1p: what each "
         "stage computes when, how long a step takes, its bubble and the tapes of each stage. Times "

@@ -1,6 +1,6 @@
 #!/bin/sh
 # lockstep plan --draw: a picture that is XML and alone, with a rectangle for each tile and each box that is
-# fetched, in the sizes that --json says; and what cannot be drawn.
+# fetched, in the sizes that --json says, or for each block of features, with what travels; and what cannot be drawn.
 . "$(dirname "$0")/expect.sh"
 
 # well_formed FILE: each element ends in the order they began, attributes are quoted, & begins an entity.
@@ -16,7 +16,7 @@ well_formed()
                 if (between ~ /[&>]/) bad = 1
                 if (tag ~ /^<\//) { if (open[depth--] != substr(tag, 3, length(tag) - 3)) bad = 1; continue }
                 name = tag; sub(/^</, "", name); sub(/[ \/>].*/, "", name)
-                rest = tag; gsub(/ [a-zA-Z]+="[^"<&]*"/, "", rest)
+                rest = tag; gsub(/ [a-zA-Z][a-zA-Z0-9]*="[^"<&]*"/, "", rest)
                 if (rest != "<" name ">" && rest != "<" name "/>") bad = 1
                 if (tag !~ /\/>$/) open[++depth] = name
             }
@@ -144,6 +144,58 @@ grep -q '<polygon class="solid own"' "$work/x.svg" || fail 'no solid'
 status 0 "$lockstep" plan "$work/volume.yaml" pieces.tiles=4x2 --layout 4x2 --rank 3 --json --draw "$work/x.svg"
 same conv2 8 2
 
+# features: on each rank the blocks that its own plan says it has, and each call of the plan above its layer
+features="$lockstep plan $work/wide.yaml --json --draw $work/x.svg"
+awk '/`wide.yaml`/ { want = 1 } /^```$/ { on = 0 } on { print } want && /^```yaml$/ { on = 1; want = 0 }' docs/features.md >"$work/wide.yaml"
+# said: the calls along features of the plan, as "when how bytes", sorted; drawn: those of the picture.
+said()
+{
+    tr '{' '\n' <"$work/out" |
+        sed -n 's/^"when":"in \([a-z]*\)",.*"how":"\(gathered\|joined\)",.*"bytes":\([0-9]*\)}.*/\1 \2 \3/p' | sort
+}
+drawn()
+{
+    sed -n 's/^<text class="\(ahead\|back\)".*>\([a-z]*\): \([a-z]*\), \([0-9]*\) bytes<.*/\2 \3 \4/p' "$work/x.svg" | sort
+}
+for ranks in 2 3 4; do
+    for rank in 0 1; do
+        status 0 $features --layout features$ranks --rank $rank
+        well_formed "$work/x.svg"
+        said >"$work/said"
+        drawn >"$work/drawn"
+        [ "$(wc -l <"$work/said")" -eq 5 ] || fail 'not five calls'
+        diff "$work/said" "$work/drawn" >&2 || fail 'other calls are drawn than are planned'
+        for layer in conv1 conv2 linear1 linear3; do
+            held=$(tr '{' '\n' <"$work/out" | sed -n "s/^\"layer\":\"$layer\",.*\[\([0-9]*\),\([0-9]*\)\]\],\"par.*/\1 \2/p")
+            shown=$(sed -n "s/.*>$layer[,:].* features \([0-9]*\)-\([0-9]*\), rank $rank has them<.*/\1 \2/p" "$work/x.svg" |
+                awk 'NR == 1 { first = $1 } { n += $2 - $1 + 1 } END { print first, n }')
+            [ "$held" = "$shown" ] || fail "$layer on rank $rank of $ranks: drawn $shown, planned $held"
+        done
+    done
+done
+status 0 $features --layout features2
+cmp "$work/x.svg" docs/features.svg || fail 'docs/features.svg is another picture: put in what the command draws'
+[ "$(grep -c 'class="flow-ahead"' "$work/x.svg")" -eq $((3 * 4 + 1)) ] || fail 'not three fans in forward, and a key'
+[ "$(grep -c 'class="flow-back"' "$work/x.svg")" -eq $((2 * 4 + 1)) ] || fail 'not two fans in backward, and a key'
+[ "$(grep -c 'class="flow"' "$work/x.svg")" -eq $((4 * 2)) ] || fail 'not four times each to its own'
+# layers within a layer: what goes into it is gathered above the first of them
+block='{type: residual, layers: [layer_norm, {type: linear, units: 64}, relu, {type: linear, units: 64, cut: in}]}'
+status 0 $features --layout data2.features2.stages2 --rank 7 \
+    "model=[flatten, {type: linear, units: 32}, relu, {type: linear, units: 64, stage: true}, $block, {type: linear, units: 10}]"
+well_formed "$work/x.svg"
+said >"$work/said"
+drawn >"$work/drawn"
+diff "$work/said" "$work/drawn" >&2 || fail 'other calls of a stage are drawn than are planned'
+grep -q '>rank 7<' "$work/x.svg" || fail 'ranks are not those of all'
+awk -F '[">]' '/class="ahead"/ && /gathered/ { y = $6 } /class="legend"/ && /layer_norm1/ { exit !(y > 0 && y < $6) }' "$work/x.svg" ||
+    fail 'what goes into the block is not gathered above it'
+status 2 "$lockstep" plan "$work/wide.yaml" --layout features2 --draw "$work/x.svg" --layer linear1
+err 'lockstep plan: option --layer: layout features2 has no tiles to draw'
+status 2 "$lockstep" plan "$work/wide.yaml" 'pieces={blocks: 32, least_block: 1}' --layout features17 --draw "$work/x.svg"
+err 'lockstep plan: option --draw: 17 ranks along features are too many to draw: up to 16 can be'
+status 2 "$lockstep" plan "$work/wide.yaml" --layout features2 --draw "$work/none/x.svg"
+err "lockstep plan: option --draw: cannot write $work/none/x.svg: No such file or directory"
+
 # what cannot be drawn
 status 2 "$@" --layout 2x2 --layer flatten1
 err 'lockstep plan: option --layer: flatten1 runs by samples: it has no tiles to draw'
@@ -151,6 +203,7 @@ status 2 "$@" --layout 2x2 --layer conv9
 err 'lockstep plan: option --layer: there is no layer "conv9"'
 status 2 "$@" --layout data2
 err "lockstep plan: option --draw: layout data2 has no tiles to draw: \`parallel.spatial\` or --layout"
+err 'and layers into features, as features2 does'
 status 2 "$lockstep" plan $lenet "$images" pieces.tiles=4x4 pieces.least_tile=1 --layout 2x2 --draw "$work/none/x.svg"
 err "lockstep plan: option --draw: cannot write $work/none/x.svg: No such file or directory"
 no_out
@@ -169,6 +222,7 @@ no_err
 sed -n '/^\$ lockstep plan .*--schedule --compare --micro-batches 6 parallel.schedule=zb1p parallel.lag=full$/,/^```$/p' docs/pipelines.md | sed '1d;$d' >"$work/shown"
 diff "$work/shown" "$work/out" >&2 || fail 'docs/pipelines.md shows another schedule: put in what is printed'
 well_formed "$work/x.svg"
+cmp "$work/x.svg" docs/pipeline.svg || fail 'docs/pipeline.svg is another picture: put in what the command draws'
 # units CLASS: how many rectangles there are, and how many units of time they have together
 units()
 {
