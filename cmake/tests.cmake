@@ -350,13 +350,14 @@ set(daily_ranks_of_test_term_layouts "4 3")
 set(threads_of_test_feature_conv "1 2 3 5 8")
 set(threads_of_test_feature_linear "1 2 3 5")
 set(threads_of_test_feature_payload "2 3 4")
+set(threads_of_test_feature_places "1 2 3 5")
 set(threads_of_test_feature_plan ${ranks_of_test_feature_plan})
 set(daily_ranks_of_test_feature_plan "4 3")
 set(threads_of_test_feature_recurrent "1 2 3 5")
 set(threads_of_test_feature_tags "1 2 3 5")
 set(threads_of_test_tile_features ${ranks_of_test_tile_features})
 set(threads_of_test_tile_payload "2 3 4")
-foreach(name conv embedding linear payload recurrent)
+foreach(name conv embedding linear payload places recurrent)
   set(daily_ranks_of_test_feature_${name} "4 3")
 endforeach()
 set(daily_ranks_of_test_tile_payload "4 3")
@@ -393,10 +394,9 @@ set(one_mpi test_adjoints test_batch_statistics test_chain_builds test_chain_job
   test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_converted_model test_domains
   test_double_buffering test_early_stop test_evaluation test_evaluators test_failing_metric test_failing_pass
   test_failing_stages test_feature_conv test_feature_cross_entropy test_feature_embedding test_feature_linear
-  test_feature_payload test_feature_plan test_feature_recurrent test_feature_tags test_features test_folds
-  test_halo test_halo_add test_held_hash test_iterators test_lists test_margins test_mean_grad test_mesh
-  test_multi_node_batch_norm
-  test_multi_node_optimizer test_oracles_arrays test_oracles_chainermn test_oracles_mpi4torch test_other_data
+  test_feature_payload test_feature_places test_feature_plan test_feature_recurrent test_feature_tags
+  test_features test_folds test_halo test_halo_add test_held_hash test_iterators test_lists test_margins
+  test_mean_grad test_mesh test_multi_node_batch_norm test_multi_node_optimizer test_oracles_arrays test_oracles_chainermn test_oracles_mpi4torch test_other_data
   test_own_positions test_phases test_plan test_random_chains test_recurrent test_recurrent_chains
   test_scatter_dataset test_segments test_stage_plan test_stage_trace test_sum_tiles test_tile_conv_chain
   test_tile_layer_norm test_tile_payload test_tile_plan test_tiling_misuse test_weights_boxes test_wire)

@@ -126,7 +126,7 @@ set(of_tiles test_domains test_margins test_own_positions test_spatial_layers te
 set(long_in_tsan ${of_tiles} test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory
   test_held_hash test_mismatches test_patience test_plan test_rank_traps test_recompute_nets
   test_feature_conv test_feature_cross_entropy test_feature_linear test_feature_payload
-  test_feature_recurrent test_feature_tags
+  test_feature_places test_feature_recurrent test_feature_tags
   test_stage_plan test_thousand_ranks test_tile_payload test_weights_boxes)
 set(few_in_tsan ${few_in_asan} test_checkpoints)
 # Kernels for AVX-512, unrolled and with checks, take a quarter of each build, and those for AVX2 are the

@@ -248,6 +248,17 @@ LK_API lk_status lk_dist_feature_cross_entropy(const lk_feature_split *split, in
                                                lk_var x, lk_var label, lk_loss_reduction reduction,
                                                const char *name, lk_var *out) LK_NODISCARD;
 
+/**
+ * How many classes come before the label in each row of x [..., held classes], of which there are `classes`:
+ * those whose number is larger, and those of equal numbers and a lower class; NaN is larger than all numbers.
+ * Labels as above, that all ranks have alike; y is i64 of their shape, replicated, without a gradient.  0 is a
+ * label that is found, less than k one that is among the k largest.
+ *
+ * Two numbers of each row travel.  Errors: also LK_EINVAL for a label that is none of the classes.
+ */
+LK_API lk_status lk_dist_feature_places(const lk_feature_split *split, int64_t classes, lk_var x,
+                                        lk_var label, const char *name, lk_var *out) LK_NODISCARD;
+
 /* ---- both tiles and features ----
  *
  * Layers whose positions are cut by tiles (tiles.h) and whose units are cut by features: a rank has its tile
@@ -308,7 +319,7 @@ typedef struct lk_feature_rule {
     const char *ahead, *back; /* what travels in forward and in backward; "" for nothing */
 } lk_feature_rule;
 
-/** The rules of all kinds of nodes: the nodes above, layers that are whole on every rank, and those that
+/** The rules of all kinds of nodes that have a gradient: those above, layers that are whole on every rank, and those that
  * work on what they get.  The last has no kind. */
 LK_API extern const lk_feature_rule lk_feature_rules[];
 

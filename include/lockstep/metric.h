@@ -29,6 +29,10 @@ typedef struct lk_metric {
     lk_status (*add)(const void *options, const lk_tensor *y, const lk_tensor *target,
                      double *number);
 
+    /** The same of places: of each row, how many classes come before its label, as lk_dist_feature_places()
+     * counts them, so that ranks may have some classes each; NULL: it needs all of them. */
+    void (*add_places)(const void *options, int64_t rows, const int64_t *place, double *number);
+
     /** The metric of what was added up; NULL: it has no number of its own, only `json`. */
     double (*value)(const void *options, lk_tensor_type out, const double *number);
 

@@ -1,6 +1,8 @@
 /* The registry of metrics, and what they share: rows of classes, and counts of hits. */
 #include "nn/metrics.h"
 
+#include "ops/common/places.h"
+
 #include <math.h>
 
 lk_status lk__scores_check(const char *metric, lk_tensor_type out, lk_tensor_type target)
@@ -87,17 +89,35 @@ int64_t lk__hits_numbers(const void *options, lk_tensor_type out)
     return 2;
 }
 
-lk_status lk__hits_count(const lk_tensor *y, const lk_tensor *target, int64_t *hits, int64_t *rows)
+/* How many classes come before the label of row `i`. */
+static int64_t place_of(const lk__scores *r, int64_t i, int64_t label)
+{
+    double of = lk__scores_at(r, i, label);
+    int64_t place = 0;
+    for (int64_t k = 0; k < r->classes; k++)
+        place += lk__comes_before(lk__scores_at(r, i, k), k, of, label);
+    return place;
+}
+
+lk_status lk__places_add(lk__places_fn *add, const void *options, const lk_tensor *y,
+                         const lk_tensor *target, double *number)
 {
     lk__scores r = lk__scores_of(y, target);
     int64_t label;
-    *hits = 0;
-    *rows = r.n;
     for (int64_t i = 0; i < r.n; i++) {
         LK_TRY(lk__scores_label(&r, i, &label));
-        *hits += lk__scores_best(&r, i) == label;
+        int64_t place = place_of(&r, i, label);
+        add(options, 1, &place, number);
     }
     return LK_OK;
+}
+
+int64_t lk__places_below(int64_t k, int64_t rows, const int64_t *place)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < rows; i++)
+        n += place[i] < k;
+    return n;
 }
 
 double lk__hits_value(const void *options, lk_tensor_type out, const double *number)

@@ -33,10 +33,16 @@ int64_t lk__scores_best(const lk__scores *r, int64_t i);
 /** How many numbers the metrics have that count hits and rows: 2. */
 int64_t lk__hits_numbers(const void *options, lk_tensor_type out);
 
-/** How many rows y has, and in how many the largest number is that of the label.  Errors: those of
+/* What a metric does with places: lk_metric.add_places. */
+typedef void lk__places_fn(const void *options, int64_t rows, const int64_t *place, double *number);
+
+/** lk_metric.add of a metric that takes places: find those of the rows of y, and add them.  Errors: those of
  * lk__scores_label(). */
-lk_status lk__hits_count(const lk_tensor *y, const lk_tensor *target, int64_t *hits,
-                         int64_t *rows) LK_NODISCARD;
+lk_status lk__places_add(lk__places_fn *add, const void *options, const lk_tensor *y,
+                         const lk_tensor *target, double *number) LK_NODISCARD;
+
+/** How many places are below k: labels among the k largest. */
+int64_t lk__places_below(int64_t k, int64_t rows, const int64_t *place);
 
 /** Hits divided by rows; NaN for none. */
 double lk__hits_value(const void *options, lk_tensor_type out, const double *number);

@@ -102,21 +102,44 @@ lk__feature_calls lk__feature_calls_of(const lk_plan *p, const lk_model *model, 
     return out;
 }
 
-lk__feature_calls lk__feature_loss_calls(const lk_plan *p, const lk_model *model)
+/* Those of the loss or of metrics, `add` for each row of what comes out; a tile at a time where it is tiled. */
+static lk__feature_calls out_calls(const lk_plan *p, const lk_model *model,
+                                   void add(const count *c, int64_t rows, lk_tensor_type type))
 {
     lk__feature_calls out = {0};
     lk_tensor_type type = lk_model_out(model);
     const lk_tile *tile = p->out == LK_BY_TILE ? p->loss : NULL;
-    count c = {p, NULL, &out};
+    int64_t leaves = p->loss_tiled ? lk_tiling_leaves(p->tiling) : 1;
     if (!p->out_cut || p->split->size == 1)
         return out;
-    int64_t rows = rows_of(type, tile ? &tile->x.tile : NULL),
-            leaves = p->loss_tiled ? lk_tiling_leaves(p->tiling) : 1;
-    for (int i = 0; i < 3; i++) /* the largest, the sum, and that of the label */
-        joined(&c, rows, type, 1);
-    if (p->spec.measures)
-        gathered(&c, rows, type, last_of(type));
+    add(&(count){p, NULL, &out}, rows_of(type, tile ? &tile->x.tile : NULL), type);
     out.joins *= leaves;
     out.gathers *= leaves;
     return out;
+}
+
+static void loss_count(const count *c, int64_t rows, lk_tensor_type type)
+{
+    for (int i = 0; i < 3; i++) /* the largest, the sum, and that of the label */
+        joined(c, rows, type, 1);
+}
+
+static void metrics_count(const count *c, int64_t rows, lk_tensor_type type)
+{
+    if (c->plan->spec.places) { /* the number of the label, and how many come before it */
+        joined(c, rows, type, 1);
+        joined(c, rows, (lk_tensor_type){.dtype = LK_I64}, 1);
+    }
+    if (c->plan->spec.measures)
+        gathered(c, rows, type, last_of(type));
+}
+
+lk__feature_calls lk__feature_loss_calls(const lk_plan *p, const lk_model *model)
+{
+    return out_calls(p, model, loss_count);
+}
+
+lk__feature_calls lk__feature_metric_calls(const lk_plan *p, const lk_model *model)
+{
+    return out_calls(p, model, metrics_count);
 }

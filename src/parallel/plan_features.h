@@ -20,9 +20,11 @@ typedef struct lk__feature_calls {
     int64_t gathers, gather_bytes, joins, join_bytes;
 } lk__feature_calls;
 
-/** Those of a layer in forward or in backward; `needs`: what it takes has a gradient.  And of the loss. */
+/** Those of a layer in forward or in backward; `needs`: what it takes has a gradient.  And of
+ * the loss, and of metrics. */
 lk__feature_calls lk__feature_calls_of(const lk_plan *p, const lk_model *model, int64_t layer,
                                        bool forward, bool needs);
 lk__feature_calls lk__feature_loss_calls(const lk_plan *p, const lk_model *model);
+lk__feature_calls lk__feature_metric_calls(const lk_plan *p, const lk_model *model);
 
 #endif /* LK_PARALLEL_PLAN_FEATURES_H */

@@ -83,22 +83,38 @@ static bool in_varies(const walk *w, int64_t number)
                : before == LK_FEATURES_GATHER || before == LK_FEATURES_GATHER_SUM;
 }
 
-/* What a layer, or with number -1 the loss, sends along features. */
-static lk_status features_add(walk *w, lk_step_phase when, int64_t number)
+/* What `name` sends along features, of samples that are whole or a tile each. */
+static lk_status features_add(walk *w, lk_step_phase when, const char *name, bool by_tile,
+                              lk__feature_calls c)
 {
     const lk_plan *p = w->plan;
-    const char *name = number < 0 ? "loss" : w->net->instance[number].name;
-    bool by_tile = number < 0 ? p->out == LK_BY_TILE : p->part && p->part[number].by_tile;
     int64_t samples = by_tile ? w->samples : w->own;
-    lk__feature_calls c = number < 0
-                              ? lk__feature_loss_calls(p, w->model)
-                              : lk__feature_calls_of(p, w->model, number, when == LK_IN_FORWARD,
-                                                     w->needs[number]);
     int ranks = p->split ? p->split->size : 1;
     LK_TRY(add(w, (lk_transfer){when, LK_GATHERED, name, ranks, c.gathers * w->passes,
                                 c.gather_bytes * samples}));
     LK_TRY(add(w, (lk_transfer){when, LK_JOINED, name, ranks, c.joins * w->passes,
                                 c.join_bytes * samples}));
+    return LK_OK;
+}
+
+static lk_status layer_features_add(walk *w, lk_step_phase when, int64_t number)
+{
+    const lk_plan *p = w->plan;
+    lk__feature_calls c = lk__feature_calls_of(p, w->model, number, when == LK_IN_FORWARD,
+                                               w->needs[number]);
+    LK_TRY(features_add(w, when, w->net->instance[number].name, p->part && p->part[number].by_tile,
+                        c));
+    return LK_OK;
+}
+
+/* And of loss and metrics. */
+static lk_status out_features_add(walk *w)
+{
+    bool by_tile = w->plan->out == LK_BY_TILE;
+    LK_TRY(
+        features_add(w, LK_IN_FORWARD, "loss", by_tile, lk__feature_loss_calls(w->plan, w->model)));
+    LK_TRY(features_add(w, LK_IN_FORWARD, "metrics", by_tile,
+                        lk__feature_metric_calls(w->plan, w->model)));
     return LK_OK;
 }
 
@@ -266,7 +282,7 @@ static lk_status layer_forward(walk *w, int64_t number, bool needs, bool *made)
     if (part->before != LK_STAY)
         LK_TRY(change_add(w, LK_IN_FORWARD, l->name, part->before, part->before_at, l->in,
                           in_varies(w, number)));
-    LK_TRY(features_add(w, LK_IN_FORWARD, number));
+    LK_TRY(layer_features_add(w, LK_IN_FORWARD, number));
     needs = needs || part->features.before == LK_FEATURES_GATHER ||
             part->features.before == LK_FEATURES_GATHER_SUM;
     if (part->by_tile)
@@ -321,7 +337,7 @@ static lk_status layer_backward(walk *w, int64_t number)
         LK_TRY(fetch_add(w, LK_IN_BACKWARD, number, tile->get_dy));
         LK_TRY(filters_add(w, LK_IN_BACKWARD, number, tile));
     }
-    LK_TRY(features_add(w, LK_IN_BACKWARD, number));
+    LK_TRY(layer_features_add(w, LK_IN_BACKWARD, number));
     if (part->before != LK_STAY)
         LK_TRY(change_add(w, LK_IN_BACKWARD, l->name, other_of(part->before), part->before_at,
                           l->in, in_varies(w, number)));
@@ -484,7 +500,7 @@ static lk_status step_walk(walk *w)
     LK_TRY(list_forward(w, 0, p->stage > 0, &made));
     LK_TRY(boundary_add(w, LK_IN_FORWARD, p->layers.first + p->layers.n - 1));
     if (p->stage == p->stages - 1 && !p->spec.no_loss)
-        LK_TRY(features_add(w, LK_IN_FORWARD, -1));
+        LK_TRY(out_features_add(w));
     LK_TRY(list_backward(w, 0));
     LK_TRY(boundary_add(w, LK_IN_BACKWARD, p->layers.first - 1));
     LK_TRY(buckets_add(w));

@@ -78,7 +78,7 @@ static lk_status forward(lk_trainer *t, const lk_pass *pass, const lk_batch *bat
              "the output of this rank's chain has %d values: a trainer needs one", out.n);
     LK_TRY(lk_constant(pass->tape, batch->y, &y));
     LK_TRY(t->loss->apply(t->options.loss.options, value, y, loss));
-    LK_TRY(lk__counts_add(t, counts, value, y));
+    LK_TRY(lk__counts_add(t, counts, value, LK_NO_VAR, y));
     return LK_OK;
 }
 

@@ -77,6 +77,14 @@ bool lk__criteria_splits(const lk_trainer *t)
            !lk_dtype_is_real(lk_loader_field(t->spec.train, y).dtype);
 }
 
+bool lk__criteria_takes(const lk_trainer *t, bool places)
+{
+    bool any = false;
+    for (int i = 0; i < t->n_metrics; i++)
+        any = any || (t->metric[i]->add_places != NULL) == places;
+    return any;
+}
+
 /* Fill in the options of loss and metrics, and check them against model and data. */
 lk_status lk__criteria_make(lk_trainer *t)
 {

@@ -23,16 +23,25 @@ static const void *metric_options(const lk_trainer *t, int i)
     return t->options.metrics.item[i].options;
 }
 
-lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out, lk_var target)
+lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out, lk_var place,
+                         lk_var target)
 {
-    const lk_tensor *y = NULL, *want = NULL;
+    const lk_tensor *y = NULL, *at = NULL, *want = NULL;
     if (t->n_metrics == 0 || t->mesh->at[LK_AXIS_FEATURES] > 0) /* the first along them counts */
         return LK_OK;
     LK_TRY(lk_contiguous(out, &out));
     LK_TRY(lk_value(out, &y));
     LK_TRY(lk_value(target, &want));
-    for (int i = 0; i < t->n_metrics && !lk__rehearses(); i++)
-        LK_TRY(t->metric[i]->add(metric_options(t, i), y, want, counts->sums[i]));
+    if (lk_is_var(place))
+        LK_TRY(lk_value(place, &at));
+    for (int i = 0; i < t->n_metrics && !lk__rehearses(); i++) {
+        const lk_metric *m = t->metric[i];
+        if (at && m->add_places)
+            m->add_places(metric_options(t, i), lk_tensor_count(at), lk_tensor_data(at),
+                          counts->sums[i]);
+        else
+            LK_TRY(m->add(metric_options(t, i), y, want, counts->sums[i]));
+    }
     return LK_OK;
 }
 

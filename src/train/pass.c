@@ -215,15 +215,28 @@ int64_t lk__pass_leaves(const lk_trainer *t, const lk__summand *summand)
 }
 
 /* All features of what comes out, for metrics: backward knows nothing of it. */
-static lk_status features_gather(const lk_trainer *t, lk_var *out)
+static lk_status features_gather(const lk_trainer *t, int64_t n, lk_var *out)
 {
-    if (t->n_metrics == 0)
-        return LK_OK;
     bool recorded = lk_tape_set_recording(out->tape, false);
-    lk_status st = lk_dist_feature_gather(t->plan->split, *out,
-                                          t->out.shape.dim[t->out.shape.ndim - 1], "metrics", out);
+    lk_status st = lk_dist_feature_gather(t->plan->split, *out, n, "metrics", out);
     (void)lk_tape_set_recording(out->tape, recorded);
     LK_TRY(st);
+    return LK_OK;
+}
+
+/* The loss of what comes out, of whose features this rank has some, and what metrics count of it. */
+static lk_status split_loss(const lk_trainer *t, lk__counts *counts, lk_var out, lk_var y,
+                            lk_var *loss)
+{
+    const lk_plan *p = t->plan;
+    int64_t n = t->out.shape.dim[t->out.shape.ndim - 1];
+    lk_var place = LK_NO_VAR;
+    LK_TRY(t->loss->apply_split(t->options.loss.options, p->split, n, out, y, loss));
+    if (p->spec.places)
+        LK_TRY(lk_dist_feature_places(p->split, n, out, y, "metrics", &place));
+    if (p->spec.measures)
+        LK_TRY(features_gather(t, n, &out));
+    LK_TRY(lk__counts_add(t, counts, out, place, y));
     return LK_OK;
 }
 
@@ -238,15 +251,12 @@ static lk_status out_loss(const lk_trainer *t, const lk__pass_out *pass, int64_t
         LK_TRY(lk__box_take(y, cut ? &tile->x.tile : &tile->x.box, &tile->x_leaf[leaf], &y));
         LK_TRY(lk_contiguous(y, &y));
     }
-    if (!t->plan->out_cut) {
-        LK_TRY(t->loss->apply(t->options.loss.options, out, y, loss));
-        LK_TRY(lk__counts_add(t, pass->counts, out, y));
+    if (t->plan->out_cut) {
+        LK_TRY(split_loss(t, pass->counts, out, y, loss));
         return LK_OK;
     }
-    LK_TRY(t->loss->apply_split(t->options.loss.options, t->plan->split,
-                                t->out.shape.dim[t->out.shape.ndim - 1], out, y, loss));
-    LK_TRY(features_gather(t, &out));
-    LK_TRY(lk__counts_add(t, pass->counts, out, y));
+    LK_TRY(t->loss->apply(t->options.loss.options, out, y, loss));
+    LK_TRY(lk__counts_add(t, pass->counts, out, LK_NO_VAR, y));
     return LK_OK;
 }
 

@@ -112,7 +112,8 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
                          .lag = t->spec.parallel.lag,
                          .recompute_stages = t->spec.parallel.recompute,
                          .splits_loss = lk__criteria_splits(t),
-                         .measures = t->n_metrics > 0};
+                         .places = lk__criteria_takes(t, true),
+                         .measures = lk__criteria_takes(t, false)};
     spec.shared = wants_shares(t, ranks, ranks_of_node, spec.bucket_bytes);
     while (lk_optimizer_slab(t->optimizer, (int)spec.optimizer_slabs, &name))
         spec.optimizer_slabs++;

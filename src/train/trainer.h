@@ -177,6 +177,9 @@ lk_status lk__blocks_make(lk_trainer *t) LK_NODISCARD;
 /** Whether the loss can be taken of features of which ranks have some each, with the targets of the data. */
 bool lk__criteria_splits(const lk_trainer *t);
 
+/** Whether some metric takes places of labels alone, or, unless `places`, all features. */
+bool lk__criteria_takes(const lk_trainer *t, bool places);
+
 /** Fail on all ranks, in the same words, unless they are to be one layout.  Collective over t->spec.comm. */
 lk_status lk__layout_compare(const lk_trainer *t) LK_NODISCARD;
 
@@ -222,8 +225,9 @@ double lk__seconds_since(int64_t *from);
 /** A field of zeros for `n` samples, in place of one that could not be read; the caller owns `*out`. */
 lk_status lk__zeros_of(const lk_loader *loader, int field, int64_t n, lk_tensor **out) LK_NODISCARD;
 
-/** Add the model's outputs for some samples to the sums of the metrics. */
-lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out,
+/** Add the model's outputs for some samples to the sums of the metrics.  `place` are those of the labels, for
+ * metrics that take them; LK_NO_VAR: all metrics take `out`. */
+lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out, lk_var place,
                          lk_var target) LK_NODISCARD;
 void lk__counts_clear(const lk_trainer *t, lk__counts *counts);
 

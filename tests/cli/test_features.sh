@@ -55,7 +55,7 @@ model:
   - {type: linear, units: 10}
 pieces: {tiles: 2x2, blocks: 4, least_tile: 1, least_block: 4}
 loss: softmax_cross_entropy
-metrics: [accuracy]
+metrics: [accuracy, misclassification, {type: top_k, k: 3}]
 optimizer: {type: adam, rate: 0.01, clip_norm: 0.5}
 train: {epochs: 3, evaluate: 1 epoch, checkpoint: {every: 1 steps}}
 END
@@ -123,6 +123,7 @@ model:
   - tanh
   - {type: linear, units: 37, transpose: true, tie: words.weight}
 loss: softmax_cross_entropy
+metrics: [{type: top_k, k: 2}, confusion, iou, auc]
 optimizer: {type: sgd, rate: 0.1, momentum: 0.9, clip_norm: 1}
 pieces: {blocks: 4, least_block: 4}
 train: {epochs: 3}
@@ -190,6 +191,8 @@ sent forward flatten1 gathered 2 1 $((20 * 4 * 4 * 16 * 4))   # 16 of 18 filters
 sent backward linear1 joined 2 1 $((20 * 288 * 4))
 sent forward linear2 joined 2 1 $((20 * 24 * 4))              # y, a sum over inputs
 sent forward loss joined 2 3 $((3 * 20 * 4))                  # three numbers of a row
+sent forward metrics joined 2 2 $((20 * (4 + 8)))             # that of its label, and how many come before it
+! grep -q '"what":"metrics","how":"gathered"' "$work/out" || fail 'logits are gathered for places'
 ! grep -q '"what":"residual1' "$work/out" || fail 'groups that blocks have whole send something'
 half=$(held conv2)
 status 0 "$lockstep" plan "$work/net.yaml" --layout features2 --rank 1 --json

@@ -62,6 +62,9 @@ static void a_step_of_features_sends_what_was_planned(lk_comm *comm)
         expect_sent(comm, (const char *[MAX_SETTINGS]){layout});
         expect_sent(comm, (const char *[MAX_SETTINGS]){layout, "dtype=f64"});
         expect_sent(comm, (const char *[MAX_SETTINGS]){layout, recurrent});
+        expect_sent(comm, (const char *[MAX_SETTINGS]){layout, recurrent, "metrics=[confusion]"});
+        expect_sent(comm, (const char *[MAX_SETTINGS]){
+                              layout, recurrent, "metrics=[top_k, auc, accuracy]", "dtype=f64"});
         snprintf(layout, sizeof layout, "parallel={features: %d, stages: %d}", features,
                  size / features);
         if (size > features)

@@ -108,7 +108,8 @@ typedef struct lk_plan_spec {
     int64_t microbatch, lag;
     bool recompute_stages;
     bool splits_loss; /* the loss takes features of which ranks have some each, */
-    bool measures;    /* and metrics take all of them */
+    bool places;      /* and metrics the place of the label among them, */
+    bool measures;    /* or all of them */
 } lk_plan_spec;
 
 /** What this rank does in a step: fields are to be read, on any thread.  A trainer makes one and runs from

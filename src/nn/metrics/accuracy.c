@@ -8,14 +8,18 @@ static lk_status accuracy_check(const void *options, lk_tensor_type out, lk_tens
     return LK_OK;
 }
 
+static void accuracy_add_places(const void *options, int64_t rows, const int64_t *place,
+                                double *number)
+{
+    (void)options;
+    number[0] += (double)lk__places_below(1, rows, place);
+    number[1] += (double)rows;
+}
+
 static lk_status accuracy_add(const void *options, const lk_tensor *y, const lk_tensor *target,
                               double *number)
 {
-    int64_t hits, rows;
-    (void)options;
-    LK_TRY(lk__hits_count(y, target, &hits, &rows));
-    number[0] += (double)hits;
-    number[1] += (double)rows;
+    LK_TRY(lk__places_add(accuracy_add_places, options, y, target, number));
     return LK_OK;
 }
 
@@ -27,4 +31,5 @@ const lk_metric lk__metric_accuracy = {
     .check = accuracy_check,
     .numbers = lk__hits_numbers,
     .add = accuracy_add,
+    .add_places = accuracy_add_places,
     .value = lk__hits_value};

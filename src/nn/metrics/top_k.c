@@ -1,5 +1,5 @@
 /* top_k: share of rows in which fewer than k numbers are larger than the label's, or equal with a
- * lower index. */
+ * lower index; a NaN is the largest. */
 #include "nn/metrics.h"
 
 typedef struct top_options {
@@ -21,22 +21,17 @@ static lk_status top_check(const void *opt, lk_tensor_type out, lk_tensor_type t
     return LK_OK;
 }
 
+static void top_add_places(const void *opt, int64_t rows, const int64_t *place, double *number)
+{
+    const top_options *o = opt;
+    number[0] += (double)lk__places_below(o->k, rows, place);
+    number[1] += (double)rows;
+}
+
 static lk_status top_add(const void *opt, const lk_tensor *y, const lk_tensor *target,
                          double *number)
 {
-    const top_options *o = opt;
-    lk__scores r = lk__scores_of(y, target);
-    for (int64_t i = 0; i < r.n; i++) {
-        int64_t label, before = 0;
-        LK_TRY(lk__scores_label(&r, i, &label));
-        double of_label = lk__scores_at(&r, i, label);
-        for (int64_t k = 0; k < r.classes; k++) {
-            double v = lk__scores_at(&r, i, k);
-            before += !(v < of_label) && (k < label || !(v <= of_label));
-        }
-        number[0] += before < o->k;
-    }
-    number[1] += (double)r.n;
+    LK_TRY(lk__places_add(top_add_places, opt, y, target, number));
     return LK_OK;
 }
 
@@ -49,4 +44,5 @@ const lk_metric lk__metric_top_k = {
     .check = top_check,
     .numbers = lk__hits_numbers,
     .add = top_add,
+    .add_places = top_add_places,
     .value = lk__hits_value};
