@@ -25,17 +25,28 @@ static bool is_as_declared(const lk__net *net, const lk__param_use *use)
     return use->cut.n == owned->axes.dim[owned->axis] && use->cut.inner == inner;
 }
 
+/* Whether a parameter that a layer would cut is whole, because another shares it that has all of it. */
+static bool has_whole(const lk__net *net, const lk_layer_instance *l)
+{
+    for (int k = 0; k < l->n_params; k++) {
+        const lk__param_use *use = &net->use[l->param + k];
+        if (use->cut.n > 0 && net->start[use->param].owned.axis < 0)
+            return true;
+    }
+    return false;
+}
+
 lk_layer_features lk__layer_features_of(const lk__net *net, const lk_layer_instance *l)
 {
     lk_layer_features kind = l->features;
-    if (kind == LK_FEATURES_WHOLE || kind == LK_FEATURES_EACH)
-        return kind;
-    const lk__param_use *first = &net->use[l->param];
-    if (l->n_params == 0 || !lk__net_is_cut(net, &net->start[first->param].owned))
-        return LK_FEATURES_WHOLE;
-    if (kind == LK_FEATURES_EITHER)
-        return is_as_declared(net, first) ? LK_FEATURES_OUT : LK_FEATURES_IN;
-    return kind;
+    if (kind != LK_FEATURES_WHOLE && kind != LK_FEATURES_EACH) {
+        const lk__param_use *first = &net->use[l->param];
+        if (l->n_params == 0 || !lk__net_is_cut(net, &net->start[first->param].owned))
+            return LK_FEATURES_WHOLE;
+        if (kind == LK_FEATURES_EITHER)
+            kind = is_as_declared(net, first) ? LK_FEATURES_OUT : LK_FEATURES_IN;
+    }
+    return kind != LK_FEATURES_IN && has_whole(net, l) ? LK_FEATURES_WHOLE : kind;
 }
 
 /* Leave a parameter whole; *settled: whether it was. */

@@ -145,6 +145,30 @@ for rank in 0 1 2 3; do
     out "{\"layer\":\"conv13\",\"type\":\"conv\",\"reach\":\"window\",\"domain\":\"samples\",\"samples\":[0,4],\"box\":[[0,2],[0,2],[$last,128]]"
 done
 
+# Parameters that one layer would cut and another has whole: a beta, biases before and behind, gates; and a weight
+# that is cut along two axes.
+cat >"$work/mixed.yaml" <<'END'
+data: {type: glyphs, count: 33, test_count: 3, shape: [8, 8, 1], batch: 12, shards: 5}
+model:
+  - {type: conv, filters: 24, kernel: 3, padding: 1}
+  - {type: batch_norm, name: norm}
+  - {type: layer_norm, tie: norm.beta}
+  - flatten
+  - {type: linear, units: 24, name: up}
+  - {type: linear, units: 24, cut: in, name: down, tie: up.bias}
+  - {type: linear, units: 24, tie: down.weight}
+  - {type: linear, units: 24, cut: in, name: second}
+  - {type: linear, units: 24, tie: second.bias}
+  - {type: reshape, shape: [3, 8]}
+  - {type: lstm, units: 6, name: cell}
+  - {type: linear, units: 24, tie: cell.bias}
+  - {type: linear, units: 10}
+loss: softmax_cross_entropy
+optimizer: {type: sgd, rate: 0.1, clip_norm: 1}
+pieces: {blocks: 4, least_block: 4}
+END
+one_state "$work/mixed.yaml" --steps 4 --layouts "1,features2,features3$(more features4,features2.stages3,data2.features2)"
+
 # ---- stopped on one layout, resumed on another ----
 
 trained() # LAYOUT RANKS STEPS ARGUMENTS...
