@@ -173,19 +173,19 @@ void ranks_close(lk_comm *comm)
     lk_comm_close(comm);
 }
 
-bool ranks_leader(void)
+bool ranks_is_root(void)
 {
     return here.size > 0 ? here.rank == 0 : ranks_given() <= 0;
 }
 
-bool ranks_speak(void)
+bool ranks_may_report_error(void)
 {
     if (here.size == 0)
         return here.unopened || ranks_given() <= 0;
     return !here.spoken || atomic_exchange(here.spoken, 1) == 0;
 }
 
-void ranks_sign(void)
+void ranks_print_prefix(void)
 {
     if (here.size > 1)
         fprintf(stderr, "[%d/%d] ", here.rank, here.size);

@@ -33,13 +33,13 @@ bool ranks_launched(void);
 bool ranks_are_threads(void);
 
 /** Whether this is rank 0; before ranks_open(), by what the launcher says. */
-bool ranks_leader(void);
+bool ranks_is_root(void);
 
 /** Whether this rank is the one to report a failure: the first that asks. */
-bool ranks_speak(void);
+bool ranks_may_report_error(void);
 
 /** Print "[rank/size] " on stderr if there are other ranks. */
-void ranks_sign(void);
+void ranks_print_prefix(void);
 
 /** Run `fn(arg)` as `n` ranks, threads of this process, on each of which ranks_open() gives its place.
  * Returns the status of the first that failed, LK_EXIT_REQUEUE if one stopped on request. */

@@ -72,7 +72,7 @@ int slurm_show(const char *command, const lk_slurm_cluster_options *options, boo
     int status = LK_EXIT_DONE;
     if (st != LK_OK)
         status = refuse(command, st);
-    else if (ranks_leader())
+    else if (ranks_is_root())
         cluster_print(c, &device, json);
     lk_slurm_cluster_free(c);
     lk_slurm_job_free(job);

@@ -45,7 +45,7 @@ static FILE *line_stream(void)
     return both ? stdout : stderr;
 }
 
-FILE *term_notes(void)
+FILE *term_messages(void)
 {
     return err_is_terminal() ? line_stream() : stderr;
 }
@@ -69,8 +69,11 @@ static double seconds(void)
 void progress_begin(progress *p)
 {
     double now = seconds();
-    *p = (progress){
-        .start = now, .last = now - 1, .first = -1, .to = term_notes(), .shown = err_is_terminal()};
+    *p = (progress){.start = now,
+                    .last = now - 1,
+                    .first = -1,
+                    .to = term_messages(),
+                    .shown = err_is_terminal()};
 }
 
 /* How long the rest takes if it goes on as since the first call. */

@@ -25,7 +25,7 @@ void term_pass_on(void);
 
 /** Where notes for people go: stderr, or if it is a terminal where the progress line is, in order with
  * it. */
-FILE *term_notes(void);
+FILE *term_messages(void);
 
 /** A line that says how far long work is; silent unless stderr is a terminal.  On stderr, unless stdout
  * is a terminal as well. */

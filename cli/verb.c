@@ -171,8 +171,8 @@ int verb_run(const lk__verb *verb, const char *command, int argc, char **argv)
 
 int verb_failed(void)
 {
-    if (ranks_speak()) {
-        ranks_sign();
+    if (ranks_may_report_error()) {
+        ranks_print_prefix();
         lk_error_print(stderr);
     }
     lk_error_clear();
@@ -207,7 +207,7 @@ int verb_refuse(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    if (ranks_speak()) {
+    if (ranks_may_report_error()) {
         fputs("error: ", stderr);
         vfprintf(stderr, fmt, ap);
         fputc('\n', stderr);

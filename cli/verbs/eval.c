@@ -97,7 +97,7 @@ static int evaluate(const struct eval_options *o, lk_job *job)
     lk_status st = lk_trainer_evaluate(lk_job_trainer(job), loader, &score);
     if (st != LK_OK)
         return verb_failed_with(st, NULL);
-    if (ranks_leader())
+    if (ranks_is_root())
         print_score(o, job, &score);
     return LK_EXIT_DONE;
 }

@@ -142,7 +142,7 @@ static int slurm_run(const void *given, int n, char **operand)
         return slurm_test(COMMAND, o->json);
     if (!o->script)
         return slurm_show(COMMAND, &o->cluster, o->json);
-    return ranks_leader() ? slurm_script(COMMAND, &o->job, n, operand) : LK_EXIT_DONE;
+    return ranks_is_root() ? slurm_script(COMMAND, &o->job, n, operand) : LK_EXIT_DONE;
 }
 
 const lk__verb lk__verb_slurm = {

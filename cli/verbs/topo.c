@@ -336,7 +336,7 @@ static int topo_run(const void *given, int n, char **operand)
     bool hosts = o->hosts || o->hostfile;
     if (!hosts && !o->rankfile && !o->devices)
         return topo_running(o);
-    if (!ranks_leader())
+    if (!ranks_is_root())
         return LK_EXIT_DONE;
     if (o->devices && (hosts || o->mode || o->rankfile)) {
         fprintf(stderr, "error: " COMMAND ": --devices is a list of this process: it goes with "

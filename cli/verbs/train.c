@@ -248,15 +248,16 @@ static void print_start(const lk_job *job)
     }
     if (params == 0) /* it does not start */
         return;
-    fprintf(term_notes(), "%s: %lld parameters, %lld samples of %s", lk_job_experiment(job)->path,
-            (long long)params, (long long)set->count, set->name);
+    fprintf(term_messages(), "%s: %lld parameters, %lld samples of %s",
+            lk_job_experiment(job)->path, (long long)params, (long long)set->count, set->name);
     const lk_comm *world = lk_trainer_mesh(lk_job_trainer(job))->world;
     if (world)
-        fprintf(term_notes(), ", on %d ranks (%s)", lk_comm_size(world), lk_comm_transport(world));
+        fprintf(term_messages(), ", on %d ranks (%s)", lk_comm_size(world),
+                lk_comm_transport(world));
     const lk_option_names *devices = &lk_job_experiment(job)->parallel.devices;
     for (int i = 0; devices->n > 1 && i < devices->n; i++)
-        fprintf(term_notes(), "%s%s", i == 0 ? ", devices " : " ", devices->item[i]);
-    fputc('\n', term_notes());
+        fprintf(term_messages(), "%s%s", i == 0 ? ", devices " : " ", devices->item[i]);
+    fputc('\n', term_messages());
 }
 
 static void show_message(void *arg, const char *text)
@@ -265,7 +266,7 @@ static void show_message(void *arg, const char *text)
     progress_clear(&v->bar);
     for (const char *end; *text; text = *end ? end + 1 : end) {
         end = text + strcspn(text, "\n");
-        fprintf(term_notes(), "lockstep train: %.*s\n", (int)(end - text), text);
+        fprintf(term_messages(), "lockstep train: %.*s\n", (int)(end - text), text);
     }
 }
 
@@ -286,16 +287,16 @@ static void print_state(const struct train_options *o, const lk_job *job, uint64
 /* What is said at the end, and the exit status. */
 static int print_end(const struct train_options *o, const lk_job *job, const lk_run_result *end)
 {
-    bool leader = ranks_leader();
+    bool leader = ranks_is_root();
     if (leader && end->early && !o->quiet)
-        fprintf(term_notes(), "stopped early: nothing was better than epoch %lld\n",
+        fprintf(term_messages(), "stopped early: nothing was better than epoch %lld\n",
                 (long long)end->best_epoch);
     if (leader)
         print_state(o, job, end->state);
     if (!end->stopped)
         return LK_EXIT_DONE;
     if (leader)
-        fprintf(term_notes(), "stopped on request after step %lld; %s\n",
+        fprintf(term_messages(), "stopped on request after step %lld; %s\n",
                 (long long)lk_trainer_position(lk_job_trainer(job)).step,
                 end->saved ? "go on with --resume"
                 : lk_job_experiment(job)->train.output
@@ -306,7 +307,7 @@ static int print_end(const struct train_options *o, const lk_job *job, const lk_
 
 static int run_job(const struct train_options *o, lk_job *job)
 {
-    struct view view = {.options = o, .silent = !ranks_leader()};
+    struct view view = {.options = o, .silent = !ranks_is_root()};
     lk_run_result end;
     if (!o->quiet && !view.silent)
         print_start(job);

@@ -260,7 +260,7 @@ LK_API lk_status lk_comm_set_finite_check(lk_comm *comm, bool on) LK_NODISCARD;
  * unless LK_PROGRESS is 1 in the environment.
  *
  * Not collective: each rank chooses for itself.  No call on the family may be running.  The thread
- * sleeps while no request is under way, and until its bell rings or, under MPI, for at most two
+ * sleeps while no request is under way, and until it is notified or, under MPI, for at most two
  * milliseconds; it blocks all signals.  A request it has completed still ends with lk_wait()
  * or one of its kind.  What goes wrong meanwhile is returned by the next call.
  *

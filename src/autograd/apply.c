@@ -204,9 +204,9 @@ lk_status lk__record(lk_tape *t, const lk_call *call, const int64_t *in, const i
     lk__node *n = NULL;
     lk__use *uses;
     void *attr = NULL;
-    LK_TRY(lk__notes_take(&t->notes, call->n_in * (int64_t)sizeof *uses, &uses));
+    LK_TRY(lk__node_arena_take(&t->node_arena, call->n_in * (int64_t)sizeof *uses, &uses));
     if (call->op->attr_size > 0) {
-        LK_TRY(lk__notes_take(&t->notes, (int64_t)call->op->attr_size, &attr));
+        LK_TRY(lk__node_arena_take(&t->node_arena, (int64_t)call->op->attr_size, &attr));
         memcpy(attr, call->attr, call->op->attr_size);
     }
     LK_TRY(lk__node_new(t, &n));

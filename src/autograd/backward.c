@@ -224,8 +224,8 @@ static lk_status pass_begin(lk_tape *t, bool deposit, unsigned flags)
              "the gradients of %lld postponed leaves are left from the backward before: call "
              "lk_backward_rest() first",
              (long long)t->n_deposits);
-    if (t->guest)
-        LK_TRY(t->guest->ready(t->guest));
+    if (t->extension)
+        LK_TRY(t->extension->ready(t->extension));
     t->pass = (lk__pass){.deposit = deposit,
                          .postpones = deposit && t->n_postponed > 0 && !(flags & LK_RECORD),
                          .record = flags & LK_RECORD,
@@ -355,7 +355,8 @@ typedef struct request {
 static lk_status request_copy(lk_tape *t, const lk_var *of, const lk_var *grad_of,
                               const lk_var *wrt, request *r)
 {
-    LK_TRY(lk__notes_take(&t->notes, (2 * r->n_of + r->n_wrt) * (int64_t)sizeof *of, &r->of));
+    LK_TRY(lk__node_arena_take(&t->node_arena, (2 * r->n_of + r->n_wrt) * (int64_t)sizeof *of,
+                               &r->of));
     r->grad = r->of + r->n_of;
     r->wrt = r->grad + r->n_of;
     for (int k = 0; k < r->n_of; k++) {

@@ -41,10 +41,10 @@ static lk_status part_new(lk_tape *t, int64_t leaf, int n, lk__grad_part **out)
 {
     lk__grad_part *p = NULL;
     lk__value *v = lk__value_at(t, leaf);
-    LK_TRY(lk__notes_take(&t->parts, (int64_t)sizeof *p, &p));
+    LK_TRY(lk__node_arena_take(&t->parts, (int64_t)sizeof *p, &p));
     *p = (lk__grad_part){.piece = t->piece, .next = p};
-    LK_TRY(lk__notes_take(&t->parts, n * (int64_t)sizeof *p->in, &p->in));
-    LK_TRY(lk__notes_take(&t->parts, n * (int64_t)sizeof *p->version, &p->version));
+    LK_TRY(lk__node_arena_take(&t->parts, n * (int64_t)sizeof *p->in, &p->in));
+    LK_TRY(lk__node_arena_take(&t->parts, n * (int64_t)sizeof *p->version, &p->version));
     if (v->grad == LK_NO_INDEX && !v->parts)
         LK_TRY(lk__grad_touch(t, leaf));
     if (v->parts) {
@@ -72,7 +72,7 @@ lk_status lk__postpone_op(const lk_call *call, int64_t leaf)
     LK_TRY(part_new(t, leaf, call->n_in, &p));
     p->op = call->op;
     if (call->op->attr_size > 0) {
-        LK_TRY(lk__notes_take(&t->parts, (int64_t)call->op->attr_size, &attr));
+        LK_TRY(lk__node_arena_take(&t->parts, (int64_t)call->op->attr_size, &attr));
         memcpy(attr, call->attr, call->op->attr_size);
         p->attr = attr;
     }
@@ -124,7 +124,7 @@ void lk__postponed_forget(lk_tape *t)
             lk__grad_forget(t, v);
         v->placed = v->added = false;
     }
-    lk__notes_back(&t->parts, (lk__notes_mark){NULL, 0});
+    lk__node_arena_back(&t->parts, (lk__node_arena_mark){NULL, 0});
     t->n_deposits = 0;
 }
 

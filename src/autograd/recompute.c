@@ -15,7 +15,7 @@
 typedef struct segment {
     lk_segment_fn *run;
     void *arg;
-    lk__journal *journal;      /* of its first run, in the tape's notes */
+    lk__journal *journal;      /* of its first run, in the tape's arena */
     bool checked;              /* its second run must give what the first gave */
     uint64_t hash[LK_MAX_OUT]; /* of that */
 } segment;
@@ -69,11 +69,11 @@ done:
 static lk_status journal_keep(lk_tape *t, int64_t begin, lk__journal **out)
 {
     lk__journal all = lk__journal_since(begin);
-    LK_TRY(lk__notes_take(&t->notes, (int64_t)sizeof **out, out));
+    LK_TRY(lk__node_arena_take(&t->node_arena, (int64_t)sizeof **out, out));
     **out = all;
     if (all.n == 0)
         return LK_OK;
-    LK_TRY(lk__notes_take(&t->notes, all.n * (int64_t)sizeof *all.note, &(*out)->note));
+    LK_TRY(lk__node_arena_take(&t->node_arena, all.n * (int64_t)sizeof *all.note, &(*out)->note));
     memcpy((*out)->note, all.note, (size_t)all.n * sizeof *all.note);
     return LK_OK;
 }
@@ -211,7 +211,7 @@ static lk_status segment_backward(lk_call *call, const lk_var *dout, lk_var *din
     lk_var out[LK_MAX_OUT] = {{NULL, 0, 0}};
     lk_tape *t = call->tape;
     int64_t first = t->n_nodes;
-    lk__notes_mark notes = lk__notes_here(&t->notes);
+    lk__node_arena_mark mark = lk__node_arena_here(&t->node_arena);
     (void)din; /* the gradients go straight to the values that the second run uses */
     outputs_drop(call);
     LK_TRY_TO(done, replay(t, call->attr, out));
@@ -223,6 +223,6 @@ static lk_status segment_backward(lk_call *call, const lk_var *dout, lk_var *din
     LK_TRY_TO(done, lk__pass_run(t, first, last));
 done:
     if (!t->pass.record)
-        lk__nodes_cut(t, first, notes);
+        lk__nodes_cut(t, first, mark);
     return st;
 }

@@ -28,14 +28,14 @@ void lk_tape_reset(lk_tape *t)
         t->reset_inside = true;
         return;
     }
-    if (t->guest)
-        t->guest->reset(t->guest);
+    if (t->extension)
+        t->extension->reset(t->extension);
     release_outside(t);
     t->n_values = t->n_free_values = t->n_nodes = t->n_collective = 0;
     t->free_value = LK_NO_INDEX;
     t->n_postponed = t->n_deposits = 0;
-    lk__notes_back(&t->parts, (lk__notes_mark){NULL, 0});
-    lk__notes_back(&t->notes, (lk__notes_mark){NULL, 0});
+    lk__node_arena_back(&t->parts, (lk__node_arena_mark){NULL, 0});
+    lk__node_arena_back(&t->node_arena, (lk__node_arena_mark){NULL, 0});
     lk__memory_reset(&t->memory);
 }
 
@@ -53,12 +53,12 @@ void lk_tape_free(lk_tape *t)
 {
     if (!t)
         return;
-    if (t->guest)
-        t->guest->free(t->guest);
+    if (t->extension)
+        t->extension->free(t->extension);
     release_outside(t);
     lk__plans_free(t);
-    lk__notes_free(&t->notes);
-    lk__notes_free(&t->parts);
+    lk__node_arena_free(&t->node_arena);
+    lk__node_arena_free(&t->parts);
     lk__memory_free(&t->memory);
     lk__pages_free(&t->value_pages);
     lk__pages_free(&t->node_pages);
@@ -69,9 +69,9 @@ void lk_tape_free(lk_tape *t)
     lk_free(t);
 }
 
-lk__guest **lk__tape_guest(lk_tape *t)
+lk__tape_extension **lk__tape_extension_slot(lk_tape *t)
 {
-    return &t->guest;
+    return &t->extension;
 }
 
 bool lk__tape_writes(const lk_tape *t)
@@ -81,7 +81,7 @@ bool lk__tape_writes(const lk_tape *t)
 
 lk_status lk__tape_room(lk_tape *t, int64_t bytes, void *out)
 {
-    LK_TRY(lk__notes_take(&t->notes, bytes, out));
+    LK_TRY(lk__node_arena_take(&t->node_arena, bytes, out));
     return LK_OK;
 }
 

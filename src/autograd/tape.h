@@ -1,7 +1,7 @@
 /* What a tape is made of, for this room.
  *
  * Values and nodes lie in pages that never move, so a pointer to one stays good while the tape
- * grows.  What a node needs besides (its inputs, its attributes) lies in `notes`, which is filled
+ * grows.  What a node needs besides (its inputs, its attributes) lies in `node_arena`, which is filled
  * from the front and forgotten at once.
  *
  * A value has owners, counted in `holds`: the program (until the reset), a scope, a value whose
@@ -12,8 +12,8 @@
 #ifndef LK_AUTOGRAD_TAPE_H
 #define LK_AUTOGRAD_TAPE_H
 
-#include "autograd/guest.h"
 #include "autograd/memory.h"
+#include "autograd/tape_access.h"
 #include "base/grow.h"
 
 #include <lockstep/op.h>
@@ -59,14 +59,14 @@ typedef struct lk__node {
 } lk__node;
 
 /* Bytes that are filled from the front, in pieces that never move. */
-typedef struct lk__notes {
-    struct lk__notes_page *first, *current;
-} lk__notes;
+typedef struct lk__node_arena {
+    struct lk__node_arena_page *first, *current;
+} lk__node_arena;
 
-typedef struct lk__notes_mark {
-    struct lk__notes_page *page;
+typedef struct lk__node_arena_mark {
+    struct lk__node_arena_page *page;
     int64_t used;
-} lk__notes_mark;
+} lk__node_arena_mark;
 
 typedef struct lk__scope {
     struct lk__scope *outer;
@@ -115,7 +115,7 @@ struct lk_tape {
     int64_t n_outside, outside_capacity;
     int64_t *outside; /* values with tensors of the program: leaves and constants */
     lk__memory memory;
-    lk__notes notes;
+    lk__node_arena node_arena;
     lk__scope *scope;
     lk__capture capture;
     int64_t n_touched, touched_capacity;
@@ -123,10 +123,10 @@ struct lk_tape {
     lk__pass pass;
     int64_t n_postponed, n_deposits, deposits_capacity;
     int64_t *deposits; /* postponed leaves that lk_backward() has left, in the order of deposits */
-    lk__notes parts;   /* of their gradients */
+    lk__node_arena parts;    /* of their gradients */
     struct lk__plan **plans; /* the one used last comes first */
     int n_plans;
-    lk__guest *guest; /* of the room dist; NULL: none yet */
+    lk__tape_extension *extension; /* of the room dist; NULL: none yet */
     lk_grad_hook *on_leaf;
     void *on_leaf_arg;
 };
@@ -189,10 +189,10 @@ static inline void lk__scope_take(lk_tape *t, int64_t i)
     t->scope->first = i;
 }
 
-lk_status lk__notes_take(lk__notes *n, int64_t bytes, void *out) LK_NODISCARD;
-lk__notes_mark lk__notes_here(const lk__notes *n);
-void lk__notes_back(lk__notes *n, lk__notes_mark mark);
-void lk__notes_free(lk__notes *n);
+lk_status lk__node_arena_take(lk__node_arena *n, int64_t bytes, void *out) LK_NODISCARD;
+lk__node_arena_mark lk__node_arena_here(const lk__node_arena *n);
+void lk__node_arena_back(lk__node_arena *n, lk__node_arena_mark mark);
+void lk__node_arena_free(lk__node_arena *n);
 
 void lk__pages_free(lk__pages *p);
 void lk__plans_free(lk_tape *t);
@@ -201,7 +201,7 @@ void lk__plans_free(lk_tape *t);
 lk_status lk__node_new(lk_tape *t, lk__node **out) LK_NODISCARD;
 
 /** Forget the nodes from `n` on. */
-void lk__nodes_cut(lk_tape *t, int64_t n, lk__notes_mark notes);
+void lk__nodes_cut(lk_tape *t, int64_t n, lk__node_arena_mark mark);
 
 /** Write an application to the tape: `out` are values that get a gradient where they are real. */
 lk_status lk__record(lk_tape *t, const lk_call *call, const int64_t *in,
@@ -251,8 +251,8 @@ lk_status lk__reset_check(lk_tape *t) LK_NODISCARD;
 /** This rank fails, which others do not know: tell who knows them. */
 static inline void lk__failed_alone(const lk_tape *t, lk_status st)
 {
-    if (t && t->guest)
-        t->guest->failed(t->guest, st);
+    if (t && t->extension)
+        t->extension->failed(t->extension, st);
 }
 
 /** Set the gradient of a leaf to zeros, if its elements are not set. */

@@ -185,8 +185,8 @@ lk_status lk__node_new(lk_tape *t, lk__node **out)
     return LK_OK;
 }
 
-void lk__nodes_cut(lk_tape *t, int64_t n, lk__notes_mark notes)
+void lk__nodes_cut(lk_tape *t, int64_t n, lk__node_arena_mark mark)
 {
     t->n_nodes = n;
-    lk__notes_back(&t->notes, notes);
+    lk__node_arena_back(&t->node_arena, mark);
 }

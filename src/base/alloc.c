@@ -64,7 +64,7 @@ static void *take(size_t bytes)
         return aligned_alloc(LK_ALIGN, bytes);
     if (posix_memalign(&at, LARGE_PAGE, bytes) != 0)
         return NULL;
-    (void)madvise(at, bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE); /* a wish */
+    (void)madvise(at, bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE); /* advisory */
     return at;
 }
 

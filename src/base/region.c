@@ -27,7 +27,7 @@ static lk_status reserve(lk__region *r, int64_t room)
     LK_CHECK(r->mapped != MAP_FAILED, LK_ENOMEM, "no addresses for %lld bytes", (long long)r->room);
     int64_t past = (int64_t)((uintptr_t)r->mapped % MOST_STEP);
     r->base = (char *)r->mapped + (past > 0 ? MOST_STEP - past : 0);
-    (void)madvise(r->base, (size_t)r->room, MADV_HUGEPAGE); /* a wish */
+    (void)madvise(r->base, (size_t)r->room, MADV_HUGEPAGE); /* advisory */
     return LK_OK;
 }
 

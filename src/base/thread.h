@@ -1,4 +1,4 @@
-/* Threads of the library's own: workers of kernels, the loader's, the helper of communication, writers
+/* Threads of the library's own: workers of kernels, the loader's, progress threads of communication, writers
  * of checkpoints, replicas of a parallel model.  Ranks of lk_run_local() are not among them: they run the
  * host's program.
  */

@@ -2,7 +2,7 @@
 #include "base/fpenv.h"
 #include "coll/ddl.h"
 #include "coll/finite.h"
-#include "comm/helper.h"
+#include "comm/progress_thread.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/checked.h>

@@ -6,7 +6,7 @@
  * One large message at a time lets a link carry one direction only where MPI's answers queue behind the
  * payload of the other; all messages at once are many for MPI to look through.  Some at a time keep both
  * directions busy, and what has come can be joined while they travel.  The window is what a slow link
- * carries in some milliseconds, in which a helper that has to wait for a core comes to look.
+ * carries in some milliseconds, in which a progress thread that has to wait for a core comes to look.
  */
 #include "coll/schedule.h"
 

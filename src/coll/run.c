@@ -8,7 +8,7 @@
 #include "coll/finite.h"
 #include "coll/pairs.h"
 #include "coll/tiers.h"
-#include "comm/helper.h"
+#include "comm/progress_thread.h"
 
 #include <lockstep/extra/algorithms.h>
 #include <lockstep/extra/alloc.h>

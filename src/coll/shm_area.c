@@ -44,9 +44,9 @@ bool lk__shm_area_eligible(const lk__coll_args *k, const char **why)
  * a higher number may have begun this one, and not yet had its turn.) */
 static bool is_elsewhere(const lk__shm_call *c, int world_rank)
 {
-    lk__shown s;
+    lk__board_entry s;
     lk__slot_read(c->request.comm->w->board[world_rank], &s);
-    const lk__label *other = lk__shown_find(&s, c->label.h.context, c->label.h.sequence);
+    const lk__label *other = lk__board_entry_find(&s, c->label.h.context, c->label.h.sequence);
     return other && lk__label_difference(&c->label, other) != LK_SAME;
 }
 
@@ -65,11 +65,11 @@ lk_status lk__shm_area_disagree(lk__shm_call *c, int i, uint64_t digest)
         return lk__report_mismatch(comm, &c->label, &theirs);
     }
     for (int64_t start = lk_clock_ns(); lk_clock_ns() - start < moment; sched_yield()) {
-        lk__shown s;
+        lk__board_entry s;
         lk__slot_read(w->board[world_rank], &s);
         LK_TRY(lk__compare_shown(w, world_rank, &s));
         LK_TRY(lk__fault_check(w));
-        const lk__label *newest = lk__shown_collective(&s, 0);
+        const lk__label *newest = lk__board_entry_collective(&s, 0);
         if (newest && newest->h.context == own->context && newest->h.sequence >= own->sequence)
             break;
     }
@@ -103,7 +103,7 @@ void lk__shm_area_wake(lk__shm_call *c)
     c->wakes = LK_WAKES_NONE;
     for (int i = 0; i < a->n && rings; i++)
         if (i != a->me)
-            lk__bell_ring_fenced(a->shared->w->bell[a->shared->part[i].world_rank]);
+            lk__wakeup_notify_fenced(a->shared->w->wakeup[a->shared->part[i].world_rank]);
 }
 
 lk_status lk__shm_area_reached(lk__shm_call *c, int i, _Atomic uint64_t *flag, uint64_t value,
@@ -120,7 +120,7 @@ lk_status lk__shm_area_reached(lk__shm_call *c, int i, _Atomic uint64_t *flag, u
     c->request.peer = world_rank;
     if (c->wakes && (c->idle >= RINGS || c->request.in_list || w->yields > 0))
         lk__shm_area_wake(c);
-    bool looks = ++c->idle % LOOKS == 0 || lk__bell_asleep(w->bell[w->rank]);
+    bool looks = ++c->idle % LOOKS == 0 || lk__wakeup_is_waiting(w->wakeup[w->rank]);
     if (!looks || c->alone || !is_elsewhere(c, world_rank))
         return LK_OK;
     *reached = atomic_load_explicit(flag, memory_order_acquire) >= value;

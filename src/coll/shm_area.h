@@ -183,12 +183,12 @@ void lk__shm_area_wake(lk__shm_call *c);
 static inline void lk__shm_area_wake_early(lk__shm_call *c)
 {
     const lk__shm_area *a = c->area;
-    bool asleep = c->request.comm->w->spins == 0;
-    for (int i = 0; i < a->n && c->wakes && !asleep; i++) {
-        const lk__bell *bell = a->shared->w->bell[a->shared->part[i].world_rank];
-        asleep = i != a->me && bell && lk__bell_asleep(bell);
+    bool waits = c->request.comm->w->spins == 0;
+    for (int i = 0; i < a->n && c->wakes && !waits; i++) {
+        const lk__wakeup *wakeup = a->shared->w->wakeup[a->shared->part[i].world_rank];
+        waits = i != a->me && wakeup && lk__wakeup_is_waiting(wakeup);
     }
-    if (c->wakes && asleep)
+    if (c->wakes && waits)
         lk__shm_area_wake(c);
 }
 

@@ -3,8 +3,8 @@
  */
 #include "base/env.h"
 #include "coll/shm_area.h"
-#include "comm/helper.h"
 #include "comm/mpi_native.h"
+#include "comm/progress_thread.h"
 
 #include <lockstep/extra/algorithms.h>
 #include <lockstep/extra/alloc.h>

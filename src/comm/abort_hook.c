@@ -2,7 +2,7 @@
  * before it ends the process.
  *
  *     handler   writes who and where to the program's file
- *               -> the report of the end of the job, in the memory that the ranks of the node share; bells
+ *               -> the report of the end of the job, in the memory that the ranks of the node share; wakeups
  *               -> a moment for the others to take it: launchers end them as soon as this process ends
  *               -> the host's handler, or the signal's own end
  *     others    return the report from their call; the first of them tells the other nodes
@@ -127,7 +127,7 @@ static void event_tell(const struct lk__abort_hook *h, int sig, const siginfo_t 
     (void)!lk__fault_set(h->w->fault, LK_ECOMM, h->w->rank, t.at, false);
     for (int r = 0; r < h->w->size; r++)
         if (r != h->w->rank)
-            lk__bell_ring(h->w->bell[r]);
+            lk__wakeup_notify(h->w->wakeup[r]);
 }
 
 static void report(int sig, const siginfo_t *info, const void *context)

@@ -23,41 +23,41 @@ typedef enum lk__state {
     LK_STATE_LEFT,      /* has closed its end */
 } lk__state;
 
-enum { LK_SHOWN = 4 /* collective calls; a power of two */, LK_ASIDE = LK_SHOWN };
+enum { LK_BOARD_CALLS = 4 /* collective calls; a power of two */, LK_ASIDE = LK_BOARD_CALLS };
 
 /* What a rank is doing. */
-typedef struct lk__doing {
+typedef struct lk__rank_status {
     int32_t state; /* lk__state */
     int32_t peer;  /* world rank; -1: nobody in particular */
     int32_t pid;   /* 0 if the rank is a thread */
     int32_t at; /* in which of its calls it is, or was last: the newest collective, + LK_ASIDE if it
                       is another call, which is shown aside */
-} lk__doing;
+} lk__rank_status;
 
 /* What a slot says. */
-typedef struct lk__shown {
-    lk__doing doing;
-    lk__label
-        call[LK_SHOWN + 1]; /* collectives, in turn; then send, recv, or an older collective */
-} lk__shown;
+typedef struct lk__board_entry {
+    lk__rank_status status;
+    lk__label call[LK_BOARD_CALLS +
+                   1]; /* collectives, in turn; then send, recv, or an older collective */
+} lk__board_entry;
 
 /** The call that a rank is in, or was last in. */
-static inline const lk__label *lk__shown_call(const lk__shown *s)
+static inline const lk__label *lk__board_entry_call(const lk__board_entry *s)
 {
-    return &s->call[s->doing.at & LK_ASIDE ? LK_ASIDE : s->doing.at];
+    return &s->call[s->status.at & LK_ASIDE ? LK_ASIDE : s->status.at];
 }
 
-/** Collective `i` of those shown, from 0, the newest, to LK_SHOWN - 1; NULL: there is none, or it does
+/** Collective `i` of those shown, from 0, the newest, to LK_BOARD_CALLS - 1; NULL: there is none, or it does
  * not count any more (see lk__shm_area_open()). */
-const lk__label *lk__shown_collective(const lk__shown *s, int i);
+const lk__label *lk__board_entry_collective(const lk__board_entry *s, int i);
 
 /** The collective call of this communicator and number; NULL: it is not shown. */
-const lk__label *lk__shown_find(const lk__shown *s, uint32_t context, int64_t sequence);
+const lk__label *lk__board_entry_find(const lk__board_entry *s, uint32_t context, int64_t sequence);
 
 enum {
-    LK_DOING_WORDS = sizeof(lk__doing) / 8,
+    LK_STATUS_WORDS = sizeof(lk__rank_status) / 8,
     LK_LABEL_WORDS = sizeof(lk__label) / 8,
-    LK_SLOT_WORDS = sizeof(lk__shown) / 8
+    LK_SLOT_WORDS = sizeof(lk__board_entry) / 8
 };
 
 /* That a rank rests: it waits, and has done nothing since.  Written by its owner, but for `asked`. */
@@ -78,14 +78,15 @@ typedef struct lk__board_slot {
 
 /**
  * Write what the rank is doing; only the owner of the slot may.  With a call, that goes to where
- * doing->at says.  Or write the first word only: state and peer.
+ * status->at says.  Or write the first word only: state and peer.
  */
-void lk__slot_write(lk__board_slot *slot, const lk__doing *doing);
-void lk__slot_write_call(lk__board_slot *slot, const lk__doing *doing, const lk__label *call);
-void lk__slot_write_state(lk__board_slot *slot, const lk__doing *doing);
+void lk__slot_write(lk__board_slot *slot, const lk__rank_status *status);
+void lk__slot_write_call(lk__board_slot *slot, const lk__rank_status *status,
+                         const lk__label *call);
+void lk__slot_write_state(lk__board_slot *slot, const lk__rank_status *status);
 
 /** A consistent copy; state UNKNOWN if the slot is NULL or its owner does not finish writing. */
-void lk__slot_read(lk__board_slot *slot, lk__shown *out);
+void lk__slot_read(lk__board_slot *slot, lk__board_entry *out);
 
 /** The state alone. */
 lk__state lk__slot_state(const lk__board_slot *slot);

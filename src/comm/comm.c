@@ -9,7 +9,7 @@
 #include "base/env.h"
 #include "base/fpenv.h"
 #include "base/number.h"
-#include "comm/helper.h"
+#include "comm/progress_thread.h"
 #include "comm/vain.h"
 
 #include <lockstep/extra/alloc.h>
@@ -215,7 +215,7 @@ void lk_comm_close(lk_comm *c)
     for (lk__comm_user *u = c->users; u; u = u->next)
         u->freed(u);
     if (w->refs == 1)
-        lk__helper_stop(w);
+        lk__progress_thread_stop(w);
     LK_INSIDE(w);
     if (c->coll_free)
         c->coll_free(c->coll);
@@ -236,9 +236,9 @@ void lk_comm_close(lk_comm *c)
     if (--w->refs == 0) {
         lk__abort_hook_remove(w);
         lk__rest_leave(w);
-        w->doing.state = LK_STATE_LEFT;
-        w->doing.peer = -1;
-        lk__slot_write(w->board[w->rank], &w->doing);
+        w->status.state = LK_STATE_LEFT;
+        w->status.peer = -1;
+        lk__slot_write(w->board[w->rank], &w->status);
         w->transport->close(w);
     }
 }

@@ -83,7 +83,7 @@ lk_status lk__exchange(lk_comm *comm, const lk__call *call, const void *mine, in
                        void *all) LK_NODISCARD;
 
 /**
- * Let the processes of each node see each other: board, bells, fault, signs of life, hosts.
+ * Let the processes of each node see each other: board, wakeups, fault, signs of life, hosts.
  *
  * Collective over all ranks of the world.  `*out` lives as long as the world; it is NULL where memory
  * cannot be shared, which is no error.

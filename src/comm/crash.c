@@ -96,11 +96,11 @@ void lk__crash_put_cause(lk__crash_text *t, int sig, const siginfo_t *info)
 
 void lk__crash_put_doing(lk__crash_text *t, const lk__world *w)
 {
-    lk__shown s;
+    lk__board_entry s;
     lk__slot_read(w->board[w->rank], &s);
-    const lk__label *call = lk__shown_call(&s);
-    bool inside = s.doing.state == LK_STATE_CALLING;
-    if (s.doing.state == LK_STATE_UNKNOWN)
+    const lk__label *call = lk__board_entry_call(&s);
+    bool inside = s.status.state == LK_STATE_CALLING;
+    if (s.status.state == LK_STATE_UNKNOWN)
         return;
     if (call->h.call == LK_CALL_NONE) {
         lk__crash_put(t, " before its first call");

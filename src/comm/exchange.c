@@ -8,7 +8,7 @@
  */
 #include "base/journal.h"
 #include "comm/comm.h"
-#include "comm/helper.h"
+#include "comm/progress_thread.h"
 
 #include <lockstep/extra/clock.h>
 
@@ -52,12 +52,12 @@ void lk__call_show(lk_comm *comm, const lk__label *label)
     lk__world *w = comm->w;
     lk__label_copy(&comm->recent[label->h.sequence % LK_RECENT], label);
     w->begun = true;
-    w->doing.state = LK_STATE_CALLING;
-    w->doing.peer = -1;
-    w->doing.at = (w->doing.at + 1) % LK_SHOWN;
+    w->status.state = LK_STATE_CALLING;
+    w->status.peer = -1;
+    w->status.at = (w->status.at + 1) % LK_BOARD_CALLS;
     w->shown_comm = label->h.context;
     w->shown_call = label->h.sequence;
-    lk__slot_write_call(w->board[w->rank], &w->doing, label);
+    lk__slot_write_call(w->board[w->rank], &w->status, label);
 }
 
 void lk__call_begin(lk_comm *comm, const lk__call *call, lk__label *label)
@@ -78,11 +78,11 @@ void lk__call_rewind(lk_comm *comm, int64_t n_calls, uint64_t past)
 void lk__call_end(lk_comm *comm)
 {
     lk__world *w = comm->w;
-    if (w->doing.state != LK_STATE_CALLING)
+    if (w->status.state != LK_STATE_CALLING)
         return;
-    w->doing.state = LK_STATE_COMPUTING;
-    w->doing.peer = -1;
-    lk__slot_write_state(w->board[w->rank], &w->doing);
+    w->status.state = LK_STATE_COMPUTING;
+    w->status.peer = -1;
+    lk__slot_write_state(w->board[w->rank], &w->status);
 }
 
 /* Send or receive one block and wait for it. */

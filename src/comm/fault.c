@@ -6,7 +6,7 @@
  */
 #include "base/failure.h"
 #include "comm/comm.h"
-#include "comm/helper.h"
+#include "comm/progress_thread.h"
 
 #include <stdio.h>
 #include <string.h>

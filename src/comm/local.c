@@ -4,7 +4,7 @@
  *     packet with a copy (small), or an offer  ─►     inbox: a stack, pushed by anybody
  *     of the sender's memory (large)                  taken whole, turned round: first in, first out
  *                                                     copies an offer, marks it done
- *     sees its request done                    ◄─     rings the sender's bell
+ *     sees its request done                    ◄─     notifies the sender
  *
  * An offer has two holders, sender and packet; the last one frees it.  A sender that gives up takes
  * the offer back, or waits for the copy under way: so nobody touches the memory of a rank that has
@@ -68,7 +68,7 @@ lk_status lk__local_send(lk__world *w, lk_request *r)
     do
         p->next = head;
     while (!atomic_compare_exchange_weak(&to->inbox, &head, p));
-    lk__bell_ring(&to->bell);
+    lk__wakeup_notify(&to->wakeup);
     return LK_OK;
 fail:
     lk_free(p);
@@ -115,7 +115,7 @@ lk_status lk__local_take(lk__world *w, lk__packet *p, lk_request *r)
         struct lk__local_end *from = &((struct lk__local_end *)w)->job->end[o->sender];
         atomic_store_explicit(&o->request->done, 1, memory_order_release);
         atomic_store_explicit(&o->state, DONE, memory_order_release);
-        lk__bell_ring(&from->bell);
+        lk__wakeup_notify(&from->wakeup);
     }
     atomic_store_explicit(&r->done, 1, memory_order_relaxed);
     lk__local_drop(w, p);
@@ -146,5 +146,5 @@ void lk__local_spread(lk__world *w)
 {
     struct lk__local_job *job = ((struct lk__local_end *)w)->job;
     for (int r = 0; r < job->n; r++)
-        lk__bell_ring(&job->end[r].bell);
+        lk__wakeup_notify(&job->end[r].wakeup);
 }

@@ -23,7 +23,7 @@ struct lk__local_end {
     lk_rank_fn *fn;
     void *arg;
     _Alignas(64) _Atomic(lk__packet *) inbox;
-    lk__bell bell;
+    lk__wakeup wakeup;
     lk__board_slot slot;
 };
 
@@ -33,7 +33,7 @@ struct lk__local_job {
     lk__left_fn *left;
     struct lk__local_end *end;
     lk__board_slot **board;
-    lk__bell **bell;
+    lk__wakeup **wakeup;
     int *node;
     lk__fault fault;
     pthread_mutex_t lock; /* for the blocks, and the failure that lk_run_local() returns */

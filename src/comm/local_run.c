@@ -4,8 +4,8 @@
  * give back ends with the job.
  */
 #include "base/thread.h"
-#include "comm/helper.h"
 #include "comm/local_end.h"
+#include "comm/progress_thread.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/log.h>
@@ -36,7 +36,7 @@ static void job_free(struct lk__local_job *job)
     pthread_mutex_destroy(&job->lock);
     lk_free(job->end);
     lk_free(job->board);
-    lk_free(job->bell);
+    lk_free(job->wakeup);
     lk_free(job->node);
     lk_free(job);
 }
@@ -159,21 +159,21 @@ static lk_status job_new(int n, const lk__transport *transport, struct lk__local
     job->n = n;
     pthread_mutex_init(&job->lock, NULL);
     LK_TRY_TO(fail, lk_alloc(&job->board, n, sizeof *job->board));
-    LK_TRY_TO(fail, lk_alloc(&job->bell, n, sizeof *job->bell));
+    LK_TRY_TO(fail, lk_alloc(&job->wakeup, n, sizeof *job->wakeup));
     LK_TRY_TO(fail, lk_alloc_zero(&job->node, n, sizeof *job->node));
     LK_TRY_TO(fail, lk__nodes_pretend(n, job->node));
     LK_TRY_TO(fail, lk_alloc_zero(&job->end, n, sizeof *job->end));
     for (int r = 0; r < n; r++) {
         struct lk__local_end *e = &job->end[r];
         job->board[r] = &e->slot;
-        job->bell[r] = &e->bell;
+        job->wakeup[r] = &e->wakeup;
         e->job = job;
         e->w = (lk__world){.transport = transport,
                            .rank = r,
                            .size = n,
                            .node = job->node,
                            .board = job->board,
-                           .bell = job->bell,
+                           .wakeup = job->wakeup,
                            .fault = &job->fault};
         lk__wait_pace(&e->w, n, cores());
         lk__world_init(&e->w);
@@ -191,7 +191,7 @@ lk_status lk__self_open(lk_comm **out)
     struct lk__local_job *job = NULL;
     LK_TRY(job_new(1, &transport_self, &job));
     LK_TRY_TO(fail, lk__comm_world(&job->end[0].w, 0, out));
-    st = lk__helper_default(&job->end[0].w);
+    st = lk__progress_thread_default(&job->end[0].w);
     if (st == LK_OK)
         st = lk__abort_hook_default(&job->end[0].w);
     if (st == LK_OK)
@@ -234,7 +234,7 @@ static void *rank_main(void *arg)
     if (st == LK_OK)
         st = lk__comm_world(&e->w, 0, &comm);
     if (st == LK_OK)
-        st = lk__helper_default(&e->w);
+        st = lk__progress_thread_default(&e->w);
     if (st == LK_OK)
         st = lk__abort_hook_default(&e->w);
     if (st == LK_OK)

@@ -8,7 +8,7 @@
  */
 #include "base/journal.h"
 #include "comm/comm.h"
-#include "comm/helper.h"
+#include "comm/progress_thread.h"
 
 #include <lockstep/extra/alloc.h>
 
@@ -17,14 +17,14 @@
 void lk__world_init(lk__world *w)
 {
     w->early_end = &w->early;
-    w->doing.state = LK_STATE_COMPUTING;
-    w->doing.peer = -1;
-    lk__slot_write(w->board[w->rank], &w->doing);
+    w->status.state = LK_STATE_COMPUTING;
+    w->status.peer = -1;
+    lk__slot_write(w->board[w->rank], &w->status);
 }
 
 void lk__world_clear(lk__world *w)
 {
-    lk__helper_stop(w);
+    lk__progress_thread_stop(w);
     while (w->early) {
         lk__packet *p = w->early;
         w->early = p->next;

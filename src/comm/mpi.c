@@ -4,8 +4,8 @@
  * opening and closing are nonblocking; how to wait is decided here.
  */
 #include "base/fpenv.h"
-#include "comm/helper.h"
 #include "comm/mpi_end.h"
+#include "comm/progress_thread.h"
 #include "comm/segment.h"
 #include "comm/shm.h"
 
@@ -14,7 +14,7 @@
 
 #include <unistd.h>
 
-/* In ns: naps while MPI has something to do that rings no bell, and when all that can come rings. */
+/* In ns: naps while MPI has something to do that notifies nobody, and when all that can come does. */
 static const int64_t first_nap = 20000, last_nap = 1000000, nap_by_bell = 2000000;
 
 /* How long the last packets may take to leave. */
@@ -28,7 +28,7 @@ static lk__mpi_end *end_of(lk__world *w)
     return (lk__mpi_end *)w;
 }
 
-/* Packets of ranks on this node ring the bell.  Those of others, and payloads under way, do not:
+/* Packets of ranks on this node notify it.  Those of others, and payloads under way, do not:
  * then naps grow from short ones. */
 static int64_t mpi_nap(lk__world *w, int64_t ns)
 {
@@ -107,7 +107,7 @@ static void end_free(lk__mpi_end *e)
     lk_free(e->fault_sent);
     lk_free(e->asked);
     lk_free(e->board);
-    lk_free(e->bell);
+    lk_free(e->wakeup);
     lk_free(e->host);
     lk_free(e->node);
     lk_free(e);
@@ -160,7 +160,7 @@ static lk_status end_open(lk__mpi_end *e)
     e->m->comm_place(e->comm, &rank, &size);
     LK_TRY(lk_alloc(&e->node, size, sizeof *e->node));
     LK_TRY(lk_alloc_zero(&e->board, size, sizeof *e->board));
-    LK_TRY(lk_alloc_zero(&e->bell, size, sizeof *e->bell));
+    LK_TRY(lk_alloc_zero(&e->wakeup, size, sizeof *e->wakeup));
     LK_TRY(lk_alloc_zero(&e->host, size, sizeof *e->host));
     LK_TRY(lk_alloc_zero(&e->fault_sent, size, sizeof *e->fault_sent));
     LK_TRY(lk_alloc_zero(&e->asked, size, sizeof *e->asked));
@@ -168,15 +168,15 @@ static lk_status end_open(lk__mpi_end *e)
     LK_TRY(lk__mpi_check(e, e->m->comm_nodes(e->comm, e->node), "MPI_Comm_split_type"));
     LK_TRY(lk__nodes_pretend(size, e->node));
     e->board[rank] = &e->slot;
-    e->bell[rank] = &e->own_bell;
+    e->wakeup[rank] = &e->own_wakeup;
     e->w = (lk__world){.transport = &transport_mpi,
                        .rank = rank,
                        .size = size,
                        .node = e->node,
                        .board = e->board,
-                       .bell = e->bell,
+                       .wakeup = e->wakeup,
                        .host = e->host,
-                       .doing = {.pid = getpid()},
+                       .status = {.pid = getpid()},
                        .fault = &e->fault};
     lk__wait_pace(&e->w, 1, 1);
     lk__world_init(&e->w);
@@ -206,7 +206,7 @@ static lk_status mpi_open(const lk__mpi *m, bool world, int handle, bool finaliz
     settle(e, setup);
     lk_comm_close(setup);
     LK_TRY_TO(fail_comm, st);
-    LK_TRY_TO(fail_comm, lk__helper_default(&e->w));
+    LK_TRY_TO(fail_comm, lk__progress_thread_default(&e->w));
     LK_TRY_TO(fail_comm, lk__abort_hook_default(&e->w));
     return LK_OK;
 fail_comm:
@@ -235,7 +235,7 @@ lk_status lk__mpi_open(lk_comm **out)
     LK_CHECK(!m->finalized(), LK_EINVAL, "MPI has been finalized in this process");
     lk__mpi_stranger stranger = lk__mpi_stranger_find(m);
     bool first = !m->running(), progress = false;
-    LK_TRY(lk__helper_wanted(&progress));
+    LK_TRY(lk__progress_thread_wanted(&progress));
     LK_CHECK(!first || m->init(progress) == 0, LK_ECOMM, "MPI_Init_thread failed");
     ours = ours || first;
     LK_TRY(mpi_open(m, true, 0, first, out));

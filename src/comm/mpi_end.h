@@ -16,14 +16,14 @@ typedef struct lk__mpi_end {
     const lk__mpi *m;
     lk__mpi_comm *comm;
     bool finalize; /* MPI ends with this world */
-    bool alone;    /* all ranks are on this node, and their bells can be rung */
+    bool alone;    /* all ranks are on this node, and can be notified */
     int64_t naps;  /* without anything arriving */
     int64_t seen;  /* w.n_arrived at the last nap */
     int *node;
     lk__host *host;
     lk_shm *shown; /* what the ranks of the node show each other */
     lk__board_slot slot, **board;
-    lk__bell own_bell, **bell;
+    lk__wakeup own_wakeup, **wakeup;
     uint16_t last_lane, last_tag;
     struct lk__mpi_offer *waiting;   /* payloads that nobody has asked for yet */
     struct lk__mpi_offer *under_way; /* with MPI */
@@ -33,8 +33,8 @@ typedef struct lk__mpi_end {
     lk__mpi_request ring[LK_MPI_RING];
     unsigned char (*ring_packet)[LK_MPI_PACKET];
     lk__fault fault;             /* where the node does not share one */
-    int told_by;                 /* who has answered; -1: nobody */
-    lk__shown told;              /* what it does */
+    int answer_by;               /* who has answered; -1: nobody */
+    lk__board_entry answer;      /* what it does */
     bool *asked;                 /* [size] who has still to answer */
     lk__mpi_request *fault_sent; /* [n_faults] of at most as many as there are ranks */
     int n_faults;
@@ -63,7 +63,7 @@ lk_status lk__mpi_take(lk__world *w, lk__packet *p, lk_request *r) LK_NODISCARD;
 void lk__mpi_withdraw(lk__world *w, lk_request *r);
 void lk__mpi_drop(lk__world *w, lk__packet *p);
 void lk__mpi_spread(lk__world *w);
-bool lk__mpi_ask(lk__world *w, int rank, lk__shown *out);
+bool lk__mpi_ask(lk__world *w, int rank, lk__board_entry *out);
 lk_status lk__mpi_inquire(lk__world *w, int rank) LK_NODISCARD;
 
 #endif /* LK_COMM_MPI_END_H */

@@ -11,7 +11,7 @@
  * posted, so packets arrive in the order they were sent.  MPI has a large payload only while a
  * receive for it is posted: until then, after a fault, it is simply taken back.
  *
- * Every message rings the receiver's bell if it is on this node.
+ * Every message notifies the receiver if it is on this node.
  *
  * MPI may compute, say to place its buffers or to pace its polls: what calls it is guarded here, so that
  * ranks on threads need not be.
@@ -56,7 +56,7 @@ lk_status lk__mpi_check(const lk__mpi_end *e, int code, const char *what)
 static lk_status isend(lk__mpi_end *e, const lk__mpi_part *part, lk__mpi_request *out)
 {
     LK_TRY(lk__mpi_check(e, e->m->isend(e->comm, part, out), "MPI_Isend"));
-    lk__bell_ring(e->bell[part->rank]);
+    lk__wakeup_notify(e->wakeup[part->rank]);
     return LK_OK;
 }
 
@@ -151,7 +151,7 @@ static lk_status go_heard(lk__world *w, const lk__header *h)
 
 static lk_status shown_tell(lk__world *w, int rank)
 {
-    lk__shown mine;
+    lk__board_entry mine;
     lk__header h = {
         .magic = LK_WIRE_MAGIC, .kind = LK_KIND_TELL, .source = w->rank, .bytes = sizeof mine};
     lk__slot_read(w->board[w->rank], &mine);
@@ -161,11 +161,12 @@ static lk_status shown_tell(lk__world *w, int rank)
 static lk_status shown_heard(lk__world *w, const lk__header *h, const unsigned char *payload)
 {
     lk__mpi_end *e = end_of(w);
-    LK_CHECK(h->bytes == sizeof e->told, LK_ECOMM, "rank %d tells in another language", h->source);
-    memcpy(&e->told, payload, sizeof e->told);
-    e->told_by = h->source;
+    LK_CHECK(h->bytes == sizeof e->answer, LK_ECOMM,
+             "rank %d answered with a status of another size", h->source);
+    memcpy(&e->answer, payload, sizeof e->answer);
+    e->answer_by = h->source;
     e->asked[h->source] = false;
-    return lk__compare_shown(w, h->source, &e->told);
+    return lk__compare_shown(w, h->source, &e->answer);
 }
 
 static lk_status ask(lk__mpi_end *e, int rank)
@@ -174,18 +175,18 @@ static lk_status ask(lk__mpi_end *e, int rank)
     return packet_send(e, &h, NULL, NULL, 0, rank);
 }
 
-bool lk__mpi_ask(lk__world *w, int rank, lk__shown *out)
+bool lk__mpi_ask(lk__world *w, int rank, lk__board_entry *out)
 {
     LK_FP_GUARD();
     lk__mpi_end *e = end_of(w);
-    e->told_by = -1;
+    e->answer_by = -1;
     if (ask(e, rank) != LK_OK)
         return false;
-    for (int64_t start = lk_clock_ns(); e->told_by != rank && lk_clock_ns() - start < answer;)
-        if ((lk__mpi_poll(w) != LK_OK && e->told_by != rank) || usleep(100) != 0)
+    for (int64_t start = lk_clock_ns(); e->answer_by != rank && lk_clock_ns() - start < answer;)
+        if ((lk__mpi_poll(w) != LK_OK && e->answer_by != rank) || usleep(100) != 0)
             return false;
-    *out = e->told;
-    return e->told_by == rank;
+    *out = e->answer;
+    return e->answer_by == rank;
 }
 
 lk_status lk__mpi_inquire(lk__world *w, int rank)
@@ -415,9 +416,9 @@ void lk__mpi_spread(lk__world *w)
     for (int r = 0; r < w->size; r++) {
         lk__mpi_part part = {e->fault_packet, sizeof e->fault_packet, r, TAG_PACKET};
         /* Ranks of this node see the report itself.  One that cannot be told has its deadline. */
-        if (r != w->rank && (!e->shown || !e->bell[r]))
+        if (r != w->rank && (!e->shown || !e->wakeup[r]))
             e->n_faults += e->m->isend(e->comm, &part, &e->fault_sent[e->n_faults]) == 0;
         else
-            lk__bell_ring(e->bell[r]);
+            lk__wakeup_notify(e->wakeup[r]);
     }
 }

@@ -1,4 +1,4 @@
-/* What processes on one node show each other: what they do, their bells, and the end of the job.
+/* What processes on one node show each other: what they do, their wakeups, and the end of the job.
  *
  * Made when the ranks open, of memory that they share.  Where that cannot be (processes of several
  * users or containers on a node), each rank sees only itself: everything works by messages, naps are
@@ -15,7 +15,7 @@
 
 struct place {
     lk__board_slot slot;
-    lk__bell bell;
+    lk__wakeup wakeup;
     lk__fault fault; /* that of the first rank is everybody's */
 };
 
@@ -35,11 +35,11 @@ static void show(lk_shm *s)
     for (int i = 0; i < s->n; i++) {
         struct place *p = (struct place *)s->part[i].data;
         w->board[s->part[i].world_rank] = &p->slot;
-        w->bell[s->part[i].world_rank] = &p->bell;
+        w->wakeup[s->part[i].world_rank] = &p->wakeup;
     }
     w->fault = &((struct place *)s->part[0].data)->fault;
     w->life = &s->block;
-    lk__slot_write(w->board[w->rank], &w->doing);
+    lk__slot_write(w->board[w->rank], &w->status);
 }
 
 lk_status lk__node_open(lk_comm *comm, lk_shm **out)

@@ -1,7 +1,7 @@
 /* Send and receive: arguments, labels, and requests of their own. */
 #include "base/journal.h"
 #include "comm/comm.h"
-#include "comm/helper.h"
+#include "comm/progress_thread.h"
 #include "comm/user.h"
 
 #include <lockstep/extra/alloc.h>

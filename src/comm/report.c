@@ -114,10 +114,10 @@ static lk_status report(lk_comm *comm, const lk__label *a, const lk__label *b)
 static bool find_earlier(lk_comm *comm, int64_t sequence, int world_rank, lk__label *mine,
                          lk__label *theirs)
 {
-    lk__shown s;
+    lk__board_entry s;
     lk__slot_read(comm->w->board[world_rank], &s);
     for (int64_t n = sequence - LK_RECENT + 1; n < sequence; n++) {
-        const lk__label *other = lk__shown_find(&s, comm->context, n);
+        const lk__label *other = lk__board_entry_find(&s, comm->context, n);
         *mine = comm->recent[n > 0 ? n % LK_RECENT : 0];
         if (n <= 0 || !other || mine->h.sequence != n)
             continue;
@@ -154,7 +154,7 @@ static char process_state(int pid)
     return state;
 }
 
-static life life_of(const lk__world *w, int rank, const lk__doing *d)
+static life life_of(const lk__world *w, int rank, const lk__rank_status *d)
 {
     if (!w->life || !w->board[rank] || rank == w->rank || d->state == LK_STATE_UNKNOWN ||
         d->state == LK_STATE_LEFT)
@@ -174,18 +174,18 @@ bool lk__rank_gone(lk__world *w, int rank)
 }
 
 /* What a rank is doing: from the board, or asked. */
-static void look(lk__world *w, int rank, lk__shown *out)
+static void look(lk__world *w, int rank, lk__board_entry *out)
 {
     lk__slot_read(w->board[rank], out);
     if (!w->board[rank] && w->transport->ask && !w->transport->ask(w, rank, out))
-        *out = (lk__shown){.doing = {.state = LK_STATE_UNKNOWN, .peer = -1}};
+        *out = (lk__board_entry){.status = {.state = LK_STATE_UNKNOWN, .peer = -1}};
 }
 
 /* From the oldest call on: what differs first is the mistake. */
-lk_status lk__compare_shown(lk__world *w, int rank, const lk__shown *shown)
+lk_status lk__compare_shown(lk__world *w, int rank, const lk__board_entry *shown)
 {
-    for (int i = LK_SHOWN - 1; i >= 0 && shown->doing.state != LK_STATE_UNKNOWN; i--) {
-        const lk__label *call = lk__shown_collective(shown, i);
+    for (int i = LK_BOARD_CALLS - 1; i >= 0 && shown->status.state != LK_STATE_UNKNOWN; i--) {
+        const lk__label *call = lk__board_entry_collective(shown, i);
         const lk_comm *c = call ? w->comms : NULL;
         while (c && c->context != call->h.context)
             c = c->next;
@@ -203,17 +203,17 @@ lk_status lk__compare_peer(const lk_request *r)
         return LK_OK;
     if (!w->board[r->peer])
         return w->transport->inquire ? w->transport->inquire(w, r->peer) : LK_OK;
-    lk__shown shown;
+    lk__board_entry shown;
     lk__slot_read(w->board[r->peer], &shown);
     return lk__compare_shown(w, r->peer, &shown);
 }
 
 /* What the rank at the end of the chain is doing, as the end of "rank 1, which ...". */
-static void add_doing(struct text *t, const lk__world *w, int rank, const lk__shown *s)
+static void add_doing(struct text *t, const lk__world *w, int rank, const lk__board_entry *s)
 {
     char call[LK_CALL_TEXT];
-    const lk__doing *d = &s->doing;
-    const lk__label *label = lk__shown_call(s);
+    const lk__rank_status *d = &s->status;
+    const lk__label *label = lk__board_entry_call(s);
     bool inside = d->state == LK_STATE_CALLING, any = label->h.call != LK_CALL_NONE;
     lk__label_short(label, true, call);
     if (d->state == LK_STATE_UNKNOWN && w->host)
@@ -240,11 +240,11 @@ static int shown(const lk_comm *comm, int world_rank)
 }
 
 /* The call of the same number that a rank has made, if it is another one. */
-static const lk__label *disagrees(const lk__label *mine, const lk__shown *s)
+static const lk__label *disagrees(const lk__label *mine, const lk__board_entry *s)
 {
     const lk__label *other = NULL;
-    if (s->doing.state != LK_STATE_UNKNOWN && mine->h.kind == LK_KIND_COLLECTIVE)
-        other = lk__shown_find(s, mine->h.context, mine->h.sequence);
+    if (s->status.state != LK_STATE_UNKNOWN && mine->h.kind == LK_KIND_COLLECTIVE)
+        other = lk__board_entry_find(s, mine->h.context, mine->h.sequence);
     return other && lk__label_difference(mine, other) != LK_SAME ? other : NULL;
 }
 
@@ -271,8 +271,8 @@ lk_status lk__report_stall(const lk_request *r, int64_t ns)
     char call[LK_CALL_TEXT];
     int at[MAX_HOPS] = {r->peer}, hops = 0;
     bool circle = r->peer == w->rank;
-    lk__shown s;
-    const lk__doing *d = &s.doing;
+    lk__board_entry s;
+    const lk__rank_status *d = &s.status;
     look(w, r->peer, &s);
     while (!circle) {
         const lk__label *other = disagrees(r->label, &s);
@@ -315,14 +315,14 @@ static void spare_read(const lk__world *w, int rank, lk__label *out)
 /* How much the wait of a rank says: that in a receive, with another message from whom it waits for. */
 static int wait_worth(const lk__world *w, int rank)
 {
-    lk__shown s;
+    lk__board_entry s;
     lk__label spare;
     lk__slot_read(w->board[rank], &s);
     spare_read(w, rank, &spare);
-    if (s.doing.state != LK_STATE_CALLING)
+    if (s.status.state != LK_STATE_CALLING)
         return 0;
-    lk_comm_call call = lk__shown_call(&s)->h.call;
-    bool meant = spare.h.call != LK_CALL_NONE && spare.h.source == s.doing.peer;
+    lk_comm_call call = lk__board_entry_call(&s)->h.call;
+    bool meant = spare.h.call != LK_CALL_NONE && spare.h.source == s.status.peer;
     return call == LK_CALL_RECV ? (meant ? 4 : 3) : call == LK_CALL_SEND ? 2 : 1;
 }
 
@@ -335,16 +335,16 @@ static int spare_worth(const lk__label *spare, int holder, int rank, int peer)
 }
 
 /* `rank 0 waits in recv("in", tag 7) for rank 1, which waits in barrier("end") #2 for rank 0`. */
-static void add_waits(struct text *t, const lk__world *w, int rank, lk__shown *s)
+static void add_waits(struct text *t, const lk__world *w, int rank, lk__board_entry *s)
 {
     char call[LK_CALL_TEXT];
     int at[VAIN_HOPS + 1];
     add(t, "rank %d", rank);
-    for (int hops = 0; hops <= VAIN_HOPS && s->doing.state == LK_STATE_CALLING; hops++) {
-        int peer = s->doing.peer;
+    for (int hops = 0; hops <= VAIN_HOPS && s->status.state == LK_STATE_CALLING; hops++) {
+        int peer = s->status.peer;
         at[hops] = rank;
         add(t, "%s waits in %s for ", hops ? ", which" : "",
-            lk__label_brief(lk__shown_call(s), call));
+            lk__label_brief(lk__board_entry_call(s), call));
         if (peer < 0) {
             add(t, "any rank");
             return;
@@ -359,7 +359,7 @@ static void add_waits(struct text *t, const lk__world *w, int rank, lk__shown *s
         rank = peer;
         lk__slot_read(w->board[rank], s);
     }
-    if (s->doing.state != LK_STATE_CALLING)
+    if (s->status.state != LK_STATE_CALLING)
         add_doing(t, w, rank, s);
 }
 
@@ -367,7 +367,7 @@ lk_status lk__report_vain(lk__world *w, int waiting)
 {
     struct text t = {.used = 0};
     char call[LK_CALL_TEXT];
-    lk__shown s;
+    lk__board_entry s;
     lk__label spare, best_spare = {.h = {.call = LK_CALL_NONE}};
     int best = w->rank, holder = w->rank;
     for (int r = 0; r < w->size; r++) {
@@ -378,7 +378,7 @@ lk_status lk__report_vain(lk__world *w, int waiting)
             best = r;
     }
     lk__slot_read(w->board[best], &s);
-    int peer = s.doing.peer;
+    int peer = s.status.peer;
     for (int r = 0; r < w->size; r++) {
         spare_read(w, r, &spare);
         if (spare_worth(&spare, r, best, peer) <= spare_worth(&best_spare, holder, best, peer))
@@ -386,7 +386,7 @@ lk_status lk__report_vain(lk__world *w, int waiting)
         best_spare = spare;
         holder = r;
     }
-    bool elsewhere = best_spare.h.context != lk__shown_call(&s)->h.context;
+    bool elsewhere = best_spare.h.context != lk__board_entry_call(&s)->h.context;
     add_waits(&t, w, best, &s);
     if (best_spare.h.call != LK_CALL_NONE)
         add(&t,

@@ -2,7 +2,7 @@
 #include "base/failure.h"
 #include "base/journal.h"
 #include "comm/comm.h"
-#include "comm/helper.h"
+#include "comm/progress_thread.h"
 #include "comm/user.h"
 
 #include <lockstep/extra/alloc.h>

@@ -6,7 +6,7 @@
  */
 #include "comm/segment.h"
 
-#include "comm/helper.h"
+#include "comm/progress_thread.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/checked.h>
@@ -193,10 +193,10 @@ lk_shm *lk__shared_get(lk__world *w, uint32_t context, int64_t number)
 
 lk_status lk__shared_disagree(lk_comm *comm, const lk__label *label, int world_rank)
 {
-    lk__shown s;
+    lk__board_entry s;
     lk__slot_read(comm->w->board[world_rank], &s);
-    const lk__label *other = lk__shown_find(&s, label->h.context, label->h.sequence);
-    lk__label theirs = other ? *other : *lk__shown_call(&s);
+    const lk__label *other = lk__board_entry_find(&s, label->h.context, label->h.sequence);
+    lk__label theirs = other ? *other : *lk__board_entry_call(&s);
     theirs.h.source = world_rank;
     return lk__report_mismatch(comm, label, &theirs);
 }

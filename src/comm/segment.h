@@ -15,7 +15,7 @@
  *   - a flag only grows.  Who posts it has written the data before, who sees it reads them after.
  *
  * An algorithm never blocks: when a flag has not been reached it sets request.peer to the world rank
- * it waits for and returns from advance().  lk__wait_any() then polls, sleeps on the rank's bell
+ * it waits for and returns from advance().  lk__wait_any() then polls, waits on the rank's wakeup
  * (lk__flag_post() rings it), keeps the deadline and reports.
  *
  * On `local` the block is plain memory.  Between processes it is a memfd, which has no name in any
@@ -70,7 +70,7 @@ static inline void lk__flag_post(lk_shm *s, lk__flag *flag, uint64_t value)
     atomic_store_explicit(&flag->value, value, memory_order_release);
     for (int i = 0; i < s->n; i++)
         if (i != s->me)
-            lk__bell_ring(s->w->bell[s->part[i].world_rank]);
+            lk__wakeup_notify(s->w->wakeup[s->part[i].world_rank]);
 }
 
 /** The same when only intra rank `to` can be waiting for it. */
@@ -78,7 +78,7 @@ static inline void lk__flag_post_to(lk_shm *s, int to, lk__flag *flag, uint64_t 
 {
     s->w->n_posts++;
     atomic_store_explicit(&flag->value, value, memory_order_release);
-    lk__bell_ring(s->w->bell[s->part[to].world_rank]);
+    lk__wakeup_notify(s->w->wakeup[s->part[to].world_rank]);
 }
 
 /**

@@ -6,7 +6,7 @@
  */
 #include "base/processors.h"
 #include "comm/comm.h"
-#include "comm/helper.h"
+#include "comm/progress_thread.h"
 #include "comm/topology_machine.h"
 
 #include <lockstep/extra/alloc.h>

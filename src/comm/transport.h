@@ -9,7 +9,7 @@
  * Small payloads are copied into the packet.  A large one stays where it is until the receiver has
  * matched the packet, and then goes straight to the receiver's memory, one copy in all.
  *
- * No function blocks.  Each is called by the one thread that is this rank, or by its helper.  A
+ * No function blocks.  Each is called by the one thread that is this rank, or by its progress thread.  A
  * failure of a transport is the end of the job: lk__fault_raise() has then been called, or is by the
  * caller.
  */
@@ -63,7 +63,7 @@ typedef struct lk__transport {
     /* Free a packet that nobody took. */
     void (*drop)(lk__world *w, lk__packet *packet);
 
-    /* How long this rank may sleep on its bell, at most `ns`, before it looks again: not everything
+    /* How long this rank may wait on its wakeup, at most `ns`, before it looks again: not everything
      * rings. */
     int64_t (*nap)(lk__world *w, int64_t ns);
 
@@ -82,7 +82,7 @@ typedef struct lk__transport {
 
     /* Ask a rank of another node what it does; false: no answer in a moment.  A rank answers while
      * it waits for something itself.  NULL where there are no other nodes. */
-    bool (*ask)(lk__world *w, int rank, lk__shown *out);
+    bool (*ask)(lk__world *w, int rank, lk__board_entry *out);
 
     /* The same without waiting: what it answers goes to lk__compare_shown().  Nothing happens while an
      * answer is still to come. */

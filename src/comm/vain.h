@@ -14,7 +14,7 @@
  * by their numbers no packet is under way.  So the first one to act again would act on nothing.
  *
  * A rank that computes, tests, is on its way into a call, or whose messages MPI has not finished shows no
- * rest; one that is stopped or gets no core does not answer.  Its helper (helper.h) works only while the
+ * rest; one that is stopped or gets no core does not answer.  Its progress thread works only while the
  * rank is in no call.  Where a rank cannot be seen, on another node, nobody asks, and deadlines remain.
  */
 #ifndef LK_COMM_VAIN_H

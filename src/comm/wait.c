@@ -2,7 +2,7 @@
  *
  * With a core for each rank the answer is usually there within microseconds, and falling asleep
  * would cost more; with more ranks than cores the one that is waited for needs the core.  So a rank
- * polls w->spins times and then naps until its bell rings; what arrives begins the polls anew.  If
+ * polls w->spins times and then naps until it is notified (wakeup.h); what arrives begins the polls anew.  If
  * polls take long, its core is not its own after all, and it naps earlier: Open MPI may offer the core
  * to others in each.  With more ranks than cores a rank offers the core to the others between w->yields
  * polls instead: a switch that way takes a fifth of the time of a nap and a wake, and while all ranks
@@ -17,7 +17,7 @@
  */
 #include "base/futex.h"
 #include "comm/comm.h"
-#include "comm/helper.h"
+#include "comm/progress_thread.h"
 #include "comm/vain.h"
 
 #include <lockstep/extra/clock.h>
@@ -73,17 +73,17 @@ static bool any_done(int64_t n, lk_request *const *requests, int64_t *which)
 static void show_peer(lk__world *w, const lk_request *r)
 {
     const lk__header *h = &r->label->h;
-    if (w->doing.state == LK_STATE_CALLING && w->doing.peer == r->peer)
+    if (w->status.state == LK_STATE_CALLING && w->status.peer == r->peer)
         return;
     bool newest = h->kind == LK_KIND_COLLECTIVE && h->context == w->shown_comm &&
                   h->sequence == w->shown_call;
-    w->doing.state = LK_STATE_CALLING;
-    w->doing.peer = r->peer;
-    w->doing.at = w->doing.at % LK_SHOWN + (newest ? 0 : LK_ASIDE);
+    w->status.state = LK_STATE_CALLING;
+    w->status.peer = r->peer;
+    w->status.at = w->status.at % LK_BOARD_CALLS + (newest ? 0 : LK_ASIDE);
     if (newest)
-        lk__slot_write(w->board[w->rank], &w->doing);
+        lk__slot_write(w->board[w->rank], &w->status);
     else
-        lk__slot_write_call(w->board[w->rank], &w->doing, r->label);
+        lk__slot_write_call(w->board[w->rank], &w->status, r->label);
 }
 
 /* Whether nobody is left who could complete one of the requests.  A rank that is `blocked` sends itself
@@ -157,17 +157,17 @@ static lk_status sleep_on_bell(const lk_request *first, int64_t n, lk_request *c
 {
     lk__world *w = first->comm->w;
     uint64_t question = rests ? lk__rest_question(w) : 0;
-    lk__bell *own = w->bell[w->rank];
+    lk__wakeup *own = w->wakeup[w->rank];
     int64_t arrived = w->n_arrived, which;
-    uint32_t heard = lk__bell_drowse(own);
+    uint32_t seen = lk__wakeup_prepare(own);
     lk_status st = lk__progress(w);
     bool same = st == LK_OK && arrived == w->n_arrived && !any_done(n, requests, &which);
     if (same && rests)
         lk__rest_show(w, first, question);
     if (same && atomic_load(&w->fault->state) != 2)
-        lk__bell_sleep(own, heard, w->transport->nap(w, ns));
-    if (!w->helper || !w->helper->napping) /* else it is still to be woken */
-        lk__bell_awake(own);
+        lk__wakeup_wait(own, seen, w->transport->nap(w, ns));
+    if (!w->progress_thread || !w->progress_thread->napping) /* else it is still to be woken */
+        lk__wakeup_cancel(own);
     return st;
 }
 

@@ -56,7 +56,7 @@ typedef enum lk__kind {
     LK_KIND_COLLECTIVE, /* payload of a collective: matched by the number of the call */
     LK_KIND_GO,         /* the payload of `lane` may come, with MPI's tag `tag` */
     LK_KIND_ASK,        /* what are you doing? */
-    LK_KIND_TELL,       /* payload: lk__shown */
+    LK_KIND_TELL,       /* payload: lk__board_entry */
     LK_KIND_FAULT,      /* payload: text of the report; the job has ended */
 } lk__kind;
 

@@ -4,16 +4,16 @@
  *          lk__world          matching, waiting, faults                      here
  *          lk__transport      threads or MPI                                 transport.h
  *
- * Everything here belongs to the one thread that is the rank (and its helper, one at a time:
- * helper.h), except `fault` and the board, which others read, and lk_request.done, which a receiver
+ * Everything here belongs to the one thread that is the rank (and its progress thread, one at a time:
+ * progress_thread.h), except `fault` and the board, which others read, and lk_request.done, which a receiver
  * may set.
  */
 #ifndef LK_COMM_WORLD_H
 #define LK_COMM_WORLD_H
 
-#include "comm/bell.h"
 #include "comm/board.h"
 #include "comm/transport.h"
+#include "comm/wakeup.h"
 
 enum { LK_FAULT_TEXT = 480 };
 
@@ -26,7 +26,7 @@ typedef struct lk__fault {
     _Atomic bool untold; /* ranks of other nodes do not know it yet */
 } lk__fault;
 
-typedef struct lk__helper lk__helper;
+typedef struct lk__progress_thread lk__progress_thread;
 
 typedef struct lk__host {
     char name[64];
@@ -49,7 +49,7 @@ struct lk__world {
     int rank, size;
     const int *node;           /* [size] the node of each rank, numbered by their lowest rank */
     lk__board_slot **board;    /* [size] slots that can be read from here; NULL for the others */
-    lk__bell **bell;           /* [size] bells of the ranks on this node; NULL for the others */
+    lk__wakeup **wakeup;       /* [size] those of the ranks on this node; NULL for the others */
     lk__host *host;            /* [size] names of their hosts; NULL: all are here */
     const lk__shm_block *life; /* holds the locks of the processes on this node; NULL: threads */
     lk_shm *shared;            /* memory that this rank shares with others */
@@ -64,13 +64,13 @@ struct lk__world {
     int64_t n_taken;     /* packets from the wires */
     int64_t n_posts;     /* what others can see besides: flags, payloads taken */
     int64_t n_to_itself; /* packets that this rank has sent to itself and that have not arrived */
-    lk__doing doing;     /* what this rank's slot says */
-    uint32_t shown_comm; /* the newest collective call there */
+    lk__rank_status status; /* what this rank's slot says */
+    uint32_t shown_comm;    /* the newest collective call there */
     int64_t shown_call;
-    lk_request *posted, *posted_last; /* receives without a packet, oldest first */
-    lk__packet *early, **early_end;   /* packets without a receive, oldest first */
-    lk_request *active;               /* collectives under way */
-    lk__helper *helper;               /* makes progress while the rank computes; NULL: nobody */
+    lk_request *posted, *posted_last;     /* receives without a packet, oldest first */
+    lk__packet *early, **early_end;       /* packets without a receive, oldest first */
+    lk_request *active;                   /* collectives under way */
+    lk__progress_thread *progress_thread; /* makes progress while the rank computes; NULL: nobody */
     lk__resting rest;
     struct lk__abort_hook *hook; /* tells of fatal signals; NULL: nobody asked for it */
 };
@@ -188,7 +188,7 @@ bool lk__rank_gone(lk__world *w, int rank);
 lk_status lk__compare_peer(const lk_request *r) LK_NODISCARD;
 
 /** The same with what a rank has told or shown. */
-lk_status lk__compare_shown(lk__world *w, int rank, const lk__shown *shown) LK_NODISCARD;
+lk_status lk__compare_shown(lk__world *w, int rank, const lk__board_entry *shown) LK_NODISCARD;
 
 /* ---- matching ---- */
 

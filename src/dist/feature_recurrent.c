@@ -11,7 +11,7 @@
  *
  * Made by lk_dist_feature_recurrent(), run on the thread of the tape.
  */
-#include "autograd/guest.h"
+#include "autograd/tape_access.h"
 #include "base/rehearsal.h"
 #include "dist/common/features.h"
 #include "kernel/recurrence.h"

@@ -1,5 +1,5 @@
 /* wait and waitany: a message is over; its value goes on.  isend.c says what backward does. */
-#include "autograd/guest.h"
+#include "autograd/tape_access.h"
 #include "comm/user.h"
 #include "dist/common/pending.h"
 

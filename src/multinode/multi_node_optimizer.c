@@ -13,7 +13,7 @@
 #include "base/fpenv.h"
 #include "coll/agree.h"
 #include "coll/coll.h"
-#include "comm/helper.h"
+#include "comm/progress_thread.h"
 #include "optim/optimizer.h"
 
 #include <lockstep/extra/alloc.h>
@@ -71,7 +71,7 @@ static lk_status optimizer_make(lk_multi_node_optimizer *o, lk_optimizer *actual
         LK_TRY(lk_comm_dup(comm, &o->comm));
     LK_TRY(parts_make(o, actual, &o->parts));
     o->helps = o->comm && o->options.double_buffering &&
-               lk__helper_for(o->comm, "double_buffering");
+               lk__progress_thread_for(o->comm, "double_buffering");
     return LK_OK;
 }
 

@@ -27,7 +27,7 @@ struct lk_multi_node_optimizer {
     lk_arena *arena;
     lk_multi_node_options options;
     lk_comm *comm; /* its own; NULL: alone */
-    bool helps;    /* the communicator has its helper for this */
+    bool helps;    /* the communicator has its progress thread for this */
     bool met;      /* a first mean was joined by a call that blocks */
     bool under_way;
     lk__mn_parts parts;

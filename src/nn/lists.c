@@ -6,7 +6,7 @@
  * lk_model_forward() runs the model's, layers run theirs by lk_pass_layers(), a segment runs a part of one;
  * on the thread of the tape.
  */
-#include "autograd/guest.h"
+#include "autograd/tape_access.h"
 #include "base/failure.h"
 #include "base/fpenv.h"
 #include "nn/layers.h"

@@ -13,7 +13,7 @@
  * Each layer is run twice at most: within a segment there is no other.  Where lists are cut depends on the
  * model alone, so that ranks meet in the second run as in the first.
  */
-#include "autograd/guest.h"
+#include "autograd/tape_access.h"
 #include "nn/model.h"
 
 #include <string.h>

@@ -53,7 +53,7 @@ typedef struct lk__pending_sums {
     int set;                /* of accumulators, that it is of */
     bool under_way;
     bool met;             /* a first one was joined by a call that blocks */
-    bool helps;           /* the communicator has its helper for this */
+    bool helps;           /* the communicator has its progress thread for this */
     lk__joining *joining; /* [n_groups] */
 } lk__pending_sums;
 
@@ -168,7 +168,7 @@ lk_status lk__wire_transfers(const lk_plan *plan, const lk_model *model, lk_tran
 /** The sums over tiles of all parameters that have leaves, to where their gradients lie in `total`. */
 lk_status lk__leaves_join(lk__groups *groups, lk_accumulator *total) LK_NODISCARD;
 
-/** What double buffering needs; the helper of the communicator is part of it, where it may be had. */
+/** What double buffering needs; the communicator's progress thread is part of it, where it may be had. */
 lk_status lk__pending_sums_make(lk__groups *groups) LK_NODISCARD;
 void lk__pending_sums_free(lk__groups *groups);
 

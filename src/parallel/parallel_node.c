@@ -7,7 +7,7 @@
  * program's accumulator as from any op.  A run is the node's until the tape is reset, which releases the
  * token.  On the calling thread; parallel_pass.c applies it when the replicas have run.
  */
-#include "autograd/guest.h"
+#include "autograd/tape_access.h"
 #include "nn/model.h"
 #include "ops/common/parts.h"
 #include "parallel/replicas.h"

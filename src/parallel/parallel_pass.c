@@ -3,7 +3,7 @@
  * The program calls it, on its thread; it lets the replicas run (replicas.c) and then puts one node on the
  * program's tape (parallel_node.c).
  */
-#include "autograd/guest.h"
+#include "autograd/tape_access.h"
 #include "base/fpenv.h"
 #include "nn/model.h"
 #include "parallel/replicas.h"

@@ -4,14 +4,14 @@
  *     batch 1   passes into set 1 | wait 0, start 1 | update by 0
  *     batch 2   passes into set 0 | wait 1, start 0 | update by 1
  *
- * The trainer calls it, on its thread.  What is under way progresses on the helper of the communicator
- * (comm/helper.h), and where that cannot be had, inside backward, whenever a gradient is complete.
+ * The trainer calls it, on its thread.  What is under way progresses on the communicator's progress thread
+ * (comm/progress_thread.h), and where that cannot be had, inside backward, whenever a gradient is complete.
  *
  * A communicator learns its links, and makes the memory that the ranks of a node share, in calls that
  * block: so the first sums are waited for.
  */
 #include "base/failure.h"
-#include "comm/helper.h"
+#include "comm/progress_thread.h"
 #include "parallel/groups_internal.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@
 lk_status lk__pending_sums_make(lk__groups *g)
 {
     LK_TRY(lk_alloc_zero(&g->pending.joining, g->n_groups, sizeof *g->pending.joining));
-    g->pending.helps = g->comm && lk__helper_for(g->comm, "parallel.double_buffering");
+    g->pending.helps = g->comm && lk__progress_thread_for(g->comm, "parallel.double_buffering");
     return LK_OK;
 }
 

@@ -30,7 +30,7 @@ lk_status lk__storage_wrap(void *data, lk_release_fn *release, void *context,
 
 void lk__storage_retain(struct lk__storage *s);
 
-/** One holder less; NULL is allowed. */
+/** Release a reference; NULL is allowed. */
 void lk__storage_free(struct lk__storage *s);
 
 struct lk_tensor {

@@ -8,7 +8,7 @@
  * nobody waits inside a pass.  Statistics and losses are those of each micro-batch until its weights'
  * gradients are computed, which is in ascending order; the sums of micro-batches are then joined by the tree.
  */
-#include "autograd/guest.h"
+#include "autograd/tape_access.h"
 #include "nn/model.h"
 #include "train/pass.h"
 #include "train/pipeline_internal.h"

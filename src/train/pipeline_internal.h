@@ -45,7 +45,7 @@ struct lk__pipeline {
     lk__shard_sums sums; /* of the micro-batches */
     lk_tape *done;       /* of the last one whose gradients are complete; NULL: none */
     lk__stage_lists *schedules;
-    bool helps; /* the communicator has its helper for this */
+    bool helps; /* the communicator has its progress thread for this */
     lk_action_watch_fn *watch;
     void *watch_context;
 };

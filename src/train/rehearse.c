@@ -9,7 +9,7 @@
  * Nothing is computed, and large values are addresses without memory (base/rehearsal.h): passes that would
  * not fit are rehearsed in little memory, and in no time.
  */
-#include "autograd/guest.h"
+#include "autograd/tape_access.h"
 #include "base/fpenv.h"
 #include "base/rehearsal.h"
 #include "data/loader.h"

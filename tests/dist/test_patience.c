@@ -2,7 +2,7 @@
  *
  * That all wait in vain is told after a fraction of a second (src/comm/vain.h); here all but one wait for
  * several times that, for whatever the one does that no board shows: it computes, asks lk_test(), has its
- * helper work, is stopped with a message on its way, or hands on a message to the next.  On 4 local ranks
+ * progress thread work, is stopped with a message on its way, or hands on a message to the next.  On 4 local ranks
  * and on 16, more than there are cores; under MPI, on those that the launcher started.
  */
 #include "comm/comm.h"
@@ -98,7 +98,7 @@ static void groups_wait_for_each_other(lk_comm *comm)
     ASSERT_OK(lk_barrier(comm, "end"));
 }
 
-/* Requests of the rank go on by its helper while it computes; then it waits for them with the others.
+/* Requests of the rank go on by its progress thread while it computes; then it waits for them with the others.
  * Large messages of one to all others come in between. */
 static void a_rank_with_a_helper_is_waited_for(lk_comm *comm)
 {

@@ -104,7 +104,7 @@ static void calls_and_helper_mix(lk_comm *comm)
     lk_free(y);
 }
 
-/* Without the helper nothing goes on, and what is under way ends in a wait; then again with it. */
+/* Without the progress thread nothing goes on, and what is under way ends in a wait; then again with it. */
 static void it_can_be_switched(lk_comm *comm)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
@@ -176,7 +176,7 @@ static void it_sleeps(lk_comm *comm)
     }
 }
 
-/* Rank 1 makes another call while the others sleep: the helper finds out, the wait says it. */
+/* Rank 1 makes another call while the others sleep: the progress thread finds out, the wait says it. */
 static lk_status one_differs(lk_comm *comm, void *arg)
 {
     (void)arg;

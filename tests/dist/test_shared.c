@@ -77,11 +77,11 @@ static void flags_pass_data_on(lk_comm *comm)
     for (uint64_t k = 0; k < ROUNDS; k++) {
         uint32_t heard = 0;
         while (!lk__flag_reached(turn, k * (uint64_t)n + (uint64_t)me)) {
-            lk__bell *own = comm->w->bell[comm->w->rank];
-            heard = lk__bell_drowse(own);
+            lk__wakeup *own = comm->w->wakeup[comm->w->rank];
+            heard = lk__wakeup_prepare(own);
             if (!lk__flag_reached(turn, k * (uint64_t)n + (uint64_t)me))
-                lk__bell_sleep(own, heard, INT64_C(10000000000));
-            lk__bell_awake(own);
+                lk__wakeup_wait(own, heard, INT64_C(10000000000));
+            lk__wakeup_cancel(own);
         }
         *sum += me;
         lk__flag_post_to(s, (me + 1) % n, turn, k * (uint64_t)n + (uint64_t)me + 1);

@@ -5,7 +5,7 @@
  * threads on bare futexes.  A wake that is lost ends with the longest nap, which is some hundred times as
  * long.
  *
- * Calls in shared memory: all but the last rank sleep when it comes, and their bells tell whether it rang.
+ * Calls in shared memory: all but the last rank sleep when it comes, and the epochs of their wakeups tell whether it notified them.
  */
 #include "comm/segment.h"
 #include "ranks.h"
@@ -19,19 +19,19 @@
 enum { PINGS = 200, ROUNDS = 7, LIMIT = 25 };
 
 struct pair {
-    lk__bell bell[2];
+    lk__wakeup wakeup[2];
 };
 
 static void bare_pass(struct pair *p, int to)
 {
-    atomic_fetch_add(&p->bell[to].rung, 1);
-    lk__futex_wake(&p->bell[to].rung);
+    atomic_fetch_add(&p->wakeup[to].epoch, 1);
+    lk__futex_wake(&p->wakeup[to].epoch);
 }
 
 static void bare_await(struct pair *p, int me, uint32_t until)
 {
-    for (uint32_t now; (now = atomic_load(&p->bell[me].rung)) < until;)
-        lk__futex_wait(&p->bell[me].rung, now, 1000000000);
+    for (uint32_t now; (now = atomic_load(&p->wakeup[me].epoch)) < until;)
+        lk__futex_wait(&p->wakeup[me].epoch, now, 1000000000);
 }
 
 static void *bare_partner(void *arg)
@@ -102,12 +102,12 @@ static bool all_asleep(const lk_comm *comm)
 {
     const lk__world *w = comm->w;
     for (int r = 0; r < lk_comm_size(comm) - 1; r++)
-        if (!lk__bell_asleep(w->bell[comm->member[r]]))
+        if (!lk__wakeup_is_waiting(w->wakeup[comm->member[r]]))
             return false;
     return true;
 }
 
-/* How often the bell of this rank rang while it slept in calls that the last rank came to late. */
+/* How often this rank was notified while it slept in calls that the last rank came to late. */
 static uint32_t rings_heard(lk_comm *comm, const lk_collective *call)
 {
     lk__world *w = comm->w;
@@ -118,11 +118,11 @@ static uint32_t rings_heard(lk_comm *comm, const lk_collective *call)
         ASSERT_OK(lk_barrier(comm, "begin"));
         w->spins = late ? 2000 : 1; /* a core for each rank: it works before it waits */
         w->yields = 0;
-        uint32_t before = atomic_load(&w->bell[w->rank]->rung);
+        uint32_t before = atomic_load(&w->wakeup[w->rank]->epoch);
         while (late && !all_asleep(comm))
             sched_yield();
         ASSERT_OK(lk_coll_run(comm, call));
-        rings += atomic_load(&w->bell[w->rank]->rung) != before;
+        rings += atomic_load(&w->wakeup[w->rank]->epoch) != before;
         w->spins = spins;
         w->yields = yields;
     }

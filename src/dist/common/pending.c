@@ -1,7 +1,7 @@
 /* lk__pending: the messages under way of a tape, and the communicators that it has seen. */
 #include "dist/common/pending.h"
 
-#include "autograd/guest.h"
+#include "autograd/tape_access.h"
 #include "comm/user.h"
 
 #include <lockstep/extra/alloc.h>
@@ -19,7 +19,7 @@ typedef struct seen {
 
 /* Of one tape.  Posts are in the order of their handles. */
 typedef struct pending_list {
-    lk__guest guest;
+    lk__tape_extension extension;
     int64_t n, capacity;
     lk__pending *pending;
     seen *seen;
@@ -80,7 +80,7 @@ static void forget(pending_list *s, bool all)
     }
 }
 
-static void pending_reset(lk__guest *g)
+static void pending_reset(lk__tape_extension *g)
 {
     pending_list *s = (pending_list *)g;
     give_up(s, NULL, "has reset the tape", true);
@@ -88,7 +88,7 @@ static void pending_reset(lk__guest *g)
     forget(s, false);
 }
 
-static void pending_free(lk__guest *g)
+static void pending_free(lk__tape_extension *g)
 {
     pending_list *s = (pending_list *)g;
     give_up(s, NULL, "has freed the tape", false);
@@ -97,7 +97,7 @@ static void pending_free(lk__guest *g)
     lk_free(s);
 }
 
-static lk_status pending_ready(lk__guest *g)
+static lk_status pending_ready(lk__tape_extension *g)
 {
     const pending_list *s = (const pending_list *)g;
     for (int64_t i = 0; i < s->n; i++)
@@ -118,7 +118,7 @@ void lk__dist_tell(lk_comm *comm)
 }
 
 /* A sum that is not finite has failed on all its ranks alike. */
-static void pending_failed(lk__guest *g, lk_status st)
+static void pending_failed(lk__tape_extension *g, lk_status st)
 {
     const pending_list *s = (const pending_list *)g;
     if (st == LK_ENAN)
@@ -136,13 +136,14 @@ lk_status lk__dist_failed(lk_comm *comm, lk_status st)
 
 static lk_status pending_of(lk_tape *t, pending_list **out)
 {
-    lk__guest **guest = lk__tape_guest(t);
-    if (!*guest) {
+    lk__tape_extension **extension = lk__tape_extension_slot(t);
+    if (!*extension) {
         LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
-        (*out)->guest = (lk__guest){pending_reset, pending_ready, pending_failed, pending_free};
-        *guest = &(*out)->guest;
+        (*out)->extension = (lk__tape_extension){pending_reset, pending_ready, pending_failed,
+                                                 pending_free};
+        *extension = &(*out)->extension;
     }
-    *out = (pending_list *)*guest;
+    *out = (pending_list *)*extension;
     return LK_OK;
 }
 
@@ -186,7 +187,7 @@ lk_status lk__pending_room(lk_tape *t)
 
 void lk__pending_add(lk_tape *t, const lk__pending *pending)
 {
-    pending_list *s = (pending_list *)*lk__tape_guest(t);
+    pending_list *s = (pending_list *)*lk__tape_extension_slot(t);
     s->pending[s->n] = *pending;
     s->pending[s->n].recorded = lk__tape_writes(t);
     s->pending[s->n].segment = lk__tape_segment(t);
@@ -197,7 +198,7 @@ void lk__pending_add(lk_tape *t, const lk__pending *pending)
 
 lk__pending *lk__pending_find(lk_var handle)
 {
-    pending_list *s = handle.tape ? (pending_list *)*lk__tape_guest(handle.tape) : NULL;
+    pending_list *s = handle.tape ? (pending_list *)*lk__tape_extension_slot(handle.tape) : NULL;
     int64_t low = 0, high = s ? s->n : 0;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
@@ -212,7 +213,7 @@ lk__pending *lk__pending_find(lk_var handle)
 
 void lk__pending_done(lk_var handle)
 {
-    pending_list *s = (pending_list *)*lk__tape_guest(handle.tape);
+    pending_list *s = (pending_list *)*lk__tape_extension_slot(handle.tape);
     lk__pending *p = lk__pending_find(handle);
     lk__var_release(p->data);
     lk__var_release(p->handle);

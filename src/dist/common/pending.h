@@ -1,5 +1,5 @@
 /* lk__pending: a message under way, of isend or irecv, found by its handle.  The tape keeps them, as
- * its guest; calls of dist.h and backward add and end them, on the tape's thread.
+ * its extension; calls of dist.h and backward add and end them, on the tape's thread.
  *
  * A handle is a value without elements.  Its message has the request, the value that is sent or the
  * buffer, and what backward needs: the other rank, the number of the message, and the handle of the

@@ -1,7 +1,7 @@
 /* Element-wise ops: their tensors as operands of a job of runs. */
 #include "ops/common/each.h"
 
-#include "autograd/guest.h"
+#include "autograd/tape_access.h"
 #include "base/fpenv.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"

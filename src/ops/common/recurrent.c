@@ -1,7 +1,7 @@
 /* Recurrent ops: shapes, and all times by lk_recurrence_forward() and lk_recurrence_backward(). */
 #include "ops/common/recurrent.h"
 
-#include "autograd/guest.h"
+#include "autograd/tape_access.h"
 #include "ops/common/ops.h"
 #include "ops/common/products.h"
 #include "tensor/tensor.h"

@@ -1,6 +1,6 @@
 /* The gradients of recurrent ops made of other ops, time by time, for a backward that is recorded: all states
  * once more from the inputs, then from the last time to the first.  The bits are those of the one pass. */
-#include "autograd/guest.h"
+#include "autograd/tape_access.h"
 #include "ops/common/ops.h"
 #include "ops/common/recurrent.h"
 

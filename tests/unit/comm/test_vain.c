@@ -9,23 +9,23 @@ enum { LARGE = 10000 };
 
 static float room[4][2][LARGE];
 
-/* What rank 0 and rank 1 do; where `helper`, each with one. */
+/* What rank 0 and rank 1 do; where `progress`, each with a progress thread. */
 struct vain {
     lk_status (*fn)(lk_comm *comm, int rank);
-    bool helper;
+    bool progress;
 };
 
 static lk_status run_rank(lk_comm *comm, void *arg)
 {
     const struct vain *v = arg;
     LK_TRY(lk_comm_set_deadline(comm, 0));
-    LK_TRY(lk_comm_set_progress(comm, v->helper));
+    LK_TRY(lk_comm_set_progress(comm, v->progress));
     return v->fn(comm, lk_comm_rank(comm));
 }
 
-static lk_status run(int n, lk_status (*fn)(lk_comm *comm, int rank), bool helper)
+static lk_status run(int n, lk_status (*fn)(lk_comm *comm, int rank), bool progress)
 {
-    lk_status st = lk_run_local(n, run_rank, &(struct vain){fn, helper});
+    lk_status st = lk_run_local(n, run_rank, &(struct vain){fn, progress});
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return st;
 }

@@ -1,21 +1,25 @@
-/* For a room that keeps something of its own for a tape, such as the messages under way. */
-#ifndef LK_AUTOGRAD_GUEST_H
-#define LK_AUTOGRAD_GUEST_H
+/* What other rooms may do with a tape from inside.
+ *
+ * An extension is what a room keeps for a tape beside it: dist, the messages that are under way
+ * (dist/common/pending.c).  The room makes it, the tape calls it on its own thread and frees it.
+ */
+#ifndef LK_AUTOGRAD_TAPE_ACCESS_H
+#define LK_AUTOGRAD_TAPE_ACCESS_H
 
 #include <lockstep/autograd.h>
 
 /* In front of the room's own struct. */
-typedef struct lk__guest {
-    void (*reset)(struct lk__guest *guest);      /* the values are about to be forgotten */
-    lk_status (*ready)(struct lk__guest *guest); /* whether backward may begin */
+typedef struct lk__tape_extension {
+    void (*reset)(struct lk__tape_extension *extension); /* the values are about to be forgotten */
+    lk_status (*ready)(struct lk__tape_extension *extension); /* whether backward may begin */
     /* This thread's last error, `st`, has ended a call that communicates, or backward, on this rank
      * alone. */
-    void (*failed)(struct lk__guest *guest, lk_status st);
-    void (*free)(struct lk__guest *guest);
-} lk__guest;
+    void (*failed)(struct lk__tape_extension *extension, lk_status st);
+    void (*free)(struct lk__tape_extension *extension);
+} lk__tape_extension;
 
-/** Where a tape has its guest; NULL there: none yet. */
-lk__guest **lk__tape_guest(lk_tape *tape);
+/** Where a tape has its extension; NULL there: none yet. */
+lk__tape_extension **lk__tape_extension_slot(lk_tape *tape);
 
 /** Own a valid value besides others, so that its elements stay; and no longer.  Not over a reset. */
 void lk__var_hold(lk_var v);
@@ -59,4 +63,4 @@ lk_status lk__recompute_unchecked(lk_tape *tape, lk_segment_fn *segment, void *a
 /** The segment of lk_recompute() that is being run, or NULL. */
 const void *lk__tape_segment(const lk_tape *tape);
 
-#endif /* LK_AUTOGRAD_GUEST_H */
+#endif /* LK_AUTOGRAD_TAPE_ACCESS_H */
