@@ -55,6 +55,13 @@ asan clang debug tsan:
 	@$(call build,$@)
 	@$(call ctest,build/$@)
 
+.PHONY: coverage
+coverage: ## which lines the quick tests reach, by room, and build/coverage/html/index.html
+	@tools/setup build coverage
+	@$(call build,coverage)
+	@$(call ctest,build/coverage,-L quick)
+	@tools/coverage build/coverage
+
 .PHONY: emulate
 emulate: ## test the AVX-512 kernels on an AVX2 processor
 	@tools/setup build test

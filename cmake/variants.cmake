@@ -5,6 +5,7 @@
 #
 #   asan   by clang: also the command, the golden hashes as clang computes them, and the fuzz targets
 #   tsan   what has threads or ranks, by the compiler of this build
+#   minimal   the command alone, without MPI and every package that can be done without
 include(ProcessorCount)
 ProcessorCount(processors)
 
@@ -140,6 +141,10 @@ if(avx512)
 endif()
 lk_variant(asan "${asan_obstacle}" lockstep fuzz ${unit} ${dist})
 lk_variant(tsan "${tsan_obstacle}" lockstep ${of_threads} ${of_ranks})
+lk_variant(minimal "" lockstep)
+lk_test(minimal.command minimal tests/meta/minimal.sh
+  ${CMAKE_CURRENT_SOURCE_DIR}/build/minimal/lockstep $<TARGET_FILE:json_lines>)
+set_tests_properties(minimal.command PROPERTIES FIXTURES_REQUIRED minimal)
 if(NOT tsan_obstacle)
   lk_variant_test(tsan selfcheck lockstep selfcheck --threads 3) # the kernels, split among threads
 endif()

@@ -1,6 +1,7 @@
 # zlib, for gzip files and the members of .npz files.  Without it such files are refused with a
 # message; builds for another processor go without it.
-if(NOT CMAKE_CROSSCOMPILING)
+option(LK_USE_ZLIB "use zlib where it is installed" ON)
+if(LK_USE_ZLIB AND NOT CMAKE_CROSSCOMPILING)
   find_package(ZLIB QUIET)
 endif()
 if(ZLIB_FOUND)

@@ -42,3 +42,19 @@ rejects 'a global name without the prefix lk_: helper'
 library 'LK_API int lk_a(void); LK_API int a(void);' 'int lk_a(void) { return 1; }'
 rejects 'declared in a public header, but not defined: a
 tools/check-symbols: a public name without the prefix lk_: a'
+
+# A name that docs/symbols.txt does not know, and one that only it knows: in a tree of its own.
+mkdir -p tree/tools tree/docs tree/include/lockstep
+cp "$check" tree/tools/
+library 'LK_API int lk_a(void);' 'int lk_a(void) { return 1; }'
+cp headers/a.h tree/include/lockstep/
+echo lk_b >tree/docs/symbols.txt
+if said=$(tree/tools/check-symbols . 2>&1); then
+    echo 'not found: another interface than docs/symbols.txt has'
+    exit 1
+fi
+expected='tools/check-symbols: not in docs/symbols.txt (tools/check-symbols --write BUILD-FOLDER adds it): lk_a
+tools/check-symbols: no longer exported, but in docs/symbols.txt: lk_b'
+[ "$said" = "$expected" ] || { echo "expected: $expected, got: $said"; exit 1; }
+tree/tools/check-symbols --write .
+tree/tools/check-symbols .
