@@ -129,6 +129,9 @@ struct lk_op {
     lk_status (*backward)(lk_call *call, const lk_var *dout, lk_var *din);
 
     const lk_op_sample *samples;
+
+    /* What functions that several ops have in common must know of this one; tapes do not read it. */
+    const void *data;
 };
 
 /**

@@ -14,7 +14,7 @@
  */
 #include "dist/common/pending.h"
 #include "dist/common/tiles.h"
-#include "ops/common/ops.h"
+#include "ops/common/act.h"
 #include "ops/common/pool.h"
 #include "tensor/tensor.h"
 
@@ -170,7 +170,7 @@ static lk_status pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
     if (a.d.comm)
         LK_TRY(lk__dist_adjoint(&a.d, c->op->name, LK_REDUCE_SUM, &a.d));
     if (a.relu) /* of the own windows; those of others come masked by them */
-        LK_TRY(lk__relu_grad(dout[0], c->out[0], &in[0]));
+        LK_TRY(lk__act_grad(LK_ACT_RELU, dout[0], c->out[0], &in[0]));
     if (a.kind == LK_POOL_MAX)
         in[n++] = c->out[1];
     if (a.kind == LK_POOL_L2) {

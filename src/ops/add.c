@@ -6,12 +6,6 @@
 
 #include <lockstep/ops.h>
 
-static lk_status add_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_ADD));
-    return LK_OK;
-}
-
 static lk_status add_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     for (int i = 0; i < 2; i++)
@@ -36,8 +30,9 @@ const lk_op lk__op_add = {
     .n_out = 1,
     .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
     .infer = lk__each_infer,
-    .forward = add_forward,
+    .forward = lk__each_forward,
     .backward = add_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_ADD},
     .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
                                       {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
                                       {0}},

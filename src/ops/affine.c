@@ -15,13 +15,6 @@ static lk_status affine_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-static lk_status affine_forward(lk_call *c)
-{
-    const lk_affine_attr *attr = c->attr;
-    LK_TRY(lk__each_run_with(c, LK__LOOP_AFFINE, attr->scale, attr->shift));
-    return LK_OK;
-}
-
 static lk_status affine_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_affine_attr scale = {.scale = ((const lk_affine_attr *)c->attr)->scale};
@@ -46,8 +39,9 @@ const lk_op lk__op_affine = {
     .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_affine_attr),
     .infer = affine_infer,
-    .forward = affine_forward,
+    .forward = lk__each_forward,
     .backward = affine_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_AFFINE},
     .samples =
         (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_affine_attr){-1.5, 0.25}},

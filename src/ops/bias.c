@@ -16,12 +16,6 @@ static lk_status bias_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-static lk_status bias_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_ADD));
-    return LK_OK;
-}
-
 static lk_status bias_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     din[0] = dout[0];
@@ -46,8 +40,9 @@ const lk_op lk__op_bias = {
     .n_out = 1,
     .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
     .infer = bias_infer,
-    .forward = bias_forward,
+    .forward = lk__each_forward,
     .backward = bias_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_ADD},
     .samples = (const lk_op_sample[]){{.n_in = 2,
                                        .in = {LK_IN(5, 2, 3), LK_IN(3)},
                                        .shard_size = 2},

@@ -2,7 +2,7 @@
  *
  *   dx = dy where lo <= x <= hi, elsewhere 0               clip_grad(dy, x), linear in dy
  */
-#include "ops/common/each.h"
+#include "ops/common/unary.h"
 
 #include <lockstep/ops.h>
 
@@ -14,56 +14,6 @@ static lk_status clip_infer(lk_call *c, lk_output_spec *out)
     LK_CHECK(attr->lo <= attr->hi, LK_EINVAL,
              "clip between lo %g and hi %g: lo must not be above hi", attr->lo, attr->hi);
     LK_TRY(lk__each_infer(c, out));
-    return LK_OK;
-}
-
-static lk_status clip_forward(lk_call *c)
-{
-    const lk_clip_attr *attr = c->attr;
-    LK_TRY(lk__each_run_with(c, LK__LOOP_CLIP, attr->lo, attr->hi));
-    return LK_OK;
-}
-
-static lk_status clip_grad_forward(lk_call *c)
-{
-    const lk_clip_attr *attr = c->attr;
-    LK_TRY(lk__each_run_with(c, LK__LOOP_CLIP_GRAD, attr->lo, attr->hi));
-    return LK_OK;
-}
-
-static lk_status clip_grad_apply(lk_var g, lk_var x, const lk_clip_attr *attr, lk_var *out);
-
-static lk_status clip_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    if (lk_call_needs_grad(c, 0))
-        LK_TRY(clip_grad_apply(dout[0], c->in[1], c->attr, &din[0]));
-    return LK_OK;
-}
-
-static const lk_op clip_grad = {
-    .name = "clip_grad",
-    .summary = "g where lo <= x <= hi, elsewhere 0",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
-    .flags = LK_EACH_FLAGS,
-    .attr_size = sizeof(lk_clip_attr),
-    .saves_in = 2,
-    .infer = lk__each_infer,
-    .forward = clip_grad_forward,
-    .backward = clip_grad_backward,
-};
-
-static lk_status clip_grad_apply(lk_var g, lk_var x, const lk_clip_attr *attr, lk_var *out)
-{
-    LK_TRY(lk_apply(g.tape, &clip_grad, (lk_var[]){g, x}, 2, attr, out));
-    return LK_OK;
-}
-
-static lk_status clip_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    lk_var in[] = {dout[0], c->in[0]};
-    LK_TRY(lk_apply_gradient(c, 0, &clip_grad, in, 2, c->attr, &din[0]));
     return LK_OK;
 }
 
@@ -85,8 +35,9 @@ const lk_op lk__op_clip = {
     .attr_size = sizeof(lk_clip_attr),
     .saves_in = 1,
     .infer = clip_infer,
-    .forward = clip_forward,
-    .backward = clip_backward,
+    .forward = lk__each_forward,
+    .backward = lk__unary_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_CLIP, .grad = LK__LOOP_CLIP_GRAD},
     .samples =
         (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_clip_attr){-0.45, 0.55}},

@@ -7,12 +7,6 @@
 
 #include <lockstep/ops.h>
 
-static lk_status cos_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_COS));
-    return LK_OK;
-}
-
 static lk_status cos_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var sine;
@@ -38,8 +32,9 @@ const lk_op lk__op_cos = {
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
-    .forward = cos_forward,
+    .forward = lk__each_forward,
     .backward = cos_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_COS},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 2, 3)}},
                                       {.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 1, 5)}},
                                       {0}},

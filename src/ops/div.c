@@ -7,12 +7,6 @@
 
 #include <lockstep/ops.h>
 
-static lk_status div_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_DIV));
-    return LK_OK;
-}
-
 static lk_status div_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var q, in[] = {dout[0], c->in[1]};
@@ -44,8 +38,9 @@ const lk_op lk__op_div = {
     .flags = LK_EACH_FLAGS,
     .saves_in = 2,
     .infer = lk__each_infer,
-    .forward = div_forward,
+    .forward = lk__each_forward,
     .backward = div_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_DIV},
     .samples =
         (const lk_op_sample[]){
             {.n_in = 2, .in = {LK_IN_RANGE(-2, 2, 2, 3), LK_IN_RANGE(0.5, 2, 2, 3)}},

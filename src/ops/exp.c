@@ -5,12 +5,6 @@
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
 
-static lk_status exp_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_EXP));
-    return LK_OK;
-}
-
 static lk_status exp_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var in[] = {dout[0], c->out[0]};
@@ -34,8 +28,9 @@ const lk_op lk__op_exp = {
     .n_out = 1,
     .flags = LK_EACH_FLAGS,
     .infer = lk__each_infer,
-    .forward = exp_forward,
+    .forward = lk__each_forward,
     .backward = exp_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_EXP},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 2, 3)}},
                                       {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 1, 5)}},
                                       {0}},

@@ -16,12 +16,6 @@ static lk_status gelu_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-static lk_status gelu_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_GELU_SLOPE));
-    return LK_OK;
-}
-
 /* *out = (2 - x^2) * f(x); beyond 40 it is 0 and no longer depends on x. */
 static lk_status bend(lk_var x, lk_var *out)
 {
@@ -54,12 +48,6 @@ static lk_status gelu_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-static lk_status value_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_GELU));
-    return LK_OK;
-}
-
 /* y alone, for a call that nothing will go back through. */
 static const lk_op gelu_value = {
     .name = "gelu_value",
@@ -69,7 +57,8 @@ static const lk_op gelu_value = {
     .n_out = 1,
     .flags = LK_EACH_FLAGS,
     .infer = lk__each_infer,
-    .forward = value_forward,
+    .forward = lk__each_forward,
+    .data = &(const lk__each){.loop = LK__LOOP_GELU},
 };
 
 extern const lk_op lk__op_gelu;
@@ -92,8 +81,9 @@ const lk_op lk__op_gelu = {
     .flags = LK_OP_STRIDED,
     .saves_in = 1,
     .infer = gelu_infer,
-    .forward = gelu_forward,
+    .forward = lk__each_forward,
     .backward = gelu_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_GELU_SLOPE},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3)}},
                                       {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 1, 5)}},
                                       {0}},

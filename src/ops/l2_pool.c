@@ -32,12 +32,6 @@ static lk_status ratio(lk_var a, lk_var b, double p, lk_var *out)
     return LK_OK;
 }
 
-static lk_status ratio_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run_with(c, LK__LOOP_RATIO, *(const double *)c->attr, 0));
-    return LK_OK;
-}
-
 static lk_status ratio_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     if (lk_call_needs_grad(c, 0))
@@ -59,8 +53,9 @@ static const lk_op ratio_op = {.name = "l2_pool_ratio",
                                .attr_size = sizeof(double),
                                .saves_in = 2,
                                .infer = lk__each_infer,
-                               .forward = ratio_forward,
-                               .backward = ratio_backward};
+                               .forward = lk__each_forward,
+                               .backward = ratio_backward,
+                               .data = &(const lk__each){.loop = LK__LOOP_RATIO}};
 
 /* ---- the gradient as an op: dx of x, y and dy ---- */
 

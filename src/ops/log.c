@@ -5,12 +5,6 @@
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
 
-static lk_status log_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_LOG));
-    return LK_OK;
-}
-
 static lk_status log_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var in[] = {dout[0], c->in[0]};
@@ -35,8 +29,9 @@ const lk_op lk__op_log = {
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
-    .forward = log_forward,
+    .forward = lk__each_forward,
     .backward = log_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_LOG},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 2, 3)}},
                                       {.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 1, 5)}},
                                       {0}},

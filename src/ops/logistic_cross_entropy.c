@@ -19,12 +19,6 @@ static lk_status logistic_cross_entropy_forward(lk_call *c)
 
 /* ---- logistic_cross_entropy_grad: dx of x, t and dl ---- */
 
-static lk_status grad_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_LOGISTIC_LOSS_GRAD));
-    return LK_OK;
-}
-
 /* With g the gradient of dx: for x g dl (s - s^2), for t -g dl, for dl g (s - t). */
 static lk_status grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -54,8 +48,9 @@ static const lk_op logistic_cross_entropy_grad = {
     .flags = LK_EACH_FLAGS,
     .saves_in = 7,
     .infer = lk__each_infer,
-    .forward = grad_forward,
+    .forward = lk__each_forward,
     .backward = grad_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_LOGISTIC_LOSS_GRAD},
 };
 
 /* ---- logistic_cross_entropy ---- */

@@ -7,12 +7,6 @@
 
 #include <lockstep/ops.h>
 
-static lk_status minimum_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_MIN));
-    return LK_OK;
-}
-
 static lk_status minimum_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     for (int i = 0; i < 2; i++)
@@ -38,8 +32,9 @@ const lk_op lk__op_minimum = {
     .flags = LK_EACH_FLAGS,
     .saves_in = 3,
     .infer = lk__each_infer,
-    .forward = minimum_forward,
+    .forward = lk__each_forward,
     .backward = minimum_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_MIN},
     .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
                                       {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
                                       {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .shard_size = 2},

@@ -6,12 +6,6 @@
 
 #include <lockstep/ops.h>
 
-static lk_status neg_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_NEG));
-    return LK_OK;
-}
-
 static lk_status neg_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     LK_TRY(lk_apply_gradient(c, 0, c->op, dout, 1, NULL, &din[0]));
@@ -34,7 +28,8 @@ const lk_op lk__op_neg = {
     .n_out = 1,
     .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
     .infer = lk__each_infer,
-    .forward = neg_forward,
+    .forward = lk__each_forward,
     .backward = neg_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_NEG},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}}, {0}},
 };

@@ -15,24 +15,6 @@
 
 #include <lockstep/ops.h>
 
-static lk_status pow_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_POW));
-    return LK_OK;
-}
-
-static lk_status pow_dx_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_POW_DX));
-    return LK_OK;
-}
-
-static lk_status pow_dy_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_POW_DY));
-    return LK_OK;
-}
-
 static lk_status pow_dx_apply(lk_var g, lk_var x, lk_var y, lk_var *out);
 
 static lk_status pow_dy_apply(lk_var g, lk_var x, lk_var y, lk_var *out);
@@ -106,8 +88,9 @@ static const lk_op pow_dx = {
     .flags = LK_EACH_FLAGS,
     .saves_in = 7,
     .infer = lk__each_infer,
-    .forward = pow_dx_forward,
+    .forward = lk__each_forward,
     .backward = pow_dx_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_POW_DX},
 };
 
 static const lk_op pow_dy = {
@@ -119,8 +102,9 @@ static const lk_op pow_dy = {
     .flags = LK_EACH_FLAGS,
     .saves_in = 7,
     .infer = lk__each_infer,
-    .forward = pow_dy_forward,
+    .forward = lk__each_forward,
     .backward = pow_dy_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_POW_DY},
 };
 
 static lk_status pow_dx_apply(lk_var g, lk_var x, lk_var y, lk_var *out)
@@ -162,8 +146,9 @@ const lk_op lk__op_pow = {
     .flags = LK_EACH_FLAGS,
     .saves_in = 3,
     .infer = lk__each_infer,
-    .forward = pow_forward,
+    .forward = lk__each_forward,
     .backward = pow_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_POW},
     .samples =
         (const lk_op_sample[]){
             {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 2, 3), LK_IN_RANGE(-2, 3, 2, 3)}},

@@ -5,18 +5,9 @@
  *
  * x^1, x^2 and x^-1 are x, x * x and 1 / x.
  */
-#include "ops/common/each.h"
-#include "ops/common/ops.h"
+#include "ops/common/unary.h"
 
-static lk_status pow_scalar_infer(lk_call *c, lk_output_spec *out)
-{
-    const lk_pow_scalar_attr *attr = c->attr;
-    LK_TRY(lk__each_infer(c, out));
-    LK_CHECK(lk__is_finite(out->dtype, attr->exponent), LK_EINVAL,
-             "%s of %s with exponent %g: it must be finite there", c->op->name,
-             lk_tensor_text(c->x[0]).s, attr->exponent);
-    return LK_OK;
-}
+#include <lockstep/ops.h>
 
 static lk_status pow_scalar_forward(lk_call *c)
 {
@@ -101,9 +92,10 @@ const lk_op lk__op_pow_scalar = {
     .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_pow_scalar_attr),
     .saves_in = 1,
-    .infer = pow_scalar_infer,
+    .infer = lk__unary_infer,
     .forward = pow_scalar_forward,
     .backward = pow_scalar_backward,
+    .data = &(const lk__each){.number = "exponent"},
     .samples =
         (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_pow_scalar_attr){2}},

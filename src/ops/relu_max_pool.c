@@ -6,7 +6,7 @@
  * The y of a window is that of relu at its index.  So relu's gradient, which is dy where its output is
  * above 0, can be taken for each window instead of each position.
  */
-#include "ops/common/ops.h"
+#include "ops/common/act.h"
 #include "ops/common/pool.h"
 
 static lk_status relu_max_pool_forward(lk_call *c)
@@ -18,7 +18,7 @@ static lk_status relu_max_pool_forward(lk_call *c)
 static lk_status relu_max_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var dy;
-    LK_TRY(lk__relu_grad(dout[0], c->out[0], &dy));
+    LK_TRY(lk__act_grad(LK_ACT_RELU, dout[0], c->out[0], &dy));
     LK_TRY(lk__max_pool_gradient(c, dy, &din[0]));
     return LK_OK;
 }

@@ -5,12 +5,6 @@
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
 
-static lk_status sin_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_SIN));
-    return LK_OK;
-}
-
 static lk_status sin_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var slope;
@@ -36,8 +30,9 @@ const lk_op lk__op_sin = {
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
-    .forward = sin_forward,
+    .forward = lk__each_forward,
     .backward = sin_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_SIN},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 2, 3)}},
                                       {.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 1, 5)}},
                                       {0}},

@@ -5,12 +5,6 @@
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
 
-static lk_status sub_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_SUB));
-    return LK_OK;
-}
-
 static lk_status sub_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     if (lk_call_needs_grad(c, 0))
@@ -39,8 +33,9 @@ const lk_op lk__op_sub = {
     .n_out = 1,
     .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
     .infer = lk__each_infer,
-    .forward = sub_forward,
+    .forward = lk__each_forward,
     .backward = sub_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_SUB},
     .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
                                       {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
                                       {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .shard_size = 2},

@@ -83,6 +83,16 @@ lk_status lk__each_run(lk_call *c, lk__loop loop)
     return LK_OK;
 }
 
+lk_status lk__each_forward(lk_call *c)
+{
+    const lk__each *each = c->op->data;
+    double p[LK_LOOP_MAX_P] = {0};
+    if (c->op->attr_size > 0)
+        memcpy(p, c->attr, c->op->attr_size);
+    LK_TRY(lk__each_run_with(c, each->loop, p[0], p[1]));
+    return LK_OK;
+}
+
 static bool same_shape(const lk_shape *a, const lk_shape *b)
 {
     return a->ndim == b->ndim && memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]) == 0;

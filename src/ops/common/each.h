@@ -11,6 +11,20 @@
 /* Flags of an op whose forward is lk__each_run(). */
 enum { LK_EACH_FLAGS = LK_OP_STRIDED | LK_OP_ACCUMULATES | LK_OP_OVERWRITES };
 
+/* What an element-wise op computes: the `data` of its descriptor. */
+typedef struct lk__each {
+    lk__loop loop; /* the output from the inputs, for lk__each_forward() */
+
+    /* Of an op of one input, for the functions of unary.h: */
+    lk__loop grad;                                              /* dx from dy, and x or y */
+    lk_status (*bend)(const lk_call *c, lk_var dz, lk_var *dv); /* how that depends on x or y */
+    const char *number;                                         /* the name of the attribute */
+} lk__each;
+
+/** A forward: lk__each_run() of the op's loop.  Attributes, if there are any, are one or two doubles,
+ * the loop's numbers. */
+lk_status lk__each_forward(lk_call *c) LK_NODISCARD;
+
 /** y[0] = the loop of the inputs, which are broadcast to its shape; or y[0] + that, or 0 + that, as the
  * call says.  For ops with LK_EACH_FLAGS.  An op with two outputs, for a loop that has two, may be
  * LK_OP_STRIDED alone. */

@@ -14,12 +14,6 @@
 
 #include <lockstep/ops.h>
 
-static lk_status neg_mul_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run(c, LK__LOOP_NEG_MUL));
-    return LK_OK;
-}
-
 static lk_status neg_mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     for (int i = 0; i < 2; i++)
@@ -36,8 +30,9 @@ static const lk_op neg_mul = {.name = "neg_mul",
                               .flags = LK_EACH_FLAGS,
                               .saves_in = 3,
                               .infer = lk__each_infer,
-                              .forward = neg_mul_forward,
-                              .backward = neg_mul_backward};
+                              .forward = lk__each_forward,
+                              .backward = neg_mul_backward,
+                              .data = &(const lk__each){.loop = LK__LOOP_NEG_MUL}};
 
 lk_status lk__neg_mul(lk_var x, lk_var y, lk_var *out)
 {

@@ -16,12 +16,6 @@ lk_status lk__broadcast_shapes(const char *op, lk_shape a, lk_shape b, lk_shape 
 /** Dtype and shape of input 0, for ops that keep them.  Errors: LK_EDTYPE unless f32 or f64. */
 lk_status lk__same_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 
-/** The gradients of relu, sigmoid and tanh from their output: g where y > 0, elsewhere 0; g * (y * (1 - y));
- * g * (1 - y^2). */
-lk_status lk__relu_grad(lk_var g, lk_var y, lk_var *out) LK_NODISCARD;
-lk_status lk__sigmoid_grad(lk_var g, lk_var y, lk_var *out) LK_NODISCARD;
-lk_status lk__tanh_grad(lk_var g, lk_var y, lk_var *out) LK_NODISCARD;
-
 /** a * b for sizes of axes, INT64_MAX if it is larger: an empty tensor may have such axes. */
 int64_t lk__times(int64_t a, int64_t b);
 

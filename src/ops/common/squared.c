@@ -17,12 +17,6 @@ lk_status lk__squared_forward(lk_call *c, double w, lk_loss_reduction otherwise)
 
 /* ---- squared_grad: dx of x, t and dl; the attribute is 2 w ---- */
 
-static lk_status grad_forward(lk_call *c)
-{
-    LK_TRY(lk__each_run_with(c, LK__LOOP_SQUARED_ERROR_GRAD, *(const double *)c->attr, 0));
-    return LK_OK;
-}
-
 /* With g the gradient of dx: for x 2 w g dl, for t minus that, for dl 2 w g (x - t). */
 static lk_status grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -50,8 +44,9 @@ static const lk_op squared_grad = {
     .attr_size = sizeof(double),
     .saves_in = 7,
     .infer = lk__each_infer,
-    .forward = grad_forward,
+    .forward = lk__each_forward,
     .backward = grad_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_SQUARED_ERROR_GRAD},
 };
 
 lk_status lk__squared_backward(lk_call *c, double w, lk_loss_reduction otherwise,
