@@ -5,21 +5,6 @@
  */
 #include "ops/common/axes.h"
 #include "ops/common/extreme.h"
-#include "ops/common/ops.h"
-#include "tensor/tensor.h"
-
-static lk_status min_forward(lk_call *c)
-{
-    unsigned axes = lk__axes_bits(c->attr, c->x[0]->shape.ndim);
-    LK_TRY(lk__reduce_axes(c, LK_REDUCE_AXIS_MIN, c->x[0], axes, lk__tensor_start(c->y[0])));
-    return LK_OK;
-}
-
-static lk_status min_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    LK_TRY(lk__extreme_backward(c, true, dout[0], &din[0]));
-    return LK_OK;
-}
 
 extern const lk_op lk__op_min;
 
@@ -38,15 +23,8 @@ const lk_op lk__op_min = {
     .attr_size = sizeof(lk_axes),
     .saves_in = 1,
     .infer = lk__axes_infer,
-    .forward = min_forward,
-    .backward = min_backward,
-    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &lk__all_axes},
-                                      {.n_in = 1,
-                                       .in = {LK_IN(5, 2, 3)},
-                                       .attr = &(lk_axes){.n = 2, .axis = {0, 2}, .keep = true},
-                                       .shard_size = 2},
-                                      {.n_in = 1,
-                                       .in = {LK_IN(2, 4, 3)},
-                                       .attr = &(lk_axes){1, {1}, false}},
-                                      {0}},
+    .forward = lk__axes_forward,
+    .backward = lk__extreme_backward,
+    .data = &(const lk_reduce_axis_op){LK_REDUCE_AXIS_MIN},
+    .samples = lk__axes_samples,
 };

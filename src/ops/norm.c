@@ -47,9 +47,8 @@ static const lk_op norm_ratio = {
 static lk_status norm_forward(lk_call *c)
 {
     const lk_tensor *y = c->y[0];
-    unsigned axes = lk__axes_bits(c->attr, c->x[0]->shape.ndim);
     void *at = lk__tensor_start(y);
-    LK_TRY(lk__reduce_axes(c, LK_REDUCE_AXIS_SUMSQ, c->x[0], axes, at));
+    LK_TRY(lk__axes_forward(c));
     LK_TRY(lk_map1(y->dtype, LK_MAP1_SQRT, 0, y->count, at, at));
     return LK_OK;
 }
@@ -82,13 +81,6 @@ const lk_op lk__op_norm = {
     .infer = lk__axes_infer,
     .forward = norm_forward,
     .backward = norm_backward,
-    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &lk__all_axes},
-                                      {.n_in = 1,
-                                       .in = {LK_IN(5, 2, 3)},
-                                       .attr = &(lk_axes){.n = 2, .axis = {0, 2}, .keep = true},
-                                       .shard_size = 2},
-                                      {.n_in = 1,
-                                       .in = {LK_IN(2, 4, 3)},
-                                       .attr = &(lk_axes){1, {1}, false}},
-                                      {0}},
+    .data = &(const lk_reduce_axis_op){LK_REDUCE_AXIS_SUMSQ},
+    .samples = lk__axes_samples,
 };

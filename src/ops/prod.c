@@ -21,13 +21,6 @@
 
 #include <stdatomic.h>
 
-static lk_status prod_forward(lk_call *c)
-{
-    unsigned axes = lk__axes_bits(c->attr, c->x[0]->shape.ndim);
-    LK_TRY(lk__reduce_axes(c, LK_REDUCE_AXIS_PROD, c->x[0], axes, lk__tensor_start(c->y[0])));
-    return LK_OK;
-}
-
 /* *out = the gradient of x [n, ...] from that of the product along its first axis, g [1, ...].
  * Factor i of the lower half makes a pair with factor i of the upper half; of an odd number one is
  * left over. */
@@ -256,8 +249,9 @@ const lk_op lk__op_prod = {
     .attr_size = sizeof(lk_axes),
     .saves_in = 1,
     .infer = lk__axes_infer,
-    .forward = prod_forward,
+    .forward = lk__axes_forward,
     .backward = prod_backward,
+    .data = &(const lk_reduce_axis_op){LK_REDUCE_AXIS_PROD},
     .samples =
         (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &lk__all_axes},

@@ -7,45 +7,12 @@
  */
 #include "ops/common/softmax.h"
 
-#include "ops/common/along.h"
-#include "ops/common/ops.h"
-#include "ops/common/sums.h"
-#include "tensor/tensor.h"
-
-#include <lockstep/extra/map.h>
-
-static lk_status softmax_forward(lk_call *c)
-{
-    lk__along a;
-    LK_TRY(lk__along_begin(c, lk__softmax_axis(c, c->x[0]->shape.ndim), &a));
-    lk_rows shape = {.rows = a.rows, .cols = a.n, .ld_x = a.n, .ld_y = a.n};
-    LK_TRY(lk_softmax_rows(c->x[0]->dtype, &shape, a.x[0], a.y));
-    LK_TRY(lk__along_end(c, &a));
-    return LK_OK;
-}
-
 /* ---- softmax_grad: dx of y and dy ---- */
 
 static void softmax_grad_sheet(lk__sheet *t)
 {
     lk__sheet_sum(t, LK__ALONG_PRODUCTS, 0);
     lk__sheet_map(t, LK__TERM_TIMES_DIFFERENCE);
-}
-
-static lk_status softmax_grad_forward(lk_call *c)
-{
-    lk__along a;
-    LK_TRY(lk__along_begin(c, lk__softmax_axis(c, c->x[0]->shape.ndim), &a));
-    lk__map_sums s = {.dtype = c->x[0]->dtype,
-                      .rows = a.rows,
-                      .n = a.n,
-                      .x = {a.x[0], a.x[1]},
-                      .y = a.y,
-                      .overwrite = c->overwrite,
-                      .fn = softmax_grad_sheet};
-    LK_TRY(lk__call_sums(c, &s));
-    LK_TRY(lk__along_end(c, &a));
-    return LK_OK;
 }
 
 /* With g the gradient of dx: the op is linear in dy, and symmetric; for y
@@ -78,23 +45,15 @@ static const lk_op softmax_grad = {
     .attr_size = sizeof(lk_softmax_attr),
     .saves_in = 3,
     .infer = lk__softmax_infer,
-    .forward = softmax_grad_forward,
+    .forward = lk__softmax_grad_forward,
     .backward = softmax_grad_backward,
+    .data = &(const lk__softmax){.sheet = softmax_grad_sheet},
 };
 
 lk_status lk__softmax_grad(lk_var y, lk_var dy, lk_var *out)
 {
     lk_softmax_attr last = {LK_LAST_AXIS};
     LK_TRY(lk_apply(y.tape, &softmax_grad, (lk_var[]){y, dy}, 2, &last, out));
-    return LK_OK;
-}
-
-/* ---- softmax ---- */
-
-static lk_status softmax_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    lk_var in[] = {c->out[0], dout[0]};
-    LK_TRY(lk_apply_gradient(c, 0, &softmax_grad, in, 2, c->attr, &din[0]));
     return LK_OK;
 }
 
@@ -115,12 +74,8 @@ const lk_op lk__op_softmax = {
     .n_out = 1,
     .attr_size = sizeof(lk_softmax_attr),
     .infer = lk__softmax_infer,
-    .forward = softmax_forward,
-    .backward = softmax_backward,
-    .samples =
-        (const lk_op_sample[]){
-            {.n_in = 1, .in = {LK_IN(3, 5)}, .attr = &(const lk_softmax_attr){LK_LAST_AXIS}},
-            {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3, 2)}, .attr = &(const lk_softmax_attr){1}},
-            {.n_in = 1, .in = {LK_IN(4, 2)}, .attr = &(const lk_softmax_attr){0}, .shard_size = 3},
-            {0}},
+    .forward = lk__softmax_forward,
+    .backward = lk__softmax_backward,
+    .data = &(const lk__softmax){.rows = lk_softmax_rows, .grad = &softmax_grad},
+    .samples = lk__softmax_samples,
 };

@@ -4,15 +4,6 @@
  *   dx = dy, repeated along the axes
  */
 #include "ops/common/axes.h"
-#include "ops/common/ops.h"
-#include "tensor/tensor.h"
-
-static lk_status sum_forward(lk_call *c)
-{
-    unsigned axes = lk__axes_bits(c->attr, c->x[0]->shape.ndim);
-    LK_TRY(lk__reduce_axes(c, LK_REDUCE_AXIS_SUM, c->x[0], axes, lk__tensor_start(c->y[0])));
-    return LK_OK;
-}
 
 static lk_status sum_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -39,15 +30,8 @@ const lk_op lk__op_sum = {
     .flags = LK_OP_LINEAR,
     .attr_size = sizeof(lk_axes),
     .infer = lk__axes_infer,
-    .forward = sum_forward,
+    .forward = lk__axes_forward,
     .backward = sum_backward,
-    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &lk__all_axes},
-                                      {.n_in = 1,
-                                       .in = {LK_IN(5, 2, 3)},
-                                       .attr = &(lk_axes){.n = 2, .axis = {2, 0}, .keep = true},
-                                       .shard_size = 2},
-                                      {.n_in = 1,
-                                       .in = {LK_IN(2, 4, 3)},
-                                       .attr = &(lk_axes){1, {1}, false}},
-                                      {0}},
+    .data = &(const lk_reduce_axis_op){LK_REDUCE_AXIS_SUM},
+    .samples = lk__axes_samples,
 };

@@ -8,18 +8,6 @@
 #include "ops/common/loss.h"
 #include "ops/common/squared.h"
 
-static lk_status sum_squared_error_forward(lk_call *c)
-{
-    LK_TRY(lk__squared_forward(c, 0.5, LK_LOSS_SUM));
-    return LK_OK;
-}
-
-static lk_status sum_squared_error_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    LK_TRY(lk__squared_backward(c, 0.5, LK_LOSS_SUM, dout, din));
-    return LK_OK;
-}
-
 extern const lk_op lk__op_sum_squared_error;
 
 lk_status lk_sum_squared_error(lk_var x, lk_var target, lk_loss_reduction reduction, lk_var *out)
@@ -39,7 +27,8 @@ const lk_op lk__op_sum_squared_error = {
     .attr_size = sizeof(lk_loss_attr),
     .saves_in = 3,
     .infer = lk__loss_infer_pair,
-    .forward = sum_squared_error_forward,
-    .backward = sum_squared_error_backward,
+    .forward = lk__squared_forward,
+    .backward = lk__squared_backward,
+    .data = &(const lk__squared){0.5, LK_LOSS_SUM},
     .samples = lk__squared_samples,
 };

@@ -2,6 +2,7 @@
 #include "ops/common/axes.h"
 
 #include "ops/common/ops.h"
+#include "tensor/tensor.h"
 
 const lk_axes lk__all_axes = {.n = 0};
 
@@ -75,6 +76,24 @@ lk_status lk__axes_infer(lk_call *c, lk_output_spec *out)
     out->shape = lk__axes_reduced(out->shape, bits, axes->keep);
     return LK_OK;
 }
+
+lk_status lk__axes_forward(lk_call *c)
+{
+    const lk_reduce_axis_op *op = c->op->data;
+    const lk_tensor *x = c->x[0];
+    unsigned axes = lk__axes_bits(c->attr, x->shape.ndim);
+    LK_TRY(lk__reduce_axes(c, *op, x, axes, lk__tensor_start(c->y[0])));
+    return LK_OK;
+}
+
+const lk_op_sample lk__axes_samples[] = {
+    {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &lk__all_axes},
+    {.n_in = 1,
+     .in = {LK_IN(5, 2, 3)},
+     .attr = &(const lk_axes){.n = 2, .axis = {2, 0}, .keep = true},
+     .shard_size = 2},
+    {.n_in = 1, .in = {LK_IN(2, 4, 3)}, .attr = &(const lk_axes){1, {1}, false}},
+    {0}};
 
 lk_status lk__axes_widen(const lk_call *c, lk_var g, lk_var *out)
 {

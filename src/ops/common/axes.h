@@ -2,6 +2,7 @@
 #ifndef LK_OPS_COMMON_AXES_H
 #define LK_OPS_COMMON_AXES_H
 
+#include <lockstep/extra/reduce.h>
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
 
@@ -27,6 +28,12 @@ int64_t lk__axes_count(lk_shape shape, unsigned bits);
 
 /** The infer of a reduction: input 0 is real, the output has its dtype.  Errors: LK_EDTYPE, LK_EINVAL. */
 lk_status lk__axes_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
+
+/** The forward of a reduction whose `data` is an lk_reduce_axis_op: lk__reduce_axes() by it. */
+lk_status lk__axes_forward(lk_call *c) LK_NODISCARD;
+
+/* Samples of a reduction: all axes, some in any order, one. */
+extern const lk_op_sample lk__axes_samples[];
 
 /** In backward: *out = g, of the output's shape, with reduced axes of size 1, so that it broadcasts
  * to the input; a view. */

@@ -101,9 +101,10 @@ static const lk_op extreme_where = {
     .forward = where_forward,
 };
 
-lk_status lk__extreme_backward(lk_call *c, bool smallest, lk_var dout, lk_var *din)
+lk_status lk__extreme_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    where_attr a = {*(const lk_axes *)c->attr, smallest};
+    const lk_reduce_axis_op *op = c->op->data;
+    where_attr a = {*(const lk_axes *)c->attr, *op == LK_REDUCE_AXIS_MIN};
     lk_shape x = lk_shape_of(c->in[0]);
     lk_var at;
     if (lk__axes_count(x, ~0u) == 0) {
@@ -111,6 +112,6 @@ lk_status lk__extreme_backward(lk_call *c, bool smallest, lk_var dout, lk_var *d
         return LK_OK;
     }
     LK_TRY(lk_apply(c->tape, &extreme_where, c->in, 1, &a, &at));
-    LK_TRY(lk__group_place(dout, at, &a.axes, x, din));
+    LK_TRY(lk__group_place(dout[0], at, &a.axes, x, din));
     return LK_OK;
 }

@@ -12,7 +12,8 @@
  * LK_ESHAPE when groups are empty. */
 lk_status lk__extreme_find(lk_call *c, bool smallest) LK_NODISCARD;
 
-/** The backward of max and min: dout goes to the elements that were found, zeros to others. */
-lk_status lk__extreme_backward(lk_call *c, bool smallest, lk_var dout, lk_var *din) LK_NODISCARD;
+/** The backward of max and min, whose `data` is an lk_reduce_axis_op: dout goes to the elements that
+ * were found, zeros to others. */
+lk_status lk__extreme_backward(lk_call *c, const lk_var *dout, lk_var *din) LK_NODISCARD;
 
 #endif /* LK_OPS_COMMON_EXTREME_H */

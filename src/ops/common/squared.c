@@ -9,9 +9,10 @@
 #include "ops/common/loss.h"
 #include "ops/common/ops.h"
 
-lk_status lk__squared_forward(lk_call *c, double w, lk_loss_reduction otherwise)
+lk_status lk__squared_forward(lk_call *c)
 {
-    LK_TRY(lk__loss_terms(c, otherwise, LK__LOOP_SQUARED_ERROR, LK__ALONG_ERRORS, w));
+    const lk__squared *s = c->op->data;
+    LK_TRY(lk__loss_terms(c, s->otherwise, LK__LOOP_SQUARED_ERROR, LK__ALONG_ERRORS, s->w));
     return LK_OK;
 }
 
@@ -49,12 +50,12 @@ static const lk_op squared_grad = {
     .data = &(const lk__each){.loop = LK__LOOP_SQUARED_ERROR_GRAD},
 };
 
-lk_status lk__squared_backward(lk_call *c, double w, lk_loss_reduction otherwise,
-                               const lk_var *dout, lk_var *din)
+lk_status lk__squared_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
+    const lk__squared *s = c->op->data;
     lk_var dl;
-    double twice = 2 * w;
-    LK_TRY(lk__loss_grad(c, otherwise, dout[0], lk_shape_of(c->in[0]), &dl));
+    double twice = 2 * s->w;
+    LK_TRY(lk__loss_grad(c, s->otherwise, dout[0], lk_shape_of(c->in[0]), &dl));
     lk_var in[] = {c->in[0], c->in[1], dl};
     if (!lk_call_needs_grad(c, 1)) {
         LK_TRY(lk_apply_gradient(c, 0, &squared_grad, in, 3, &twice, &din[0]));
