@@ -8,16 +8,10 @@
  * The product of the others is taken of gathered x, without a division, so zeros are no trouble.
  */
 #include "dist/common/dist.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 /* ---- prod ---- */
-
-static lk_status prod_infer(lk_call *c, lk_output_spec *out)
-{
-    out->dtype = c->x[0]->dtype;
-    out->shape = c->x[0]->shape;
-    return LK_OK;
-}
 
 static lk_status prod_forward(lk_call *c)
 {
@@ -74,7 +68,7 @@ static const lk_op allreduce_prod = {.name = "allreduce_prod",
                                      .flags = LK_OP_COLLECTIVE,
                                      .attr_size = sizeof(lk__dist),
                                      .saves_in = 1,
-                                     .infer = prod_infer,
+                                     .infer = lk__like_infer,
                                      .forward = prod_forward,
                                      .backward = prod_backward};
 

@@ -6,13 +6,6 @@
 #include "ops/common/ops.h"
 #include "ops/common/parts.h"
 
-static lk_status copy_infer(lk_call *c, lk_output_spec *out)
-{
-    out->dtype = c->x[0]->dtype;
-    out->shape = c->x[0]->shape;
-    return LK_OK;
-}
-
 static lk_status copy_forward(lk_call *c)
 {
     LK_TRY(lk__copy(c->x[0], c->y[0]));
@@ -54,7 +47,7 @@ const lk_op lk__op_copy = {
     .max_in = 1,
     .n_out = 1,
     .flags = LK_OP_LINEAR | LK_OP_STRIDED,
-    .infer = copy_infer,
+    .infer = lk__like_infer,
     .forward = copy_forward,
     .backward = copy_backward,
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}}, {0}},

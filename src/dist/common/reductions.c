@@ -5,16 +5,10 @@
  *   bcast           y = root's x          dx = reduce sum of dy, on root
  */
 #include "dist/common/dist.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
-
-static lk_status same_infer(lk_call *c, lk_output_spec *out)
-{
-    out->dtype = c->x[0]->dtype;
-    out->shape = c->x[0]->shape;
-    return LK_OK;
-}
 
 static lk_status allreduce_forward(lk_call *c)
 {
@@ -24,10 +18,11 @@ static lk_status allreduce_forward(lk_call *c)
     return LK_OK;
 }
 
-static lk_status allreduce_backward(lk_call *c, const lk_var *dout, lk_var *din)
+/* The adjoint op, the `data` of each; reduce and bcast are by sums. */
+static lk_status whole_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const lk__dist *d = c->attr;
-    LK_TRY(lk__dist_adjoint_with(c, &lk__dist_allreduce, d->reduce_op, dout, 1, din));
+    LK_TRY(lk__dist_adjoint_with(c, c->op->data, d->reduce_op, dout, 1, din));
     return LK_OK;
 }
 
@@ -38,9 +33,10 @@ const lk_op lk__dist_allreduce = {.name = "allreduce",
                                   .n_out = 1,
                                   .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
                                   .attr_size = sizeof(lk__dist),
-                                  .infer = same_infer,
+                                  .infer = lk__like_infer,
                                   .forward = allreduce_forward,
-                                  .backward = allreduce_backward};
+                                  .backward = whole_backward,
+                                  .data = &lk__dist_allreduce};
 
 static lk_status reduce_forward(lk_call *c)
 {
@@ -53,12 +49,6 @@ static lk_status reduce_forward(lk_call *c)
     return LK_OK;
 }
 
-static lk_status reduce_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    LK_TRY(lk__dist_adjoint_with(c, &lk__dist_bcast, LK_REDUCE_SUM, dout, 1, din));
-    return LK_OK;
-}
-
 const lk_op lk__dist_reduce = {.name = "reduce",
                                .summary = "the sum over ranks, on one of them",
                                .min_in = 1,
@@ -66,9 +56,10 @@ const lk_op lk__dist_reduce = {.name = "reduce",
                                .n_out = 1,
                                .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
                                .attr_size = sizeof(lk__dist),
-                               .infer = same_infer,
+                               .infer = lk__like_infer,
                                .forward = reduce_forward,
-                               .backward = reduce_backward};
+                               .backward = whole_backward,
+                               .data = &lk__dist_bcast};
 
 static lk_status bcast_forward(lk_call *c)
 {
@@ -81,12 +72,6 @@ static lk_status bcast_forward(lk_call *c)
     return LK_OK;
 }
 
-static lk_status bcast_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    LK_TRY(lk__dist_adjoint_with(c, &lk__dist_reduce, LK_REDUCE_SUM, dout, 1, din));
-    return LK_OK;
-}
-
 const lk_op lk__dist_bcast = {.name = "bcast",
                               .summary = "one rank's value, everywhere",
                               .min_in = 1,
@@ -94,6 +79,7 @@ const lk_op lk__dist_bcast = {.name = "bcast",
                               .n_out = 1,
                               .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
                               .attr_size = sizeof(lk__dist),
-                              .infer = same_infer,
+                              .infer = lk__like_infer,
                               .forward = bcast_forward,
-                              .backward = bcast_backward};
+                              .backward = whole_backward,
+                              .data = &lk__dist_reduce};

@@ -3,6 +3,7 @@
 
 #include "base/fpenv.h"
 #include "kernel/parallel.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/map.h>
@@ -79,13 +80,6 @@ lk_status lk__gauss_sum(const lk__gauss_shape *s, const void *x, void *y)
     return LK_OK;
 }
 
-static lk_status window_infer(lk_call *c, lk_output_spec *out)
-{
-    out->dtype = c->x[0]->dtype;
-    out->shape = c->x[0]->shape;
-    return LK_OK;
-}
-
 static lk_status window_forward(lk_call *c)
 {
     const lk_tensor *x = c->x[0];
@@ -114,7 +108,7 @@ static const lk_op window_sum = {
     .max_in = 1,
     .n_out = 1,
     .attr_size = sizeof(lk__gauss),
-    .infer = window_infer,
+    .infer = lk__like_infer,
     .forward = window_forward,
     .backward = window_backward,
 };

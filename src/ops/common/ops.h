@@ -13,7 +13,10 @@ extern const lk_op lk__op_broadcast, lk__op_sum_to, lk__op_linear_weights, lk__o
 /** *out = the shape that `a` and `b` broadcast to.  Errors: LK_ESHAPE naming `op` and both. */
 lk_status lk__broadcast_shapes(const char *op, lk_shape a, lk_shape b, lk_shape *out) LK_NODISCARD;
 
-/** Dtype and shape of input 0, for ops that keep them.  Errors: LK_EDTYPE unless f32 or f64. */
+/** Dtype and shape of input 0, for ops that keep them. */
+lk_status lk__like_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
+
+/** The same for ops that compute.  Errors: LK_EDTYPE unless f32 or f64. */
 lk_status lk__same_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 
 /** a * b for sizes of axes, INT64_MAX if it is larger: an empty tensor may have such axes. */

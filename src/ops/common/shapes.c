@@ -20,13 +20,19 @@ lk_status lk__broadcast_shapes(const char *op, lk_shape a, lk_shape b, lk_shape 
     return LK_OK;
 }
 
+lk_status lk__like_infer(lk_call *c, lk_output_spec *out)
+{
+    out->dtype = c->x[0]->dtype;
+    out->shape = c->x[0]->shape;
+    return LK_OK;
+}
+
 lk_status lk__same_infer(lk_call *c, lk_output_spec *out)
 {
     LK_CHECK(lk_dtype_is_real(c->x[0]->dtype), LK_EDTYPE,
              "%s of %s: only f32 and f64 are computed with", c->op->name,
              lk_tensor_text(c->x[0]).s);
-    out->dtype = c->x[0]->dtype;
-    out->shape = c->x[0]->shape;
+    LK_TRY(lk__like_infer(c, out));
     return LK_OK;
 }
 
