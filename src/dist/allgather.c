@@ -1,6 +1,7 @@
 /* allgather: y = the x of all ranks along an axis, everywhere; dx = this rank's part of the sum of
  * all dy. */
 #include "dist/common/dist.h"
+#include "dist/common/sample_shapes.h"
 
 lk_status lk_dist_allgather(lk_comm *comm, lk_var x, int axis, const char *name, lk_var *out)
 {
@@ -17,3 +18,21 @@ lk_status lk_dist_allgather(lk_comm *comm, lk_var x, int axis, const char *name,
     LK_TRY_DIST(comm, lk__dist_back(front, axis, out));
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+static lk_status allgather_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                  lk_var *out)
+{
+    LK_TRY(lk_dist_allgather(comm, in[0], s->axis, "check", out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_allgather = {
+    .name = "allgather",
+    .summary = "y = all x, one behind the other; dx = own part of the sum of dy",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("axis 0, uneven", shape_ragged, allgather_sample)},
+        {LINEAR_SAMPLE("axis 1, uneven", shape_ragged, allgather_sample), .axis = 1},
+        {LINEAR_SAMPLE("axis 2, uneven", shape_ragged, allgather_sample), .axis = 2},
+        {0}}};

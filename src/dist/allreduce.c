@@ -8,6 +8,7 @@
  * The product of the others is taken of gathered x, without a division, so zeros are no trouble.
  */
 #include "dist/common/dist.h"
+#include "dist/common/sample_shapes.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
@@ -111,3 +112,26 @@ lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_reduce_op reduce_op, con
     LK_TRY_DIST(comm, lk__dist_reduce_apply(&d, x, out));
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+static lk_status allreduce_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                  lk_var *out)
+{
+    LK_TRY(lk_dist_allreduce(comm, in[0], s->op, "check", out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_allreduce = {
+    .name = "allreduce",
+    .summary = "y = the reduction of x; dx = the sum of dy, times the derivative of the reduction",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("sum", shape_same, allreduce_sample), .op = LK_REDUCE_SUM},
+        {LINEAR_SAMPLE("avg", shape_same, allreduce_sample), .op = LK_REDUCE_AVG},
+        {SAMPLE("prod", shape_same, allreduce_sample), .op = LK_REDUCE_PROD, .lo = 0.5, .hi = 1.5},
+        {SAMPLE("prod with zeros", shape_same, allreduce_sample), .op = LK_REDUCE_PROD, .lo = 0.5,
+         .hi = 1.5, .has_zeros = true},
+        {SAMPLE("min", shape_same, allreduce_sample), .op = LK_REDUCE_MIN},
+        {SAMPLE("max", shape_same, allreduce_sample), .op = LK_REDUCE_MAX},
+        {LINEAR_SAMPLE("sum of scalars", shape_scalar, allreduce_sample)},
+        {0}}};

@@ -8,6 +8,7 @@
  */
 #include "coll/pairs.h"
 #include "dist/common/dist.h"
+#include "dist/common/sample_shapes.h"
 #include "tensor/tensor.h"
 
 /* Outputs: the value, its index, and 1 where this rank is the one that has it, else 0. */
@@ -145,3 +146,42 @@ lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op
     LK_TRY_DIST(comm, lk_zeros_like(at, where));
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+#define LOC_SAMPLE(text, runs, how, who)                                                        \
+    {                                                                                           \
+        .name = (text), .n_in = 1, .n_out = 2, .shape = shape_same, .run = (runs), .op = (how), \
+        .root = (who)                                                                           \
+    }
+
+static lk_status allreduce_loc_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                      lk_var *out)
+{
+    LK_TRY(lk_dist_allreduce_loc(comm, in[0], LK_NO_VAR, s->op, "check", &out[0], &out[1]));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_allreduce_loc = {
+    .name = "allreduce_loc",
+    .summary = "y = the smallest or largest x, and who has it; dx = the sum of dy there",
+    .samples = (const lk_dist_sample[]){
+        LOC_SAMPLE("minloc", allreduce_loc_sample, LK_REDUCE_MINLOC, 0),
+        LOC_SAMPLE("maxloc", allreduce_loc_sample, LK_REDUCE_MAXLOC, 0),
+        {0}}};
+
+static lk_status reduce_loc_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                   lk_var *out)
+{
+    LK_TRY(lk_dist_reduce_loc(comm, in[0], LK_NO_VAR, s->op, lk_dist_root(s, comm), "check",
+                              &out[0], &out[1]));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_reduce_loc = {
+    .name = "reduce_loc",
+    .summary = "as allreduce_loc, on root; dx = root's dy there",
+    .samples = (const lk_dist_sample[]){
+        LOC_SAMPLE("minloc to the first", reduce_loc_sample, LK_REDUCE_MINLOC, 0),
+        LOC_SAMPLE("maxloc to the last", reduce_loc_sample, LK_REDUCE_MAXLOC, -1),
+        {0}}};

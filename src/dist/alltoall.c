@@ -8,6 +8,7 @@
  * what it got back.  Cutting and joining are ops, which have their own derivatives.
  */
 #include "dist/common/dist.h"
+#include "dist/common/sample_shapes.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/alloc.h>
@@ -139,3 +140,53 @@ lk_status lk_dist_alltoall(lk_comm *comm, lk_var x, int gather, int scatter, int
     LK_TRY_DIST(comm, lk__dist_back(front, scatter, out));
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+/* Uneven along the axis to gather, `other`; as many along `axis` as all ranks ask for. */
+static lk_shape shape_table(const lk_dist_sample *s, int rank, int size, int i)
+{
+    lk_shape shape = shape_whole(s, rank, size, i);
+    shape.dim[s->other] = rank % 3;
+    return shape;
+}
+
+static lk_status exchange_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                 lk_var *out)
+{
+    LK_TRY(
+        lk_dist_alltoall(comm, in[0], s->other, s->axis, asked(lk_comm_rank(comm)), "check", out));
+    return LK_OK;
+}
+
+/* A part of the whole along `axis`; ranks ask for the part of their mirror image. */
+static lk_shape shape_part(const lk_dist_sample *s, int rank, int size, int i)
+{
+    lk_shape shape = LK_SHAPE(2, 1, 2);
+    (void)size;
+    (void)i;
+    shape.dim[s->axis] = asked(rank);
+    return shape;
+}
+
+static lk_status cut_anew_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                 lk_var *out)
+{
+    int64_t count = asked(lk_comm_size(comm) - 1 - lk_comm_rank(comm));
+    LK_TRY(lk_dist_alltoall(comm, in[0], s->axis, s->axis, count, "check", out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_alltoall = {
+    .name = "alltoall",
+    .summary = "y = own part of each x; dx = the same of dy, axes exchanged",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("cut axis 1, join axis 0, uneven", shape_table, exchange_sample), .axis = 1},
+        {LINEAR_SAMPLE("cut axis 0, join axis 2, uneven", shape_table, exchange_sample),
+         .other = 2},
+        {LINEAR_SAMPLE("cut axis 2, join axis 1, uneven", shape_table, exchange_sample), .other = 1,
+         .axis = 2},
+        {LINEAR_SAMPLE("cut axis 0 anew", shape_part, cut_anew_sample)},
+        {LINEAR_SAMPLE("cut axis 1 anew", shape_part, cut_anew_sample), .axis = 1},
+        {LINEAR_SAMPLE("cut axis 2 anew", shape_part, cut_anew_sample), .axis = 2},
+        {0}}};

@@ -1,5 +1,6 @@
 /* Barrier: the op that waits for all ranks, and its backward, which does the same. */
 #include "dist/common/pending.h"
+#include "dist/common/sample_shapes.h"
 
 static lk_status barrier_infer(lk_call *c, lk_output_spec *out)
 {
@@ -45,3 +46,21 @@ lk_status lk_dist_barrier(lk_tape *tape, lk_comm *comm, const char *name)
     LK_TRY_DIST(comm, lk_apply(tape, &barrier, NULL, 0, &d, &nothing));
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+static lk_status barrier_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                lk_var *out)
+{
+    (void)s;
+    LK_TRY(lk_dist_barrier(in[0].tape, comm, "check"));
+    LK_TRY(lk_dist_allreduce(comm, in[0], LK_REDUCE_SUM, "check", out));
+    LK_TRY(lk_dist_barrier(in[0].tape, comm, "check"));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_barrier = {
+    .name = "barrier",
+    .summary = "all ranks wait for each other; in backward the same",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("around an allreduce", shape_same, barrier_sample)}, {0}}};

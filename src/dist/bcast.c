@@ -1,5 +1,6 @@
 /* bcast: y = root's x, everywhere; dx = the sum of all dy on root, 0 elsewhere. */
 #include "dist/common/dist.h"
+#include "dist/common/sample_shapes.h"
 
 lk_status lk_dist_bcast(lk_comm *comm, lk_var x, int root, const char *name, lk_var *out)
 {
@@ -11,3 +12,20 @@ lk_status lk_dist_bcast(lk_comm *comm, lk_var x, int root, const char *name, lk_
     LK_TRY_DIST(comm, lk_apply(x.tape, &lk__dist_bcast, &x, 1, &d, out));
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+static lk_status bcast_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_dist_bcast(comm, in[0], lk_dist_root(s, comm), "check", out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_bcast = {
+    .name = "bcast",
+    .summary = "y = root's x; dx = the sum of dy, on root",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("from the first", shape_same, bcast_sample)},
+        {LINEAR_SAMPLE("from the last", shape_same, bcast_sample), .root = -1},
+        {LINEAR_SAMPLE("from the second", shape_same, bcast_sample), .root = 1},
+        {0}}};

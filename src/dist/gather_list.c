@@ -6,6 +6,7 @@
 #include "comm/user.h"
 #include "dist/common/list.h"
 #include "dist/common/pending.h"
+#include "dist/common/sample_lists.h"
 
 #include <lockstep/extra/alloc.h>
 
@@ -126,3 +127,101 @@ done:
     lk_free(like);
     return lk__dist_failed(comm, st);
 }
+
+/* ---- samples ---- */
+
+static lk_status gather_list_body(const lk_dist_sample *s, lk_comm *comm, lk_var x, lk_var *list,
+                                  lk_var *out)
+{
+    int root = lk_dist_root(s, comm);
+    LK_TRY(lk_dist_gather_list(comm, x, root, "check", list));
+    if (lk_comm_rank(comm) == root)
+        LK_TRY(list_join(list, lk_comm_size(comm), out));
+    return LK_OK;
+}
+
+static lk_status gather_list_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                    lk_var *out)
+{
+    LK_TRY(list_run(gather_list_body, s, comm, in[0], out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_gather_list = {
+    .name = "gather_list",
+    .summary = "out[r] of root = x of rank r; dx = root's dy about it",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("uneven, to the first", shape_ragged, gather_list_sample)},
+        {LINEAR_SAMPLE("uneven, to the last", shape_ragged, gather_list_sample), .root = -1},
+        {0}}};
+
+static lk_status allgather_list_body(const lk_dist_sample *s, lk_comm *comm, lk_var x, lk_var *list,
+                                     lk_var *out)
+{
+    (void)s;
+    LK_TRY(lk_dist_allgather_list(comm, x, "check", list));
+    LK_TRY(list_join(list, lk_comm_size(comm), out));
+    return LK_OK;
+}
+
+static lk_status allgather_list_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                       lk_var *out)
+{
+    LK_TRY(list_run(allgather_list_body, s, comm, in[0], out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_allgather_list = {
+    .name = "allgather_list",
+    .summary = "out[r] = x of rank r; dx = the sum of the dy that are about it",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("uneven", shape_ragged, allgather_list_sample)}, {0}}};
+
+static lk_status alltoall_list_body(const lk_dist_sample *s, lk_comm *comm, lk_var x, lk_var *list,
+                                    lk_var *out)
+{
+    int size = lk_comm_size(comm);
+    (void)s;
+    LK_TRY(list_parts(x, size, list));
+    LK_TRY(lk_dist_alltoall_list(comm, list, "check", list + size));
+    LK_TRY(list_join(list + size, size, out));
+    return LK_OK;
+}
+
+static lk_status alltoall_list_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                      lk_var *out)
+{
+    LK_TRY(list_run(alltoall_list_body, s, comm, in[0], out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_alltoall_list = {
+    .name = "alltoall_list",
+    .summary = "out[r] = xs[rank] of rank r; dxs the same of dout",
+    .samples = (const lk_dist_sample[]){{LINEAR_SAMPLE("uneven", shape_same, alltoall_list_sample)},
+                                        {0}}};
+
+static lk_status scatter_list_body(const lk_dist_sample *s, lk_comm *comm, lk_var x, lk_var *list,
+                                   lk_var *out)
+{
+    int root = lk_dist_root(s, comm);
+    if (lk_comm_rank(comm) == root)
+        LK_TRY(list_parts(x, lk_comm_size(comm), list));
+    LK_TRY(lk_dist_scatter_list(x.tape, comm, list, root, "check", out));
+    return LK_OK;
+}
+
+static lk_status scatter_list_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                     lk_var *out)
+{
+    LK_TRY(list_run(scatter_list_body, s, comm, in[0], out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_scatter_list = {
+    .name = "scatter_list",
+    .summary = "y = xs[rank] of root; dxs[r] = dy of rank r, on root",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("uneven, from the first", shape_same, scatter_list_sample)},
+        {LINEAR_SAMPLE("uneven, from the last", shape_same, scatter_list_sample), .root = -1},
+        {0}}};

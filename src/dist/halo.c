@@ -12,6 +12,7 @@
  */
 #include "dist/common/halo.h"
 
+#include "dist/common/sample_tiles.h"
 #include "ops/common/parts.h"
 #include "tensor/walk.h"
 
@@ -264,3 +265,59 @@ lk_status lk_dist_halo_add(lk_comm *comm, const lk_grid *grid, lk_var x, const l
     LK_TRY(planned(d, &add_op, grid, x, halos, n, out));
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+static lk_status tiles_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
+{
+    lk_grid grid;
+    lk_halo halos[2];
+    LK_TRY(tile_grid(s, comm, &grid));
+    tile_halos(s, grid.at[1], halos);
+    LK_TRY(lk_dist_halo(comm, &grid, in[0], halos, 2, "check", out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_halo = {
+    .name = "halo",
+    .summary = "y = x with rows of its neighbours; dx = own dy plus what comes back",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("periodic", shape_tile, tiles_sample), .variant = TILES_PERIODIC},
+        {LINEAR_SAMPLE("with borders", shape_tile, tiles_sample), .variant = TILES_BORDERS},
+        {LINEAR_SAMPLE("zeros at borders", shape_tile, tiles_sample), .variant = TILES_ZEROS},
+        {0}}};
+
+static lk_status sums_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
+{
+    lk_grid grid;
+    lk_halo halos[2];
+    LK_TRY(tile_grid(s, comm, &grid));
+    tile_halos(s, grid.at[1], halos);
+    LK_TRY(lk_dist_halo_add(comm, &grid, in[0], halos, 2, "check", out));
+    return LK_OK;
+}
+
+/* There and back, with squares between: both, and second derivatives that are not 0. */
+static lk_status round_trip_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                   lk_var *out)
+{
+    lk_grid grid;
+    lk_halo halos[2];
+    lk_var y;
+    LK_TRY(tile_grid(s, comm, &grid));
+    tile_halos(s, grid.at[1], halos);
+    LK_TRY(lk_dist_halo(comm, &grid, in[0], halos, 2, "there", &y));
+    LK_TRY(lk_square(y, &y));
+    LK_TRY(lk_dist_halo_add(comm, &grid, y, halos, 2, "back", out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_halo_add = {
+    .name = "halo_add",
+    .summary = "y = x without halos, which are added to their owners; dx = dy with halos",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("periodic", shape_haloed, sums_sample), .variant = TILES_PERIODIC},
+        {LINEAR_SAMPLE("with borders", shape_haloed, sums_sample), .variant = TILES_BORDERS},
+        {LINEAR_SAMPLE("zeros at borders", shape_haloed, sums_sample), .variant = TILES_ZEROS},
+        {SAMPLE("of a halo", shape_tile, round_trip_sample), .variant = TILES_PERIODIC},
+        {0}}};

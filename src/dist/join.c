@@ -6,6 +6,7 @@
  * calls here are what such systems have besides.
  */
 #include "dist/common/pending.h"
+#include "dist/common/sample_shapes.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/alloc.h>
@@ -76,3 +77,71 @@ lk_status lk_pseudo_connect(lk_var delegate, const lk_var *xs, int n, lk_var *ou
         LK_TRY(lk_join(xs[i], &delegate, lk_is_var(delegate), &out[i]));
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+/* x of the first rank for the last, with the tokens of the messages joined to what comes after. */
+static lk_status join_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    lk_var token[2], got;
+    (void)s;
+    out[0] = in[0];
+    if (rank == 0 && size > 1) {
+        LK_TRY(lk_dist_send(comm, in[0], size - 1, 1, "check", &token[0]));
+        LK_TRY(lk_dist_send(comm, in[0], size - 1, 2, "check", &token[1]));
+        LK_TRY(lk_join(in[0], token, 2, out));
+    }
+    for (int tag = 1; rank > 0 && rank == size - 1 && tag <= 2; tag++) {
+        LK_TRY(lk_dist_recv(in[0].tape, comm, 0, tag, lk_dtype_of(in[0]), lk_shape_of(in[0]),
+                            "check", &got));
+        LK_TRY(lk_add(out[0], got, out));
+    }
+    return LK_OK;
+}
+
+/* The ring as mpi4torch has it: a handle that depends on what was received. */
+static lk_status handle_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                               lk_var *out)
+{
+    lk_var sent, received, joined, token;
+    (void)s;
+    LK_TRY(lk_dist_isend(comm, in[0], right_of(comm), 5, "check", &sent));
+    LK_TRY(lk_join_handle(sent, in, 1, &joined));
+    LK_TRY(lk_dist_irecv(in[0].tape, comm, left_of(comm), 5, lk_dtype_of(in[0]), lk_shape_of(in[0]),
+                         "check", &received));
+    LK_TRY(lk_dist_wait(received, out));
+    LK_TRY(lk_dist_wait(joined, &token));
+    LK_TRY(lk_join(out[0], &token, 1, out));
+    return LK_OK;
+}
+
+/* As ChainerMN has it: what comes after a send hangs on its delegate variable. */
+static lk_status delegate_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                 lk_var *out)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    lk_var token = LK_NO_VAR;
+    (void)s;
+    if (rank + 1 < size)
+        LK_TRY(lk_dist_send(comm, in[0], rank + 1, 1, "check", &token));
+    LK_TRY(lk_pseudo_connect(token, in, 2, out));
+    if (rank > 0)
+        LK_TRY(lk_dist_recv(in[0].tape, comm, rank - 1, 1, lk_dtype_of(in[0]), lk_shape_of(in[0]),
+                            "check", &out[0]));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_join = {
+    .name = "join",
+    .summary = "y = x, depending on tokens besides; dx = dy",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("tokens of two messages", shape_same, join_sample)},
+        {LINEAR_SAMPLE("a joined handle", shape_same, handle_sample)},
+        {.name = "a delegate variable",
+         .n_in = 2,
+         .n_out = 2,
+         .shape = shape_same,
+         .run = delegate_sample,
+         .is_linear = true},
+        {0}}};

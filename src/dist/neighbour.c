@@ -6,6 +6,7 @@
  * to receive, place in the neighbour's list.  Backward exchanges the two in the middle.
  */
 #include "dist/common/dist.h"
+#include "dist/common/sample_shapes.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/checked.h>
@@ -139,3 +140,35 @@ lk_status lk_dist_neighbor_alltoall(lk_comm *comm, lk_var x, int axis, const lk_
     LK_TRY_DIST(comm, lk__dist_back(front, axis, out));
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+/* One row to the left and two to the right round the ring, and nothing between. */
+static lk_shape shape_rows(const lk_dist_sample *s, int rank, int size, int i)
+{
+    lk_shape shape = LK_SHAPE(2, 2, 2);
+    (void)rank;
+    (void)size;
+    (void)i;
+    shape.dim[s->axis] = 3;
+    return shape;
+}
+
+static lk_status ring_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
+{
+    const int rank[3] = {left_of(comm), -1, right_of(comm)}, opposite[3] = {2, 1, 0};
+    const int64_t send[3] = {1, 0, 2}, receive[3] = {2, 0, 1};
+    const lk_neighbours to = {
+        .n = 3, .rank = rank, .send = send, .receive = receive, .peer_slot = opposite};
+    LK_TRY(lk_dist_neighbor_alltoall(comm, in[0], s->axis, &to, "check", out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_neighbour = {
+    .name = "neighbour",
+    .summary = "y = what the neighbours give; dx = what they say about it",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("axis 0", shape_rows, ring_sample)},
+        {LINEAR_SAMPLE("axis 1", shape_rows, ring_sample), .axis = 1},
+        {LINEAR_SAMPLE("axis 2", shape_rows, ring_sample), .axis = 2},
+        {0}}};

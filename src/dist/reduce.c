@@ -4,6 +4,7 @@
  *   others     as allreduce, of which only root keeps the result: dy of the others is 0
  */
 #include "dist/common/dist.h"
+#include "dist/common/sample_shapes.h"
 
 lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_reduce_op reduce_op, int root,
                          const char *name, lk_var *out)
@@ -28,3 +29,28 @@ lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_reduce_op reduce_op, int ro
     LK_TRY_DIST(comm, lk_join(zeros, &all, 1, out)); /* a loss of it is one of x, with gradient 0 */
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+static lk_status reduce_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                               lk_var *out)
+{
+    LK_TRY(lk_dist_reduce(comm, in[0], s->op, lk_dist_root(s, comm), "check", out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_reduce = {
+    .name = "reduce",
+    .summary =
+        "y = the reduction of x, on root; dx = root's dy, times the derivative of the reduction",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("sum to the first", shape_same, reduce_sample), .op = LK_REDUCE_SUM},
+        {LINEAR_SAMPLE("sum to the second", shape_same, reduce_sample), .op = LK_REDUCE_SUM,
+         .root = 1},
+        {LINEAR_SAMPLE("avg to the last", shape_same, reduce_sample), .op = LK_REDUCE_AVG,
+         .root = -1},
+        {SAMPLE("prod with zeros", shape_same, reduce_sample), .op = LK_REDUCE_PROD, .root = 1,
+         .lo = 0.5, .hi = 1.5, .has_zeros = true},
+        {SAMPLE("min to the last", shape_same, reduce_sample), .op = LK_REDUCE_MIN, .root = -1},
+        {SAMPLE("max to the first", shape_same, reduce_sample), .op = LK_REDUCE_MAX},
+        {0}}};

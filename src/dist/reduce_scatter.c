@@ -1,6 +1,7 @@
 /* reduce_scatter: y = this rank's part along an axis of the sum of all x; dx = the dy of all ranks one
  * behind the other. */
 #include "dist/common/dist.h"
+#include "dist/common/sample_shapes.h"
 
 lk_status lk_dist_reduce_scatter(lk_comm *comm, lk_var x, int axis, int64_t count, const char *name,
                                  lk_var *out)
@@ -23,3 +24,21 @@ lk_status lk_dist_reduce_scatter(lk_comm *comm, lk_var x, int axis, int64_t coun
     LK_TRY_DIST(comm, lk__dist_back(front, axis, out));
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+static lk_status reduce_scatter_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                       lk_var *out)
+{
+    LK_TRY(lk_dist_reduce_scatter(comm, in[0], s->axis, asked(lk_comm_rank(comm)), "check", out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_reduce_scatter = {
+    .name = "reduce_scatter",
+    .summary = "y = own part of the sum of x; dx = all dy, one behind the other",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("axis 0, uneven", shape_whole, reduce_scatter_sample)},
+        {LINEAR_SAMPLE("axis 1, uneven", shape_whole, reduce_scatter_sample), .axis = 1},
+        {LINEAR_SAMPLE("axis 2, uneven", shape_whole, reduce_scatter_sample), .axis = 2},
+        {0}}};

@@ -4,6 +4,7 @@
  * after root's shape.
  */
 #include "dist/common/dist.h"
+#include "dist/common/sample_shapes.h"
 
 /* Root's shape, with the axis in front, for all. */
 static lk_status shape_of_root(const lk__dist *d, lk_shape *shape)
@@ -46,3 +47,24 @@ lk_status lk_dist_scatter(lk_comm *comm, lk_var x, int axis, int64_t count, int 
     LK_TRY_DIST(comm, lk__dist_back(front, axis, out));
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+static lk_status scatter_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                lk_var *out)
+{
+    LK_TRY(lk_dist_scatter(comm, in[0], s->axis, asked(lk_comm_rank(comm)), lk_dist_root(s, comm),
+                           "check", out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_scatter = {
+    .name = "scatter",
+    .summary = "y = own part of root's x; dx = all dy, on root",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("axis 0, uneven, from the first", shape_whole, scatter_sample)},
+        {LINEAR_SAMPLE("axis 1, uneven, from the last", shape_whole, scatter_sample), .axis = 1,
+         .root = -1},
+        {LINEAR_SAMPLE("axis 2, uneven, from the second", shape_whole, scatter_sample), .axis = 2,
+         .root = 1},
+        {0}}};

@@ -10,6 +10,7 @@
  * A receive that leaves dtype or shape to the message is an irecv and its wait.
  */
 #include "dist/common/pending.h"
+#include "dist/common/sample_shapes.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -188,3 +189,121 @@ lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk
     *out = both[0];
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+/* Round the ring: rank 0 sends first; a rank alone keeps its own. */
+static lk_status ring_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    int to = (rank + 1) % size, from = (rank + size - 1) % size;
+    (void)s;
+    out[0] = in[0];
+    if (size > 1 && rank == 0)
+        LK_TRY(lk_dist_send(comm, in[0], to, 3, "check", NULL));
+    if (size > 1)
+        LK_TRY(lk_dist_recv(in[0].tape, comm, from, 3, lk_dtype_of(in[0]), lk_shape_of(in[0]),
+                            "check", out));
+    if (rank > 0)
+        LK_TRY(lk_dist_send(comm, in[0], to, 3, "check", NULL));
+    return LK_OK;
+}
+
+/* Two values for the next rank, which multiplies them; it takes the second one first. */
+static lk_status swapped_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                lk_var *out)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    lk_var a = in[0], b = in[1], product;
+    (void)s;
+    if (rank + 1 < size) {
+        LK_TRY(lk_dist_send(comm, in[0], rank + 1, 1, "first", NULL));
+        LK_TRY(lk_dist_send(comm, in[1], rank + 1, 2, "second", NULL));
+    }
+    if (rank > 0) {
+        lk_dtype dtype = lk_dtype_of(in[0]);
+        LK_TRY(
+            lk_dist_recv(in[0].tape, comm, rank - 1, 2, dtype, lk_shape_of(in[1]), "second", &b));
+        LK_TRY(lk_dist_recv(in[0].tape, comm, rank - 1, 1, dtype, lk_shape_of(in[0]), "first", &a));
+    }
+    LK_TRY(lk_sin(b, &b));
+    LK_TRY(lk_mul(a, b, &product));
+    LK_TRY(lk_mul(product, in[0], out));
+    return LK_OK;
+}
+
+/* What nobody uses: the last rank throws it away, and gives no output itself. */
+static lk_status unused_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                               lk_var *out)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    lk_var got, token = LK_NO_VAR;
+    (void)s;
+    if (rank + 1 < size)
+        LK_TRY(lk_dist_send(comm, in[0], size - 1, 0, "thrown away", &token));
+    for (int r = 0; rank + 1 == size && r + 1 < size; r++)
+        LK_TRY(lk_dist_recv(in[0].tape, comm, LK_ANY_RANK, LK_ANY_TAG, lk_dtype_of(in[0]),
+                            lk_shape_of(in[0]), "thrown away", &got));
+    if (rank + 1 < size || size == 1)
+        LK_TRY(lk_join(in[0], &token, lk_is_var(token), out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_send = {
+    .name = "send",
+    .summary = "y of dest = x of source; dx = the dy that dest sends back",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("ring", shape_same, ring_sample)},
+        {.name = "out of order", .n_in = 2, .n_out = 1, .shape = shape_same, .run = swapped_sample},
+        {LINEAR_SAMPLE("unused, from any rank", shape_same, unused_sample)},
+        {0}}};
+
+/* The first rank adds up what comes from all others, in whatever order it comes. */
+static lk_status from_any_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                 lk_var *out)
+{
+    int root = lk_dist_root(s, comm);
+    if (lk_comm_rank(comm) != root) {
+        LK_TRY(lk_dist_send(comm, in[0], root, 7, "check", NULL));
+        return LK_OK;
+    }
+    out[0] = in[0];
+    for (int r = 1; r < lk_comm_size(comm); r++) {
+        lk_var got;
+        LK_TRY(lk_dist_recv(in[0].tape, comm, LK_ANY_RANK, 7, lk_dtype_of(in[0]),
+                            lk_shape_of(in[0]), "check", &got));
+        LK_TRY(lk_add(out[0], got, out));
+    }
+    return LK_OK;
+}
+
+/* Of what the others have, which differs, only the tag is known; in variant 1 also the dtype. */
+static lk_status of_any_shape_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                     lk_var *out)
+{
+    lk_dtype dtype = s->variant == 0 ? LK_ANY_DTYPE : lk_dtype_of(in[0]);
+    if (lk_comm_rank(comm) != 0) {
+        LK_TRY(lk_dist_send(comm, in[0], 0, 7, "check", NULL));
+        return LK_OK;
+    }
+    LK_TRY(lk_sum(in[0], NULL, out));
+    for (int r = 1; r < lk_comm_size(comm); r++) {
+        lk_var got;
+        LK_TRY(lk_dist_recv(in[0].tape, comm, LK_ANY_RANK, LK_ANY_TAG, dtype, LK_ANY_SHAPE, "check",
+                            &got));
+        LK_TRY(lk_square(got, &got));
+        LK_TRY(lk_sum(got, NULL, &got));
+        LK_TRY(lk_mul(out[0], got, out));
+    }
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_recv = {
+    .name = "recv",
+    .summary = "y = what was sent here; its dy goes back to the sender",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("from any rank to the first", shape_same, from_any_sample)},
+        {LINEAR_SAMPLE("from any rank to the last", shape_same, from_any_sample), .root = -1},
+        {SAMPLE("of any dtype and shape", shape_uneven, of_any_shape_sample), .axis = 1},
+        {SAMPLE("of any shape", shape_uneven, of_any_shape_sample), .axis = 0, .variant = 1},
+        {0}}};

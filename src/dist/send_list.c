@@ -6,6 +6,7 @@
  */
 #include "dist/common/list.h"
 #include "dist/common/pending.h"
+#include "dist/common/sample_lists.h"
 
 #include <lockstep/extra/alloc.h>
 
@@ -102,3 +103,80 @@ done:
     lk_free(like);
     return lk__dist_failed(comm, st);
 }
+
+/* ---- samples ---- */
+
+/* Two values along the line of ranks, each of which passes on what it got and something of its own. */
+static lk_status line_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
+{
+    int rank = lk_comm_rank(comm);
+    lk_var token;
+    lk_list list = {.at = out, .room = 2};
+    (void)s;
+    if (rank > 0)
+        LK_TRY(lk_dist_recv_list(in[0].tape, comm, rank - 1, 6, "check", &list));
+    else
+        out[0] = in[0];
+    LK_TRY(lk_mul(out[0], in[1], &out[1]));
+    if (rank + 1 < lk_comm_size(comm))
+        LK_TRY(lk_dist_send_list(comm, out, 2, rank + 1, 6, "check", &token));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_send_list = {
+    .name = "send_list",
+    .summary = "values for dest, of any shapes; dx = the dy that dest sends back",
+    .samples = (const lk_dist_sample[]){
+        {.name = "along a line", .n_in = 2, .n_out = 2, .shape = shape_same, .run = line_sample},
+        {0}}};
+
+/* Two values of root; the others do not know what will come. */
+static lk_status bcast_list_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                   lk_var *out)
+{
+    lk_list list = {.at = out, .n = 0, .room = 3};
+    if (lk_comm_rank(comm) == lk_dist_root(s, comm))
+        for (list.n = 0; list.n < 2; list.n++)
+            out[list.n] = in[list.n];
+    LK_TRY(lk_dist_bcast_list(in[0].tape, comm, lk_dist_root(s, comm), "check", &list));
+    return LK_OK;
+}
+
+#define BCAST_SAMPLE(text, who)                                                                 \
+    {                                                                                           \
+        .name = (text), .n_in = 2, .n_out = 3, .shape = shape_ragged, .run = bcast_list_sample, \
+        .axis = 2, .root = (who), .is_linear = true                                             \
+    }
+
+const lk_dist_check lk__dist_check_bcast_list = {
+    .name = "bcast_list",
+    .summary = "the values of root; dx = the sum of dy, on root",
+    .samples = (const lk_dist_sample[]){BCAST_SAMPLE("two values, from the first", 0),
+                                        BCAST_SAMPLE("two values, from the last", -1),
+                                        {0}}};
+
+/* The root takes lists of one value from any rank, and adds them up. */
+static lk_status from_any_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                 lk_var *out)
+{
+    int root = lk_dist_root(s, comm);
+    if (lk_comm_rank(comm) != root) {
+        LK_TRY(lk_dist_send_list(comm, in, 1, root, 8, "check", NULL));
+        return LK_OK;
+    }
+    out[0] = in[0];
+    for (int r = 1; r < lk_comm_size(comm); r++) {
+        lk_var got;
+        lk_list list = {.at = &got, .room = 1};
+        LK_TRY(lk_dist_recv_list(in[0].tape, comm, LK_ANY_RANK, 8, "check", &list));
+        LK_TRY(lk_add(out[0], got, out));
+    }
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_recv_list = {
+    .name = "recv_list",
+    .summary = "the values that were sent here; their dy go back to the sender",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("from any rank to the last", shape_same, from_any_sample), .root = -1},
+        {0}}};

@@ -1,5 +1,6 @@
 /* sendrecv: a message out and a message in, both under way at once; made of isend, irecv and wait. */
 #include "dist/common/dist.h"
+#include "dist/common/sample_shapes.h"
 
 lk_status lk_dist_sendrecv(lk_tape *tape, lk_comm *comm, const lk_dist_send_arg *send,
                            const lk_dist_recv_arg *recv, const char *name, lk_var *out)
@@ -29,3 +30,42 @@ lk_status lk_dist_sendrecv(lk_tape *tape, lk_comm *comm, const lk_dist_send_arg 
         LK_TRY_DIST(comm, lk_dist_wait(in, out));
     return LK_OK;
 }
+
+/* ---- samples ---- */
+
+/* To the right by `other`; round the ring, or in variant 1 with borders; in variant 2 the message says
+ * what it is. */
+static lk_status shift_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
+{
+    int size = lk_comm_size(comm), rank = lk_comm_rank(comm), to = rank + s->other,
+        from = rank - s->other;
+    if (s->variant != 1) {
+        to %= size;
+        from = (from % size + size) % size;
+    }
+    lk_dist_send_arg send = {.x = in[0], .rank = to < size ? to : -1, .tag = 9};
+    lk_dist_recv_arg recv = {
+        .rank = from, .tag = 9, .dtype = lk_dtype_of(in[0]), .shape = s->shape(s, from, size, 0)};
+    if (s->variant == 2) {
+        recv.dtype = LK_ANY_DTYPE;
+        recv.shape = LK_ANY_SHAPE;
+    }
+    LK_TRY(lk_dist_sendrecv(in[0].tape, comm, &send, &recv, "check", out));
+    if (s->variant == 1 && !lk_is_var(out[0]))
+        out[0] = in[0];
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_sendrecv = {
+    .name = "sendrecv",
+    .summary = "y = what comes, while x goes; dx = what comes back, while dy goes",
+    .samples = (const lk_dist_sample[]){
+        {LINEAR_SAMPLE("round the ring", shape_ragged, shift_sample), .other = 1, .axis = 1},
+        {LINEAR_SAMPLE("two steps round the ring", shape_ragged, shift_sample), .other = 2,
+         .axis = 1},
+        {LINEAR_SAMPLE("to oneself", shape_ragged, shift_sample), .axis = 1},
+        {LINEAR_SAMPLE("with borders", shape_ragged, shift_sample), .other = 1, .axis = 1,
+         .variant = 1},
+        {LINEAR_SAMPLE("round the ring, of any shape", shape_ragged, shift_sample), .other = 1,
+         .axis = 1, .variant = 2},
+        {0}}};

@@ -2,6 +2,7 @@
 #include "autograd/tape_access.h"
 #include "comm/user.h"
 #include "dist/common/pending.h"
+#include "dist/common/sample_shapes.h"
 
 #include <lockstep/extra/alloc.h>
 
@@ -133,3 +134,80 @@ done:
     lk_free(request);
     return st;
 }
+
+/* ---- samples ---- */
+
+/* Two messages of one tag, of which the second is waited for first; in variant 1 nobody uses
+ * the first. */
+static lk_status crossed_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                lk_var *out)
+{
+    lk_var received[2], sent[2], got[2], token[2];
+    for (int i = 0; i < 2; i++)
+        LK_TRY(lk_dist_irecv(in[0].tape, comm, left_of(comm), 7, lk_dtype_of(in[i]),
+                             lk_shape_of(in[i]), "check", &received[i]));
+    for (int i = 0; i < 2; i++)
+        LK_TRY(lk_dist_isend(comm, in[i], right_of(comm), 7, "check", &sent[i]));
+    for (int i = 1; i >= 0; i--)
+        LK_TRY(lk_dist_wait(received[i], &got[i]));
+    for (int i = 0; i < 2; i++)
+        LK_TRY(lk_dist_wait(sent[i], &token[i]));
+    LK_TRY(lk_sin(got[1], out));
+    if (s->variant == 0)
+        LK_TRY(lk_mul(out[0], got[0], out));
+    LK_TRY(lk_mul(out[0], in[0], out));
+    LK_TRY(lk_join(out[0], token, 2, out));
+    return LK_OK;
+}
+
+#define CROSSED(text, what, kind)                                                      \
+    {                                                                                  \
+        .name = (text), .n_in = 2, .n_out = 1, .shape = (what), .run = crossed_sample, \
+        .variant = (kind)                                                              \
+    }
+
+const lk_dist_check lk__dist_check_wait = {
+    .name = "wait",
+    .summary =
+        "y = the message of a handle; the gradient of a handle is that of its adjoint message",
+    .samples = (const lk_dist_sample[]){CROSSED("out of order", shape_same, 0),
+                                        CROSSED("out of order, one unused", shape_same, 1),
+                                        CROSSED("more than is buffered", shape_long, 0),
+                                        {0}}};
+
+/* Both neighbours on the ring and this rank itself, in whatever order they come. */
+static lk_status whoever_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+                                lk_var *out)
+{
+    const int to[3] = {right_of(comm), lk_comm_rank(comm), left_of(comm)};
+    const int from[3] = {left_of(comm), lk_comm_rank(comm), right_of(comm)};
+    lk_var handle[7], got[3], x;
+    int which;
+    (void)s;
+    for (int i = 0; i < 3; i++) {
+        LK_TRY(lk_dist_isend(comm, in[i], to[i], 20 + i, "check", &handle[i]));
+        LK_TRY(lk_dist_irecv(in[0].tape, comm, from[i], 20 + i, lk_dtype_of(in[0]),
+                             lk_shape_of(in[0]), "check", &handle[3 + i]));
+    }
+    handle[6] = LK_NO_VAR;
+    for (int n = 0; n < 6; n++) {
+        LK_TRY(lk_dist_waitany(handle, 7, &which, &x));
+        handle[which] = LK_NO_VAR;
+        if (which >= 3)
+            got[which - 3] = x;
+    }
+    LK_TRY(lk_sin(got[1], &got[1]));
+    LK_TRY(lk_mul(got[0], got[1], out));
+    LK_TRY(lk_sub(out[0], got[2], out));
+    return LK_OK;
+}
+
+const lk_dist_check lk__dist_check_waitany = {
+    .name = "waitany",
+    .summary = "as wait, of the message that is there first",
+    .samples = (const lk_dist_sample[]){{.name = "three messages",
+                                         .n_in = 3,
+                                         .n_out = 1,
+                                         .shape = shape_same,
+                                         .run = whoever_sample},
+                                        {0}}};

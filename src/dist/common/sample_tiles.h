@@ -1,8 +1,8 @@
 /* Tiles on a grid of all ranks, with halos: the geometry of the samples of halo and halo_add. */
-#ifndef LK_DIST_CHECKS_TILES_H
-#define LK_DIST_CHECKS_TILES_H
+#ifndef LK_DIST_COMMON_SAMPLE_TILES_H
+#define LK_DIST_COMMON_SAMPLE_TILES_H
 
-#include <lockstep/extra/dist_check.h>
+#include "dist/common/sample_shapes.h"
 
 /* Variants of samples. */
 enum { TILES_PERIODIC, TILES_BORDERS, TILES_ZEROS };
@@ -55,10 +55,4 @@ static inline lk_shape shape_haloed(const lk_dist_sample *s, int rank, int size,
     return shape;
 }
 
-#define TILES_SAMPLE(text, border, what, runs, linear)                         \
-    {                                                                          \
-        .name = (text), .n_in = 1, .n_out = 1, .shape = (what), .run = (runs), \
-        .variant = (border), .is_linear = (linear)                             \
-    }
-
-#endif /* LK_DIST_CHECKS_TILES_H */
+#endif /* LK_DIST_COMMON_SAMPLE_TILES_H */

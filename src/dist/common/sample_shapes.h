@@ -1,8 +1,13 @@
-/* Shapes of inputs that the samples in this folder share. */
-#ifndef LK_DIST_CHECKS_SHAPES_H
-#define LK_DIST_CHECKS_SHAPES_H
+/* What the samples of nodes share, on which lk_gradcheck_dist() compares backward with differences: shapes of
+ * inputs, and a ring. */
+#ifndef LK_DIST_COMMON_SAMPLE_SHAPES_H
+#define LK_DIST_COMMON_SAMPLE_SHAPES_H
 
 #include <lockstep/extra/dist_check.h>
+
+/* Fields of a sample with one input and one output. */
+#define SAMPLE(text, what, how) .name = (text), .n_in = 1, .n_out = 1, .shape = (what), .run = (how)
+#define LINEAR_SAMPLE(text, what, how) SAMPLE(text, what, how), .is_linear = true
 
 /* The same on all ranks. */
 static inline lk_shape shape_same(const lk_dist_sample *s, int rank, int size, int i)
@@ -82,4 +87,4 @@ static inline int left_of(const lk_comm *comm)
     return (lk_comm_rank(comm) + lk_comm_size(comm) - 1) % lk_comm_size(comm);
 }
 
-#endif /* LK_DIST_CHECKS_SHAPES_H */
+#endif /* LK_DIST_COMMON_SAMPLE_SHAPES_H */

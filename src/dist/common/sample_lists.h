@@ -1,8 +1,8 @@
-/* Lists of values in samples: one for each rank, put together to one output.  For the ..._list.c here. */
-#ifndef LK_DIST_CHECKS_LISTS_H
-#define LK_DIST_CHECKS_LISTS_H
+/* Lists of values in samples: one for each rank, put together to one output.  For the ..._list.c of this room. */
+#ifndef LK_DIST_COMMON_SAMPLE_LISTS_H
+#define LK_DIST_COMMON_SAMPLE_LISTS_H
 
-#include "dist/checks/shapes.h"
+#include "dist/common/sample_shapes.h"
 
 #include <lockstep/extra/alloc.h>
 
@@ -45,10 +45,4 @@ static inline LK_NODISCARD lk_status list_run(list_body *body, const lk_dist_sam
     return LK_OK;
 }
 
-#define LIST_SAMPLE(text, what, who)                                                       \
-    {                                                                                      \
-        .name = (text), .n_in = 1, .n_out = 1, .shape = (what), .run = run, .root = (who), \
-        .is_linear = true                                                                  \
-    }
-
-#endif /* LK_DIST_CHECKS_LISTS_H */
+#endif /* LK_DIST_COMMON_SAMPLE_LISTS_H */
