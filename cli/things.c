@@ -3,9 +3,9 @@
 
 #include "bench_case.h"
 #include "bench_ops.h"
-#include "check.h"
 #include "peers.h"
 #include "plural.h"
+#include "selfcheck/check.h"
 
 #include <lockstep/coll.h>
 #include <lockstep/extra/algorithms.h>

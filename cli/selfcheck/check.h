@@ -1,0 +1,140 @@
+/* One check of `lockstep selfcheck`: a kernel, the cases it is run on, and what must come out.
+ *
+ * A check is one file of cli/selfcheck/checks/ that defines `const lk__check lk_check_<file name>`; the build
+ * collects them into lk__checks[].  Every case is computed
+ *
+ *   in every configuration  instruction set x threads x way of splitting the work; the outputs
+ *                           must be equal in every bit, and nothing beside them may be written
+ *   by definition           a plain loop gives the bits that must come out, and each value in
+ *                           higher precision with the error that the arithmetic allows
+ *
+ * The inputs depend on the seed, the check's name, the case and the operand only.
+ */
+#ifndef LK_CLI_CHECK_H
+#define LK_CLI_CHECK_H
+
+#include <lockstep/dtype.h>
+
+#include <stddef.h>
+
+enum {
+    CHECK_MAX_INPUTS = 6,
+    CHECK_MAX_OUTPUTS = 3,
+    CHECK_MAX_WAYS = 3,
+    CHECK_LABEL = 128,
+};
+
+/* An array of a case. */
+typedef struct check_array {
+    lk_dtype dtype;
+    int64_t n;
+    void *data;
+} check_array;
+
+typedef struct lk__check lk__check;
+
+/* A case: made by the check's `setup`. */
+typedef struct check_case {
+    const lk__check *check;
+    int index; /* of the check's cases */
+    lk_dtype dtype;
+    uint64_t seed;
+    char label[CHECK_LABEL]; /* the shape, for messages */
+    check_array in[CHECK_MAX_INPUTS];
+    check_array out[CHECK_MAX_OUTPUTS]; /* `data` is what the outputs hold before, or NULL: junk */
+    int n_in, n_out;
+    unsigned ways; /* bit w is set if way w applies; bit 0 always */
+} check_case;
+
+/* A value in higher precision, hi + lo, and the error that is allowed. */
+typedef struct check_value {
+    double hi, lo, bound;
+} check_value;
+
+/* What must come out of a case, for each output: both have as many elements as the output. */
+typedef struct check_truth {
+    void *bits[CHECK_MAX_OUTPUTS];         /* in the output's dtype; begins as the output does */
+    check_value *value[CHECK_MAX_OUTPUTS]; /* NULL where the dtype is no arithmetic one */
+    bool has_bits[CHECK_MAX_OUTPUTS];      /* set by `expect` for what it fills in; */
+    bool has_value[CHECK_MAX_OUTPUTS];     /* a bound below zero makes no claim */
+} check_truth;
+
+struct lk__check {
+    const char *name, *summary;
+    int n_cases;
+    bool untyped;                     /* run once, not for f32 and f64 */
+    const char *ways[CHECK_MAX_WAYS]; /* ways to split the work; the first is "whole" */
+    /* Describe case c->index: label, inputs by check_input(), outputs by check_output(), ways. */
+    lk_status (*setup)(check_case *c);
+    /* Compute the outputs into `out`. */
+    lk_status (*run)(const check_case *c, int way, void *const *out);
+    /* The same by definition. */
+    lk_status (*expect)(const check_case *c, check_truth *truth);
+};
+
+/** All checks, sorted by name, NULL-terminated. */
+extern const lk__check *const lk__checks[];
+
+/** Add an input of `n` elements, uniform in [lo, hi); for integers whole numbers. */
+lk_status check_input(check_case *c, lk_dtype dtype, int64_t n, double lo, double hi) LK_NODISCARD;
+
+/** Add an output of `n` elements.  With `filled`, it begins as an input does, in [-1, 1). */
+lk_status check_output(check_case *c, lk_dtype dtype, int64_t n, bool filled) LK_NODISCARD;
+
+/** Release the arrays of a case. */
+void check_case_free(check_case *c);
+
+/** 64 random bits for a case: operand `which`, element `i`. */
+uint64_t check_random(const check_case *c, int which, int64_t i);
+
+/** Address of element `i`, given as `base + i * sizeof(dtype)`. */
+static inline void *check_at(lk_dtype dtype, const void *base, int64_t i)
+{
+    return (char *)(uintptr_t)base + i * (int64_t)lk_dtype_size(dtype);
+}
+
+/** Element `i` of an array as a double, and back; f16 and bf16 as their bits. */
+double check_get(lk_dtype dtype, const void *base, int64_t i);
+void check_set(lk_dtype dtype, void *base, int64_t i, double v);
+
+/** Half the distance from 1 to the next number: the unit roundoff. */
+double check_epsilon(lk_dtype dtype);
+
+/* A fused-multiply-add chain in `dtype`, together with what it approximates: the sum in twice the
+ * precision and the sum of magnitudes, which bounds the error. */
+typedef struct check_chain {
+    lk_dtype dtype;
+    double acc;       /* the chain's value, exact in dtype */
+    double hi, lo;    /* the true sum */
+    double magnitude; /* of all terms together */
+    int64_t length;   /* operations */
+} check_chain;
+
+check_chain check_chain_start(lk_dtype dtype, double start);
+
+/** acc = fma(a, b, acc) */
+void check_chain_fma(check_chain *c, double a, double b);
+
+/** acc = acc + b */
+void check_chain_add(check_chain *c, double b);
+
+/** a = a + b, for the nodes of the fixed tree. */
+check_chain check_chain_join(check_chain a, check_chain b);
+
+/** The fixed tree over n > 0 chains; `v` is overwritten. */
+check_chain check_chain_tree(check_chain *v, int64_t n);
+
+/** Output `o` stays as it began, but for the elements given by check_expect() and so on. */
+void check_expect_nothing(const check_case *c, check_truth *truth, int o);
+
+/** Element `i` of output `o` is this chain. */
+void check_expect(check_truth *truth, int o, int64_t i, const check_chain *c);
+
+/**
+ * Element `i` of output `o` is `v` up to `ulps` units in the last place of the output's dtype and
+ * `absolute`.  What overflows the dtype is expected to be infinite.
+ */
+void check_expect_near(check_truth *truth, int o, int64_t i, lk_dtype dtype, long double v,
+                       double ulps, double absolute);
+
+#endif /* LK_CLI_CHECK_H */

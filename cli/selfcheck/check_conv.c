@@ -1,0 +1,270 @@
+/* Shapes of the convolution checks, cut into parts as data and spatial layouts cut them. */
+#include "selfcheck/check_conv.h"
+
+#include "plural.h"
+
+#include <stdio.h>
+
+enum { N = LK_CONV_MAX_NDIM };
+
+/* One shape; entries beyond ndim are ignored.  `gap` elements follow each position's channels. */
+static const struct conv_case {
+    int ndim, batch, ic, oc, groups;
+    int in[N], kernel[N], stride[N], dilation[N], pad_lo[N], pad_hi[N];
+    int gap, piece;
+} cases[CHECK_CONV_CASES] = {
+    /* two axes: first layers, odd channels, many channels */
+    {2, 2, 3, 8, 1, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 1},
+    {2, 3, 16, 17, 1, {8, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 2},
+    {2, 2, 1, 20, 1, {12, 11}, {5, 5}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 0, 1},
+    {2, 3, 13, 24, 1, {7, 7}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 0, 1},
+    {2, 2, 32, 33, 1, {13, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 1},
+    {2, 5, 24, 50, 1, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 2},
+    {2, 2, 37, 10, 1, {4, 5}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 3, 1},
+    {2, 1, 130, 40, 1, {7, 6}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 0, 1},
+    {2, 2, 5, 100, 1, {10, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 1},
+    {2, 2, 2, 3, 1, {17, 16}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}, 0, 1},
+    /* strides, also larger than the kernel; kernels of even size */
+    {2, 2, 5, 9, 1, {11, 10}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 1},
+    {2, 2, 4, 6, 1, {13, 11}, {2, 2}, {3, 3}, {1, 1}, {0, 0}, {0, 0}, 0, 1},
+    {2, 3, 6, 16, 1, {8, 9}, {1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, 0, 2},
+    {2, 2, 3, 7, 1, {10, 9}, {4, 2}, {2, 1}, {1, 1}, {1, 0}, {2, 1}, 0, 1},
+    {2, 2, 2, 20, 1, {23, 19}, {7, 7}, {4, 4}, {1, 1}, {3, 3}, {3, 3}, 0, 1},
+    {2, 2, 8, 8, 1, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 1},
+    {2, 2, 3, 4, 1, {9, 7}, {3, 2}, {2, 3}, {1, 1}, {2, 1}, {0, 1}, 2, 1},
+    /* dilation, groups, depthwise */
+    {2, 2, 6, 7, 1, {13, 12}, {3, 3}, {1, 1}, {2, 2}, {2, 2}, {2, 2}, 0, 1},
+    {2, 2, 3, 5, 1, {12, 9}, {2, 3}, {2, 1}, {3, 2}, {1, 2}, {1, 2}, 0, 1},
+    {2, 2, 6, 8, 2, {7, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 1},
+    {2, 2, 19, 19, 19, {8, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 1},
+    {2, 4, 9, 6, 3, {7, 5}, {2, 3}, {2, 1}, {1, 2}, {0, 2}, {1, 1}, 1, 3},
+    /* one axis and three */
+    {1, 3, 4, 5, 1, {31}, {7}, {2}, {1}, {3}, {3}, 0, 1},
+    {1, 2, 16, 33, 1, {29}, {3}, {1}, {1}, {1}, {1}, 0, 1},
+    {3, 2, 3, 4, 1, {5, 6, 7}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 0, 1},
+    {3, 1, 4, 10, 2, {6, 5, 8}, {2, 3, 2}, {2, 1, 3}, {1, 2, 1}, {1, 1, 0}, {0, 2, 1}, 1, 1},
+    /* cropping, outputs without a single tap, a kernel larger than the image */
+    {2, 2, 5, 6, 1, {9, 8}, {3, 3}, {1, 1}, {1, 1}, {-1, -2}, {0, -1}, 0, 1},
+    {2, 2, 3, 4, 1, {4, 3}, {2, 2}, {1, 1}, {1, 1}, {4, 3}, {4, 3}, 0, 1},
+    {2, 3, 7, 11, 1, {1, 1}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 1},
+    /* empty axes */
+    {2, 0, 3, 4, 1, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 1},
+    {2, 2, 3, 4, 1, {2, 5}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 0, 1},
+    {2, 2, 3, 4, 1, {0, 3}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, {2, 1}, 0, 1},
+};
+
+lk_status check_conv_shape(const check_case *c, lk_conv_shape *s)
+{
+    const struct conv_case *k = &cases[c->index];
+    *s = (lk_conv_shape){.dtype = c->dtype,
+                         .window.ndim = k->ndim,
+                         .batch = k->batch,
+                         .in_channels = k->ic,
+                         .out_channels = k->oc,
+                         .groups = k->groups,
+                         .piece = k->piece};
+    for (int d = 0; d < N; d++) {
+        s->in[d] = s->out[d] = s->window.kernel[d] = s->window.stride[d] = s->window
+                                                                               .dilation[d] = 1;
+        if (d >= k->ndim)
+            continue;
+        s->in[d] = k->in[d];
+        s->window.kernel[d] = k->kernel[d];
+        s->window.stride[d] = k->stride[d];
+        s->window.dilation[d] = k->dilation[d];
+        s->window.pad_lo[d] = k->pad_lo[d];
+        LK_TRY(lk_conv_out(s->in[d], s->window.kernel[d], s->window.stride[d],
+                           s->window.dilation[d], k->pad_lo[d], k->pad_hi[d], &s->out[d]));
+    }
+    s->x_sample = k->ic + k->gap;
+    s->y_sample = k->oc + k->gap;
+    for (int d = N - 1; d >= 0; d--) {
+        s->x_step[d] = s->x_sample;
+        s->y_step[d] = s->y_sample;
+        s->x_sample *= s->in[d];
+        s->y_sample *= s->out[d];
+    }
+    return LK_OK;
+}
+
+static int print_axes(char *buf, size_t size, const char *what, int ndim, const int *v)
+{
+    int n = snprintf(buf, size, "%s", what);
+    for (int d = 0; d < ndim; d++)
+        n += snprintf(buf + n, size - (size_t)n, "%s%d", d ? "x" : "", v[d]);
+    return n;
+}
+
+lk_status check_conv_label(check_case *c)
+{
+    const struct conv_case *k = &cases[c->index];
+    char *at = c->label, *end = c->label + sizeof c->label;
+    at += snprintf(at, (size_t)(end - at), "%d of", k->batch);
+    at += print_axes(at, (size_t)(end - at), " ", k->ndim, k->in);
+    at += snprintf(at, (size_t)(end - at), "x%d-%d", k->ic, k->oc);
+    at += print_axes(at, (size_t)(end - at), ", kernel ", k->ndim, k->kernel);
+    at += print_axes(at, (size_t)(end - at), ", stride ", k->ndim, k->stride);
+    at += print_axes(at, (size_t)(end - at), ", dilation ", k->ndim, k->dilation);
+    at += print_axes(at, (size_t)(end - at), ", pad ", k->ndim, k->pad_lo);
+    snprintf(at, (size_t)(end - at), ", %d group%s", k->groups, plural(k->groups));
+    return LK_OK;
+}
+
+int64_t check_conv_x_size(const lk_conv_shape *s)
+{
+    return s->batch * s->x_sample;
+}
+
+int64_t check_conv_y_size(const lk_conv_shape *s)
+{
+    return s->batch * s->y_sample;
+}
+
+int64_t check_conv_w_size(const lk_conv_shape *s)
+{
+    return s->window.kernel[0] * s->window.kernel[1] * s->window.kernel[2] *
+           (s->in_channels / s->groups) * s->out_channels;
+}
+
+check_conv_part check_conv_samples(const lk_conv_shape *s, const int64_t b[2])
+{
+    check_conv_part p = {.shape = *s, .x = b[0] * s->x_sample, .y = b[0] * s->y_sample};
+    p.shape.batch = b[1] - b[0];
+    return p;
+}
+
+static int64_t clip(int64_t v, int64_t lo, int64_t hi)
+{
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+/* Cut axis d: [o0, o1) of the outputs and [i0, i1) of the inputs remain. */
+static void cut_axis(const lk_conv_shape *s, int d, bool upper, bool of_input, int64_t i[2],
+                     int64_t o[2])
+{
+    int64_t reach = (s->window.kernel[d] - 1) * s->window.dilation[d], middle;
+    i[0] = o[0] = 0;
+    i[1] = s->in[d];
+    o[1] = s->out[d];
+    if (of_input) {
+        middle = (s->in[d] + 1) / 2;
+        i[upper ? 0 : 1] = middle;
+        o[0] = clip(-floor_div(reach - s->window.pad_lo[d] - i[0], s->window.stride[d]), 0,
+                    s->out[d]);
+        o[1] = clip(floor_div(i[1] - 1 + s->window.pad_lo[d], s->window.stride[d]) + 1, o[0],
+                    s->out[d]);
+    } else {
+        middle = (s->out[d] + 1) / 2;
+        o[upper ? 0 : 1] = middle;
+        i[0] = clip(o[0] * s->window.stride[d] - s->window.pad_lo[d], 0, s->in[d]);
+        i[1] = clip((o[1] - 1) * s->window.stride[d] - s->window.pad_lo[d] + reach + 1, i[0],
+                    s->in[d]);
+    }
+}
+
+/* Inputs [i[0], i[1]) and outputs [o[0], o[1]) of axis d are in the part. */
+static void set_axis(check_conv_part *p, const lk_conv_shape *s, int d, const int64_t i[2],
+                     const int64_t o[2])
+{
+    p->i[d] = i[0];
+    p->o[d] = o[0];
+    p->shape.in[d] = i[1] - i[0];
+    p->shape.out[d] = o[1] - o[0];
+    p->shape.window.pad_lo[d] = s->window.pad_lo[d] - o[0] * s->window.stride[d] + i[0];
+    p->x += i[0] * s->x_step[d];
+    p->y += o[0] * s->y_step[d];
+}
+
+check_conv_part check_conv_tile(const lk_conv_shape *s, int which, bool of_input)
+{
+    check_conv_part p = {.shape = *s};
+    for (int d = 0; d < s->window.ndim; d++) {
+        int64_t i[2], o[2];
+        cut_axis(s, d, which >> d & 1, of_input, i, o);
+        set_axis(&p, s, d, i, o);
+    }
+    return p;
+}
+
+check_conv_part check_conv_widen(const lk_conv_shape *s, const check_conv_part *tile)
+{
+    check_conv_part p = {.shape = *s};
+    for (int d = 0; d < s->window.ndim; d++) {
+        int64_t i[2] = {tile->i[d], tile->i[d] + tile->shape.in[d]};
+        int64_t o[2] = {tile->o[d], tile->o[d] + tile->shape.out[d]};
+        int64_t first = o[0] * s->window.stride[d] - s->window.pad_lo[d];
+        int64_t last = (o[1] - 1) * s->window.stride[d] - s->window.pad_lo[d] +
+                       (s->window.kernel[d] - 1) * s->window.dilation[d];
+        if (o[0] < o[1]) {
+            i[0] = clip(first, 0, i[0]);
+            i[1] = clip(last + 1, i[1], s->in[d]);
+        }
+        set_axis(&p, s, d, i, o);
+    }
+    return p;
+}
+
+int check_conv_n_parts(const lk_conv_shape *s, int way)
+{
+    return way == CONV_WHOLE ? 1 : way == CONV_BATCH ? 2 : 1 << s->window.ndim;
+}
+
+check_conv_part check_conv_get_part(const lk_conv_shape *s, int way, int i, bool of_input)
+{
+    if (way == CONV_IMAGE)
+        return check_conv_tile(s, i, of_input);
+    int64_t middle = (s->batch + 1) / 2;
+    if (way == CONV_WHOLE)
+        return check_conv_samples(s, (int64_t[]){0, s->batch});
+    return check_conv_samples(s, (int64_t[]){i ? middle : 0, i ? s->batch : middle});
+}
+
+bool check_conv_next(const int64_t size[N], int64_t at[N])
+{
+    for (int d = N - 1; d >= 0; d--) {
+        if (++at[d] < size[d])
+            return true;
+        at[d] = 0;
+    }
+    return false;
+}
+
+int64_t check_conv_offset(const int64_t step[N], const int64_t at[N])
+{
+    int64_t offset = 0;
+    for (int d = 0; d < N; d++)
+        offset += step[d] * at[d];
+    return offset;
+}
+
+bool check_conv_reads(const lk_conv_shape *s, const int64_t *o, const int64_t *t, int64_t *i)
+{
+    bool inside = true;
+    for (int d = 0; d < N; d++) {
+        i[d] = o[d] * s->window.stride[d] - s->window.pad_lo[d] + t[d] * s->window.dilation[d];
+        inside = inside && i[d] >= 0 && i[d] < s->in[d];
+    }
+    return inside;
+}
+
+bool check_conv_tap(const lk_conv_shape *s, const int64_t *o, const int64_t *i, int64_t *t)
+{
+    for (int d = 0; d < N; d++) {
+        int64_t reach = i[d] + s->window.pad_lo[d] - o[d] * s->window.stride[d];
+        t[d] = reach / s->window.dilation[d];
+        if (reach < 0 || reach % s->window.dilation[d] != 0 || t[d] >= s->window.kernel[d])
+            return false;
+    }
+    return true;
+}
+
+int64_t check_conv_w_at(const lk_conv_shape *s, const int64_t *t, int64_t ic, int64_t oc)
+{
+    int64_t tap = (t[0] * s->window.kernel[1] + t[1]) * s->window.kernel[2] + t[2];
+    return (tap * (s->in_channels / s->groups) + ic) * s->out_channels + oc;
+}

@@ -1,0 +1,24 @@
+/* Check of lk_log_softmax_rows(). */
+#include "selfcheck/check_softmax.h"
+
+static lk_status softmax_run(const check_case *c, int way, void *const *out)
+{
+    LK_TRY(check_softmax_run(c, way, lk_log_softmax_rows, out));
+    return LK_OK;
+}
+
+static lk_status softmax_expect(const check_case *c, check_truth *truth)
+{
+    LK_TRY(check_softmax_expect(c, true, truth));
+    return LK_OK;
+}
+
+const lk__check lk__check_log_softmax = {
+    .name = "log_softmax",
+    .summary = "logarithm of softmax by rows, with logits that must not overflow",
+    .n_cases = CHECK_SOFTMAX_CASES,
+    .ways = {"whole", "in parts", "in place"},
+    .setup = check_softmax_setup,
+    .run = softmax_run,
+    .expect = softmax_expect,
+};

@@ -1,0 +1,95 @@
+/* Check of lk_map2(): every function of two arguments. */
+#include "selfcheck/check_map.h"
+
+#include <lockstep/extra/map.h>
+
+#include <math.h>
+#include <stdio.h>
+
+enum { WHOLE, PARTS, IN_PLACE };
+enum { LENGTH = 1013 };
+
+/* After one case for each function, cases of other lengths. */
+static const struct {
+    lk_map2_op op;
+    int64_t n;
+} lengths[] = {
+    {LK_MAP2_ADD, 0},  {LK_MAP2_MUL, 1},  {LK_MAP2_POW, 5},
+    {LK_MAP2_DIV, 16}, {LK_MAP2_SUB, 17}, {LK_MAP2_AXPY, 20011},
+};
+
+enum { N_LENGTHS = sizeof lengths / sizeof lengths[0] };
+
+static lk_map2_op op_of(const check_case *c)
+{
+    return c->index < LK_N_MAP2 ? (lk_map2_op)c->index : lengths[c->index - LK_N_MAP2].op;
+}
+
+static lk_status map_setup(check_case *c)
+{
+    int64_t n = c->index < LK_N_MAP2 ? LENGTH : lengths[c->index - LK_N_MAP2].n;
+    snprintf(c->label, sizeof c->label, "%s of %lld", lk_map2_name(op_of(c)), (long long)n);
+    LK_TRY(check_map_input(c, n, 0));
+    LK_TRY(check_map_input(c, n, 5));
+    LK_TRY(check_output(c, c->dtype, n, false));
+    c->ways = 1U << WHOLE | 1U << PARTS | 1U << IN_PLACE;
+    return LK_OK;
+}
+
+static lk_status map_run(const check_case *c, int way, void *const *out)
+{
+    int64_t n = c->in[0].n, cut = way == PARTS ? check_map_cut(n) : 0;
+    const void *x = c->in[0].data, *y = c->in[1].data;
+    if (way == IN_PLACE) {
+        LK_TRY(lk_map1(c->dtype, LK_MAP1_COPY, 0, n, y, out[0]));
+        y = out[0];
+    }
+    LK_TRY(lk_map2(c->dtype, op_of(c), CHECK_MAP_PARAMETER, cut, x, y, out[0]));
+    LK_TRY(lk_map2(c->dtype, op_of(c), CHECK_MAP_PARAMETER, n - cut, check_at(c->dtype, x, cut),
+                   check_at(c->dtype, y, cut), check_at(c->dtype, out[0], cut)));
+    return LK_OK;
+}
+
+/* In f32 the sum or product of two numbers in double precision, rounded once more, is the
+ * correctly rounded one: double has more than twice the digits. */
+static bool by_operation(lk_dtype dtype, lk_map2_op op, double x, double y, double *z)
+{
+    double p = check_round(dtype, CHECK_MAP_PARAMETER);
+    switch (op) {
+    case LK_MAP2_ADD: *z = check_round(dtype, x + y); return true;
+    case LK_MAP2_SUB: *z = check_round(dtype, x - y); return true;
+    case LK_MAP2_MUL: *z = check_round(dtype, x * y); return true;
+    case LK_MAP2_DIV: *z = check_round(dtype, x / y); return true;
+    case LK_MAP2_MAX: *z = isnan(x) || isnan(y) ? (double)NAN : y > x ? y : x; return true;
+    case LK_MAP2_MIN: *z = isnan(x) || isnan(y) ? (double)NAN : y < x ? y : x; return true;
+    case LK_MAP2_AXPY:
+        *z = dtype == LK_F32 ? (double)fmaf((float)p, (float)x, (float)y) : fma(p, x, y);
+        return true;
+    default: return false;
+    }
+}
+
+static lk_status map_expect(const check_case *c, check_truth *truth)
+{
+    for (int64_t i = 0; i < c->in[0].n; i++) {
+        double x = check_get(c->dtype, c->in[0].data, i), z;
+        double y = check_get(c->dtype, c->in[1].data, i);
+        if (by_operation(c->dtype, op_of(c), x, y, &z)) {
+            check_set(c->dtype, truth->bits[0], i, z);
+            truth->has_bits[0] = true;
+        } else {
+            check_expect_near(truth, 0, i, c->dtype, powl((long double)x, (long double)y), 2, 0);
+        }
+    }
+    return LK_OK;
+}
+
+const lk__check lk__check_map2 = {
+    .name = "map2",
+    .summary = "functions of two arguments, with infinities, NaN and denormals among them",
+    .n_cases = LK_N_MAP2 + N_LENGTHS,
+    .ways = {"whole", "in parts", "in place"},
+    .setup = map_setup,
+    .run = map_run,
+    .expect = map_expect,
+};
