@@ -15,7 +15,7 @@ file(GLOB files CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 foreach(file IN LISTS files)
   get_filename_component(name ${file} NAME_WE)
   add_executable(${name} ${file})
-  target_include_directories(${name} PRIVATE src tests tests/fuzz)
+  target_include_directories(${name} PRIVATE src tests/support tests/fuzz)
   target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
   target_link_libraries(${name} PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS}
     -fsanitize=fuzzer)
