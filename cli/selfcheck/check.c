@@ -1,9 +1,8 @@
-/* Inputs of checks, and arithmetic by definition. */
+/* Inputs of checks. */
 #include "selfcheck/check.h"
 
 #include <lockstep/extra/alloc.h>
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -85,96 +84,4 @@ void check_case_free(check_case *c)
     for (int i = 0; i < c->n_out; i++)
         lk_free(c->out[i].data);
     c->n_in = c->n_out = 0;
-}
-
-double check_epsilon(lk_dtype dtype)
-{
-    return dtype == LK_F32 ? (double)FLT_EPSILON / 2 : DBL_EPSILON / 2;
-}
-
-check_chain check_chain_start(lk_dtype dtype, double start)
-{
-    return (check_chain){dtype, start, start, 0, fabs(start), 0};
-}
-
-/* hi + lo += v: the rounding error of the addition goes to lo (Knuth's TwoSum). */
-static void add_exactly(check_chain *c, double v)
-{
-    double sum = c->hi + v, back = sum - c->hi;
-    c->lo += (c->hi - (sum - back)) + (v - back);
-    c->hi = sum;
-}
-
-void check_chain_fma(check_chain *c, double a, double b)
-{
-    c->acc = c->dtype == LK_F32 ? (double)fmaf((float)a, (float)b, (float)c->acc)
-                                : fma(a, b, c->acc);
-    double product = a * b;
-    add_exactly(c, product);
-    c->lo += fma(a, b, -product);
-    c->magnitude += fabs(product);
-    c->length++;
-}
-
-void check_chain_add(check_chain *c, double b)
-{
-    c->acc = c->dtype == LK_F32 ? (double)((float)c->acc + (float)b) : c->acc + b;
-    add_exactly(c, b);
-    c->magnitude += fabs(b);
-    c->length++;
-}
-
-check_chain check_chain_join(check_chain a, check_chain b)
-{
-    check_chain_add(&a, b.acc);
-    /* Not the rounded sum of b but what it approximates. */
-    add_exactly(&a, -b.acc);
-    add_exactly(&a, b.hi);
-    a.lo += b.lo;
-    a.magnitude += b.magnitude - fabs(b.acc);
-    a.length += b.length;
-    return a;
-}
-
-check_chain check_chain_tree(check_chain *v, int64_t n)
-{
-    if (n == 1)
-        return v[0];
-    int64_t half = 1;
-    while (2 * half < n)
-        half *= 2;
-    check_chain low = check_chain_tree(v, half);
-    return check_chain_join(low, check_chain_tree(v + half, n - half));
-}
-
-void check_expect_nothing(const check_case *c, check_truth *truth, int o)
-{
-    for (int64_t i = 0; i < c->out[o].n && truth->value[o]; i++)
-        truth->value[o][i].bound = -1;
-    truth->has_bits[o] = true;
-    truth->has_value[o] = truth->value[o] != NULL;
-}
-
-void check_expect(check_truth *truth, int o, int64_t i, const check_chain *c)
-{
-    check_set(c->dtype, truth->bits[o], i, c->acc);
-    double eps = check_epsilon(c->dtype);
-    truth->value[o][i] = (check_value){c->hi, c->lo, (double)(c->length + 2) * eps * c->magnitude};
-    truth->has_bits[o] = truth->has_value[o] = true;
-}
-
-void check_expect_near(check_truth *truth, int o, int64_t i, lk_dtype dtype, long double v,
-                       double ulps, double absolute)
-{
-    double hi = (double)v, lo = isfinite(hi) ? (double)(v - (long double)hi) : 0;
-    if (dtype == LK_F32 && isinf((float)hi))
-        hi = (double)(float)hi;
-    int exponent, lowest = dtype == LK_F32 ? FLT_MIN_EXP : DBL_MIN_EXP;
-    int digits = dtype == LK_F32 ? FLT_MANT_DIG : DBL_MANT_DIG;
-    frexp(hi, &exponent);
-    if (exponent < lowest || hi == 0)
-        exponent = lowest;
-    double ulp = isfinite(hi) ? ldexp(1, exponent - digits) : 0;
-    truth->value[o][i] = (check_value){hi, lo, ulps * ulp + absolute};
-    truth->has_value[o] = true;
 }

@@ -5,8 +5,8 @@
  *
  *   in every configuration  instruction set x threads x way of splitting the work; the outputs
  *                           must be equal in every bit, and nothing beside them may be written
- *   by definition           a plain loop gives the bits that must come out, and each value in
- *                           higher precision with the error that the arithmetic allows
+ *   by definition           a plain loop (kernel/reference/) gives the bits that must come out, and
+ *                           each value in higher precision with the error that is allowed
  *
  * The inputs depend on the seed, the check's name, the case and the operand only.
  */
@@ -32,6 +32,7 @@ typedef struct check_array {
 } check_array;
 
 typedef struct lk__check lk__check;
+struct lk__ref_value; /* kernel/reference/reference.h */
 
 /* A case: made by the check's `setup`. */
 typedef struct check_case {
@@ -46,17 +47,12 @@ typedef struct check_case {
     unsigned ways; /* bit w is set if way w applies; bit 0 always */
 } check_case;
 
-/* A value in higher precision, hi + lo, and the error that is allowed. */
-typedef struct check_value {
-    double hi, lo, bound;
-} check_value;
-
 /* What must come out of a case, for each output: both have as many elements as the output. */
 typedef struct check_truth {
-    void *bits[CHECK_MAX_OUTPUTS];         /* in the output's dtype; begins as the output does */
-    check_value *value[CHECK_MAX_OUTPUTS]; /* NULL where the dtype is no arithmetic one */
-    bool has_bits[CHECK_MAX_OUTPUTS];      /* set by `expect` for what it fills in; */
-    bool has_value[CHECK_MAX_OUTPUTS];     /* a bound below zero makes no claim */
+    void *bits[CHECK_MAX_OUTPUTS];    /* in the output's dtype; begins as the output does */
+    bool has_bits[CHECK_MAX_OUTPUTS]; /* set by `expect` for what it fills in */
+    /* Claims nothing at first; NULL where the output is neither f32 nor f64. */
+    struct lk__ref_value *value[CHECK_MAX_OUTPUTS];
 } check_truth;
 
 struct lk__check {
@@ -96,45 +92,5 @@ static inline void *check_at(lk_dtype dtype, const void *base, int64_t i)
 /** Element `i` of an array as a double, and back; f16 and bf16 as their bits. */
 double check_get(lk_dtype dtype, const void *base, int64_t i);
 void check_set(lk_dtype dtype, void *base, int64_t i, double v);
-
-/** Half the distance from 1 to the next number: the unit roundoff. */
-double check_epsilon(lk_dtype dtype);
-
-/* A fused-multiply-add chain in `dtype`, together with what it approximates: the sum in twice the
- * precision and the sum of magnitudes, which bounds the error. */
-typedef struct check_chain {
-    lk_dtype dtype;
-    double acc;       /* the chain's value, exact in dtype */
-    double hi, lo;    /* the true sum */
-    double magnitude; /* of all terms together */
-    int64_t length;   /* operations */
-} check_chain;
-
-check_chain check_chain_start(lk_dtype dtype, double start);
-
-/** acc = fma(a, b, acc) */
-void check_chain_fma(check_chain *c, double a, double b);
-
-/** acc = acc + b */
-void check_chain_add(check_chain *c, double b);
-
-/** a = a + b, for the nodes of the fixed tree. */
-check_chain check_chain_join(check_chain a, check_chain b);
-
-/** The fixed tree over n > 0 chains; `v` is overwritten. */
-check_chain check_chain_tree(check_chain *v, int64_t n);
-
-/** Output `o` stays as it began, but for the elements given by check_expect() and so on. */
-void check_expect_nothing(const check_case *c, check_truth *truth, int o);
-
-/** Element `i` of output `o` is this chain. */
-void check_expect(check_truth *truth, int o, int64_t i, const check_chain *c);
-
-/**
- * Element `i` of output `o` is `v` up to `ulps` units in the last place of the output's dtype and
- * `absolute`.  What overflows the dtype is expected to be infinite.
- */
-void check_expect_near(check_truth *truth, int o, int64_t i, lk_dtype dtype, long double v,
-                       double ulps, double absolute);
 
 #endif /* LK_CLI_CHECK_H */

@@ -1,6 +1,7 @@
 /* Shapes of the convolution checks, cut into parts as data and spatial layouts cut them. */
 #include "selfcheck/check_conv.h"
 
+#include "kernel/reference/reference.h"
 #include "plural.h"
 
 #include <stdio.h>
@@ -56,34 +57,25 @@ static const struct conv_case {
 lk_status check_conv_shape(const check_case *c, lk_conv_shape *s)
 {
     const struct conv_case *k = &cases[c->index];
-    *s = (lk_conv_shape){.dtype = c->dtype,
-                         .window.ndim = k->ndim,
-                         .batch = k->batch,
-                         .in_channels = k->ic,
-                         .out_channels = k->oc,
-                         .groups = k->groups,
-                         .piece = k->piece};
-    for (int d = 0; d < N; d++) {
-        s->in[d] = s->out[d] = s->window.kernel[d] = s->window.stride[d] = s->window
-                                                                               .dilation[d] = 1;
-        if (d >= k->ndim)
-            continue;
-        s->in[d] = k->in[d];
-        s->window.kernel[d] = k->kernel[d];
-        s->window.stride[d] = k->stride[d];
-        s->window.dilation[d] = k->dilation[d];
-        s->window.pad_lo[d] = k->pad_lo[d];
-        LK_TRY(lk_conv_out(s->in[d], s->window.kernel[d], s->window.stride[d],
-                           s->window.dilation[d], k->pad_lo[d], k->pad_hi[d], &s->out[d]));
+    lk_conv_shape given = {.dtype = c->dtype,
+                           .window.ndim = k->ndim,
+                           .batch = k->batch,
+                           .in_channels = k->ic,
+                           .out_channels = k->oc,
+                           .groups = k->groups,
+                           .piece = k->piece};
+    for (int d = 0; d < k->ndim; d++) {
+        given.in[d] = k->in[d];
+        given.window.kernel[d] = k->kernel[d];
+        given.window.stride[d] = k->stride[d];
+        given.window.dilation[d] = k->dilation[d];
+        given.window.pad_lo[d] = k->pad_lo[d];
+        LK_TRY(lk_conv_out(k->in[d], k->kernel[d], k->stride[d], k->dilation[d], k->pad_lo[d],
+                           k->pad_hi[d], &given.out[d]));
     }
-    s->x_sample = k->ic + k->gap;
-    s->y_sample = k->oc + k->gap;
-    for (int d = N - 1; d >= 0; d--) {
-        s->x_step[d] = s->x_sample;
-        s->y_step[d] = s->y_sample;
-        s->x_sample *= s->in[d];
-        s->y_sample *= s->out[d];
-    }
+    given.x_step[k->ndim - 1] = k->ic + k->gap;
+    given.y_step[k->ndim - 1] = k->oc + k->gap;
+    *s = lk__ref_conv_shape(&given);
     return LK_OK;
 }
 
@@ -118,12 +110,6 @@ int64_t check_conv_x_size(const lk_conv_shape *s)
 int64_t check_conv_y_size(const lk_conv_shape *s)
 {
     return s->batch * s->y_sample;
-}
-
-int64_t check_conv_w_size(const lk_conv_shape *s)
-{
-    return s->window.kernel[0] * s->window.kernel[1] * s->window.kernel[2] *
-           (s->in_channels / s->groups) * s->out_channels;
 }
 
 check_conv_part check_conv_samples(const lk_conv_shape *s, const int64_t b[2])
@@ -222,49 +208,4 @@ check_conv_part check_conv_get_part(const lk_conv_shape *s, int way, int i, bool
     if (way == CONV_WHOLE)
         return check_conv_samples(s, (int64_t[]){0, s->batch});
     return check_conv_samples(s, (int64_t[]){i ? middle : 0, i ? s->batch : middle});
-}
-
-bool check_conv_next(const int64_t size[N], int64_t at[N])
-{
-    for (int d = N - 1; d >= 0; d--) {
-        if (++at[d] < size[d])
-            return true;
-        at[d] = 0;
-    }
-    return false;
-}
-
-int64_t check_conv_offset(const int64_t step[N], const int64_t at[N])
-{
-    int64_t offset = 0;
-    for (int d = 0; d < N; d++)
-        offset += step[d] * at[d];
-    return offset;
-}
-
-bool check_conv_reads(const lk_conv_shape *s, const int64_t *o, const int64_t *t, int64_t *i)
-{
-    bool inside = true;
-    for (int d = 0; d < N; d++) {
-        i[d] = o[d] * s->window.stride[d] - s->window.pad_lo[d] + t[d] * s->window.dilation[d];
-        inside = inside && i[d] >= 0 && i[d] < s->in[d];
-    }
-    return inside;
-}
-
-bool check_conv_tap(const lk_conv_shape *s, const int64_t *o, const int64_t *i, int64_t *t)
-{
-    for (int d = 0; d < N; d++) {
-        int64_t reach = i[d] + s->window.pad_lo[d] - o[d] * s->window.stride[d];
-        t[d] = reach / s->window.dilation[d];
-        if (reach < 0 || reach % s->window.dilation[d] != 0 || t[d] >= s->window.kernel[d])
-            return false;
-    }
-    return true;
-}
-
-int64_t check_conv_w_at(const lk_conv_shape *s, const int64_t *t, int64_t ic, int64_t oc)
-{
-    int64_t tap = (t[0] * s->window.kernel[1] + t[1]) * s->window.kernel[2] + t[2];
-    return (tap * (s->in_channels / s->groups) + ic) * s->out_channels + oc;
 }

@@ -1,4 +1,4 @@
-/* What the checks of the three convolution passes share: shapes, operands, windows. */
+/* What the checks of the three convolution passes share: shapes, operands, parts. */
 #ifndef LK_CLI_CHECK_CONV_H
 #define LK_CLI_CHECK_CONV_H
 
@@ -18,9 +18,8 @@ lk_status check_conv_shape(const check_case *c, lk_conv_shape *s) LK_NODISCARD;
 /** Fill in the case's label. */
 lk_status check_conv_label(check_case *c) LK_NODISCARD;
 
-/** Elements that x, w or y of a shape take in memory, gaps included. */
+/** Elements that x or y of a shape take in memory, gaps included. */
 int64_t check_conv_x_size(const lk_conv_shape *s);
-int64_t check_conv_w_size(const lk_conv_shape *s);
 int64_t check_conv_y_size(const lk_conv_shape *s);
 
 /* A part of a convolution: its shape, its first positions in the whole, and where its operands
@@ -46,20 +45,5 @@ check_conv_part check_conv_widen(const lk_conv_shape *s, const check_conv_part *
 /** The parts of a case computed in a way: how many, and each of them. */
 int check_conv_n_parts(const lk_conv_shape *s, int way);
 check_conv_part check_conv_get_part(const lk_conv_shape *s, int way, int i, bool of_input);
-
-/** Move `at` to the next position of [0, size) in raster order; false behind the last. */
-bool check_conv_next(const int64_t size[LK_CONV_MAX_NDIM], int64_t at[LK_CONV_MAX_NDIM]);
-
-/** Elements before position `at` in a tensor with these strides. */
-int64_t check_conv_offset(const int64_t step[LK_CONV_MAX_NDIM], const int64_t at[LK_CONV_MAX_NDIM]);
-
-/** The input position that output o reads through tap t; false if it is in the padding. */
-bool check_conv_reads(const lk_conv_shape *s, const int64_t *o, const int64_t *t, int64_t *i);
-
-/** The tap through which output o reads input i; false if there is none. */
-bool check_conv_tap(const lk_conv_shape *s, const int64_t *o, const int64_t *i, int64_t *t);
-
-/** Place in w of tap t, input channel of the group, output channel. */
-int64_t check_conv_w_at(const lk_conv_shape *s, const int64_t *t, int64_t ic, int64_t oc);
 
 #endif /* LK_CLI_CHECK_CONV_H */

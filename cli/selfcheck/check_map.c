@@ -42,11 +42,6 @@ lk_status check_map_input(check_case *c, int64_t n, int turn)
     return LK_OK;
 }
 
-double check_round(lk_dtype dtype, double v)
-{
-    return dtype == LK_F32 ? (double)(float)v : v;
-}
-
 int64_t check_map_cut(int64_t n)
 {
     return n / 3;

@@ -13,9 +13,6 @@
  */
 lk_status check_map_input(check_case *c, int64_t n, int turn) LK_NODISCARD;
 
-/** Round to dtype. */
-double check_round(lk_dtype dtype, double v);
-
 /* How maps are cut: at an odd place. */
 int64_t check_map_cut(int64_t n);
 

@@ -2,6 +2,9 @@
  * spatial layout would hold it. */
 #include "selfcheck/check_pool.h"
 
+#include "kernel/reference/place.h"
+#include "kernel/reference/reference.h"
+
 #include <lockstep/extra/alloc.h>
 
 #include <math.h>
@@ -31,45 +34,32 @@ static const struct pool_case {
     {2, 2, 3, {2, 5}, {3, 3}, {1, 1}, {0, 0}, {0, 0}, false},
 };
 
-bool check_pool_counts_padding(const check_case *c)
-{
-    return cases[c->index].count_padding;
-}
-
-lk_status check_pool_geometry(const check_case *c, lk_conv_shape *g)
+/* The geometry of a case as the depthwise convolution that reads the same positions. */
+static lk_status geometry_of(const check_case *c, lk_conv_shape *g)
 {
     const struct pool_case *k = &cases[c->index];
-    *g = (lk_conv_shape){.dtype = c->dtype,
-                         .window.ndim = k->ndim,
-                         .batch = k->batch,
-                         .in_channels = k->channels,
-                         .out_channels = k->channels,
-                         .groups = 1};
-    g->x_sample = g->y_sample = k->channels;
-    for (int d = N - 1; d >= 0; d--) {
-        g->in[d] = g->out[d] = g->window.kernel[d] = g->window.stride[d] = g->window
-                                                                               .dilation[d] = 1;
-        if (d < k->ndim) {
-            g->in[d] = k->in[d];
-            g->window.kernel[d] = k->kernel[d];
-            g->window.stride[d] = k->stride[d];
-            g->window.pad_lo[d] = k->pad_lo[d];
-            LK_TRY(lk_conv_out(g->in[d], g->window.kernel[d], g->window.stride[d], 1, k->pad_lo[d],
-                               k->pad_hi[d], &g->out[d]));
-        }
-        g->x_step[d] = g->x_sample;
-        g->y_step[d] = g->y_sample;
-        g->x_sample *= g->in[d];
-        g->y_sample *= g->out[d];
+    lk_conv_shape given = {.dtype = c->dtype,
+                           .window.ndim = k->ndim,
+                           .batch = k->batch,
+                           .in_channels = k->channels,
+                           .out_channels = k->channels};
+    for (int d = 0; d < k->ndim; d++) {
+        given.in[d] = k->in[d];
+        given.window.kernel[d] = k->kernel[d];
+        given.window.stride[d] = k->stride[d];
+        given.window.pad_lo[d] = k->pad_lo[d];
+        LK_TRY(lk_conv_out(k->in[d], k->kernel[d], k->stride[d], 1, k->pad_lo[d], k->pad_hi[d],
+                           &given.out[d]));
     }
+    *g = lk__ref_conv_shape(&given);
     return LK_OK;
 }
 
-lk_status check_pool_setup(check_case *c, bool with_index)
+lk_status check_pool_setup(check_case *c)
 {
     const struct pool_case *k = &cases[c->index];
     lk_conv_shape g;
-    LK_TRY(check_pool_geometry(c, &g));
+    LK_TRY(geometry_of(c, &g));
     snprintf(c->label, sizeof c->label,
              "%d of %lldx%lldx%lldx%d, window %lldx%lldx%lld, stride %lldx%lldx%lld%s", k->batch,
              (long long)g.in[0], (long long)g.in[1], (long long)g.in[2], k->channels,
@@ -85,19 +75,17 @@ lk_status check_pool_setup(check_case *c, bool with_index)
                   floor(check_get(c->dtype, c->in[POOL_IN_X].data, i)));
     LK_TRY(check_output(c, c->dtype, check_conv_y_size(&g), false));
     LK_TRY(check_output(c, c->dtype, check_conv_x_size(&g), false));
-    if (with_index)
-        LK_TRY(check_output(c, LK_I64, check_conv_y_size(&g), false));
     c->ways = 1U << CONV_WHOLE | 1U << CONV_BATCH | 1U << CONV_IMAGE;
     return LK_OK;
 }
 
-static lk_pool_shape pool_shape(const lk_conv_shape *g, bool count_padding)
+static lk_pool_shape pool_shape(const check_case *c, const lk_conv_shape *g)
 {
     lk_pool_shape s = {.dtype = g->dtype,
                        .window.ndim = g->window.ndim,
                        .batch = g->batch,
                        .channels = g->in_channels,
-                       .count_padding = count_padding};
+                       .count_padding = cases[c->index].count_padding};
     for (int d = 0; d < N; d++) {
         s.in[d] = g->in[d];
         s.out[d] = g->out[d];
@@ -129,19 +117,17 @@ static struct box box_of(const lk_conv_shape *g, const check_conv_part *p, bool 
 /* Copy between a box of `whole` and its dense copy `tile`, either way. */
 static void copy_box(const struct box *b, void *whole, void *tile, bool to_tile)
 {
-    if (b->bytes == 0 || b->size[0] * b->size[1] * b->size[2] == 0)
+    if (b->bytes == 0)
         return;
     size_t elem = b->bytes / (size_t)b->channels;
     char *t = tile;
-    for (int64_t s = 0; s < b->batch; s++) {
-        int64_t at[N] = {0};
-        do {
-            int64_t offset = b->first + s * b->sample + check_conv_offset(b->step, at);
+    for (int64_t s = 0; s < b->batch; s++)
+        for (lk__ref_place at = place_first(b->size); at.is; at = place_next(at, b->size)) {
+            int64_t offset = b->first + s * b->sample + place_offset(at, b->step);
             char *w = (char *)whole + (size_t)offset * elem;
             memcpy(to_tile ? t : w, to_tile ? w : t, b->bytes);
             t += b->bytes;
-        } while (check_conv_next(b->size, at));
-    }
+        }
 }
 
 /* Copy a box of one whole tensor to the same place of another, by way of `tile`. */
@@ -224,7 +210,7 @@ static lk_status run_tile(const check_case *c, const lk_conv_shape *g, int which
     lk_status st;
     check_conv_part own = check_conv_tile(g, which, backward);
     check_conv_part p = backward ? check_conv_widen(g, &own) : own;
-    lk_pool_shape s = pool_shape(&p.shape, check_pool_counts_padding(c));
+    lk_pool_shape s = pool_shape(c, &p.shape);
     size_t elem = lk_dtype_size(c->dtype);
     struct box x = box_of(g, &p, true, elem), y = box_of(g, &p, false, elem);
     struct box own_x = box_of(g, &own, true, elem);
@@ -260,7 +246,7 @@ static lk_status run_samples(const check_case *c, const lk_conv_shape *g, const 
                              check_pool_fn *fn, void *const *out)
 {
     check_conv_part p = check_conv_samples(g, b);
-    lk_pool_shape s = pool_shape(&p.shape, check_pool_counts_padding(c));
+    lk_pool_shape s = pool_shape(c, &p.shape);
     check_pool_operands o = {
         .x = check_at(c->dtype, c->in[POOL_IN_X].data, p.x),
         .dy = check_at(c->dtype, c->in[POOL_IN_DY].data, p.y),
@@ -276,7 +262,7 @@ static lk_status run_pass(const check_case *c, int way, bool backward, check_poo
                           void *const *out)
 {
     lk_conv_shape g;
-    LK_TRY(check_pool_geometry(c, &g));
+    LK_TRY(geometry_of(c, &g));
     if (way == CONV_IMAGE) {
         for (int i = 0; i < 1 << g.window.ndim; i++)
             LK_TRY(run_tile(c, &g, i, backward, fn, out));
@@ -297,24 +283,18 @@ lk_status check_pool_run(const check_case *c, int way, check_pool_fn *forward,
     return LK_OK;
 }
 
-lk_status check_pool_each(const check_case *c, check_pool_visit *y, check_pool_visit *dx,
-                          check_truth *truth)
+lk_status check_pool_expect(const check_case *c, check_truth *truth, lk_pool_shape *s,
+                            check_pool_operands *o)
 {
     lk_conv_shape g;
-    LK_TRY(check_pool_geometry(c, &g));
-    for (int pass = 0; pass < 2; pass++) {
-        check_expect_nothing(c, truth, pass == 0 ? POOL_OUT_Y : POOL_OUT_DX);
-        int64_t sample = pass == 0 ? g.y_sample : g.x_sample;
-        for (int64_t b = 0; b < g.batch && sample > 0; b++) {
-            int64_t at[N] = {0};
-            do
-                for (int64_t k = 0; k < g.in_channels; k++)
-                    (pass == 0 ? y : dx)(
-                        c, &g, at,
-                        b * sample + check_conv_offset(pass == 0 ? g.y_step : g.x_step, at) + k,
-                        truth);
-            while (check_conv_next(pass == 0 ? g.out : g.in, at));
-        }
-    }
+    LK_TRY(geometry_of(c, &g));
+    *s = pool_shape(c, &g);
+    *o = (check_pool_operands){.x = c->in[POOL_IN_X].data,
+                               .dy = c->in[POOL_IN_DY].data,
+                               .y = truth->bits[POOL_OUT_Y],
+                               .dx = truth->bits[POOL_OUT_DX],
+                               .index = truth->bits[POOL_OUT_INDEX]};
+    for (int i = 0; i < c->n_out; i++)
+        truth->has_bits[i] = true;
     return LK_OK;
 }

@@ -22,27 +22,15 @@ typedef struct check_pool_operands {
 
 typedef lk_status check_pool_fn(const lk_pool_shape *s, const check_pool_operands *o);
 
-/** The geometry of a case as the depthwise convolution that reads the same positions. */
-lk_status check_pool_geometry(const check_case *c, lk_conv_shape *g) LK_NODISCARD;
-
-/** Whether the case counts the padding in averages. */
-bool check_pool_counts_padding(const check_case *c);
-
-lk_status check_pool_setup(check_case *c, bool with_index) LK_NODISCARD;
+/** All but the index, which a pooling that has one adds as the third output. */
+lk_status check_pool_setup(check_case *c) LK_NODISCARD;
 
 /** Run both passes, whole or in parts, into out[]. */
 lk_status check_pool_run(const check_case *c, int way, check_pool_fn *forward,
                          check_pool_fn *backward, void *const *out) LK_NODISCARD;
 
-/** Called for every output element of the forward pass (position o) or the backward pass (i). */
-typedef void check_pool_visit(const check_case *c, const lk_conv_shape *g, const int64_t *at,
-                              int64_t element, check_truth *truth);
-
-/**
- * Call `y` for every element of y and then `dx` for every element of dx, with its position in
- * `at` and its place in memory.
- */
-lk_status check_pool_each(const check_case *c, check_pool_visit *y, check_pool_visit *dx,
-                          check_truth *truth) LK_NODISCARD;
+/** The whole case for its definition: outputs are the bits that must come out. */
+lk_status check_pool_expect(const check_case *c, check_truth *truth, lk_pool_shape *s,
+                            check_pool_operands *o) LK_NODISCARD;
 
 #endif /* LK_CLI_CHECK_POOL_H */

@@ -1,6 +1,7 @@
 /* Running a check: configurations outside, cases inside, so that threads start seldom. */
 #include "selfcheck/check_run.h"
 
+#include "kernel/reference/reference.h"
 #include "plural.h"
 #include "selfcheck/check_buffer.h"
 
@@ -107,8 +108,11 @@ static lk_status truth_new(const check_case *c, const check_buffer *start, check
     *truth = (check_truth){.bits = {NULL}};
     for (int o = 0; o < c->n_out; o++) {
         truth->bits[o] = start->out[o];
-        if (lk_dtype_is_real(c->out[o].dtype))
-            LK_TRY(lk_alloc_zero(&truth->value[o], c->out[o].n, sizeof(check_value)));
+        if (!lk_dtype_is_real(c->out[o].dtype))
+            continue;
+        LK_TRY(lk_alloc(&truth->value[o], c->out[o].n, sizeof(lk__ref_value)));
+        for (int64_t i = 0; i < c->out[o].n; i++)
+            truth->value[o][i].bound = -1;
     }
     return LK_OK;
 }
@@ -119,7 +123,7 @@ static double worst_error(const struct trial *t, const check_truth *truth, int o
     double worst = -1;
     *at = 0;
     for (int64_t i = 0; i < t->c.out[o].n; i++) {
-        const check_value *v = &truth->value[o][i];
+        const lk__ref_value *v = &truth->value[o][i];
         double got = check_get(t->c.out[o].dtype, t->first.out[o], i);
         if (v->bound < 0)
             continue;
@@ -145,13 +149,13 @@ static void compare_truth(const struct trial *t, const struct configuration *g,
         int64_t at;
         if (truth->has_bits[o] && check_differ(&t->c, o, t->first.out[o], truth->bits[o], &at))
             fail_at(r, t, g, o, at, t->first.out[o], "the definition", truth->bits[o]);
-        if (r->failed || !truth->has_value[o])
+        if (r->failed || !truth->value[o])
             continue;
         double worst = worst_error(t, truth, o, &at);
         r->error = fmax(r->error, worst);
         if (worst <= 1)
             continue;
-        const check_value *v = &truth->value[o][at];
+        const lk__ref_value *v = &truth->value[o][at];
         char what[256];
         snprintf(what, sizeof what,
                  "output %d, element %lld: %.17g, but the true value is %.17g and the error may be "

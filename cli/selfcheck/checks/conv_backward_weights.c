@@ -1,4 +1,5 @@
 /* Check of lk_conv_backward_weights(): pieces of samples, joined by the fixed tree. */
+#include "kernel/reference/reference.h"
 #include "selfcheck/check_conv.h"
 
 #include <lockstep/extra/alloc.h>
@@ -19,7 +20,7 @@ static lk_status conv_setup(check_case *c)
     LK_TRY(check_conv_label(c));
     LK_TRY(check_input(c, c->dtype, check_conv_x_size(&s), -1, 1));
     LK_TRY(check_input(c, c->dtype, check_conv_y_size(&s), -1, 1));
-    LK_TRY(check_output(c, c->dtype, check_conv_w_size(&s), accumulates(c)));
+    LK_TRY(check_output(c, c->dtype, lk__ref_conv_weights(&s), accumulates(c)));
     c->ways = 1U << WHOLE | (accumulates(c) ? 0 : 1U << PIECES);
     return LK_OK;
 }
@@ -71,56 +72,13 @@ done:
     return st;
 }
 
-/* Samples [b[0], b[1]) of the weight of tap t from ic (of the group) to oc. */
-static check_chain chain(const check_case *c, const lk_conv_shape *s, const int64_t b[2],
-                         const int64_t *t, int64_t ic, int64_t oc)
-{
-    int64_t first = oc / (s->out_channels / s->groups) * (s->in_channels / s->groups);
-    check_chain sum = check_chain_start(c->dtype, 0);
-    for (int64_t q = b[0]; q < b[1] && s->y_sample > 0; q++) {
-        int64_t o[LK_CONV_MAX_NDIM] = {0}, i[LK_CONV_MAX_NDIM];
-        do {
-            if (!check_conv_reads(s, o, t, i))
-                continue;
-            int64_t x = q * s->x_sample + check_conv_offset(s->x_step, i) + first + ic;
-            int64_t y = q * s->y_sample + check_conv_offset(s->y_step, o) + oc;
-            check_chain_fma(&sum, check_get(c->dtype, c->in[IN_X].data, x),
-                            check_get(c->dtype, c->in[IN_DY].data, y));
-        } while (check_conv_next(s->out, o));
-    }
-    return sum;
-}
-
-/* One weight: all pieces and the tree. */
-static void expect_weight(const check_case *c, const lk_conv_shape *s, const int64_t *t,
-                          const int64_t channel[2], check_chain *piece, check_truth *truth)
-{
-    int64_t n = (s->batch + s->piece - 1) / s->piece;
-    int64_t at = check_conv_w_at(s, t, channel[0], channel[1]);
-    for (int64_t p = 0; p < n; p++) {
-        int64_t end = (p + 1) * s->piece < s->batch ? (p + 1) * s->piece : s->batch;
-        piece[p] = chain(c, s, (int64_t[]){p * s->piece, end}, t, channel[0], channel[1]);
-    }
-    check_chain sum = n > 0 ? check_chain_tree(piece, n) : check_chain_start(c->dtype, 0);
-    if (accumulates(c))
-        sum = check_chain_join(check_chain_start(c->dtype, check_get(c->dtype, c->out[0].data, at)),
-                               sum);
-    check_expect(truth, 0, at, &sum);
-}
-
 static lk_status conv_expect(const check_case *c, check_truth *truth)
 {
     lk_conv_shape s;
-    check_chain *piece;
     LK_TRY(check_conv_shape(c, &s));
-    LK_TRY(lk_alloc(&piece, s.batch, sizeof *piece));
-    int64_t t[LK_CONV_MAX_NDIM] = {0};
-    do
-        for (int64_t ic = 0; ic < s.in_channels / s.groups; ic++)
-            for (int64_t oc = 0; oc < s.out_channels; oc++)
-                expect_weight(c, &s, t, (int64_t[]){ic, oc}, piece, truth);
-    while (check_conv_next(s.window.kernel, t));
-    lk_free(piece);
+    truth->has_bits[0] = true;
+    lk__ref_conv_backward_weights(&s, c->in[IN_X].data, c->in[IN_DY].data, accumulates(c),
+                                  truth->bits[0], truth->value[0]);
     return LK_OK;
 }
 

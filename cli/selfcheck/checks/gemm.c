@@ -1,6 +1,6 @@
 /* Check of lk_gemm_run(): all transposes, leading dimensions, starts, activations and pieces. */
+#include "kernel/reference/reference.h"
 #include "selfcheck/check.h"
-#include "selfcheck/check_act.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/gemm.h>
@@ -70,7 +70,7 @@ static lk_status gemm_setup(check_case *c)
     lk_gemm g = describe(c);
     snprintf(c->label, sizeof c->label, "%dx%dx%d %c%c%s%s%s, gap %d, piece %d", s->m, s->n, s->k,
              s->ta ? 'T' : 'N', s->tb ? 'T' : 'N', starts[s->start], s->act ? ", " : "",
-             s->act ? check_act_name(s->act) : "", s->gap, s->piece);
+             s->act ? lk__ref_act_name(s->act) : "", s->gap, s->piece);
     LK_TRY(check_input(c, c->dtype, (s->ta ? g.k : g.m) * g.lda, -1, 1));
     LK_TRY(check_input(c, c->dtype, (s->tb ? g.n : g.k) * g.ldb, -1, 1));
     LK_TRY(check_input(c, c->dtype, g.n, -1, 1));
@@ -143,60 +143,13 @@ static lk_status gemm_run(const check_case *c, int way, void *const *out)
     return LK_OK;
 }
 
-/* The chain over k[0] <= q < k[1] of row i and column j. */
-static check_chain chain(const check_case *c, int64_t i, int64_t j, const int64_t k[2],
-                         double start)
-{
-    lk_gemm g = describe(c);
-    check_chain sum = check_chain_start(c->dtype, start);
-    for (int64_t q = k[0]; q < k[1]; q++) {
-        int64_t a = g.trans_a ? q * g.lda + i : i * g.lda + q;
-        int64_t b = g.trans_b ? j * g.ldb + q : q * g.ldb + j;
-        check_chain_fma(&sum, check_get(c->dtype, c->in[IN_A].data, a),
-                        check_get(c->dtype, c->in[IN_B].data, b));
-    }
-    return sum;
-}
-
-/* With pieces: each one a chain from zero, joined by the tree, the start added as first operand. */
-static lk_status chain_of_pieces(const check_case *c, int64_t i, int64_t j, double start,
-                                 check_chain *out)
-{
-    const struct gemm_case *s = &cases[c->index];
-    check_chain *piece;
-    int64_t n = (s->k + s->piece - 1) / s->piece;
-    LK_TRY(lk_alloc(&piece, n, sizeof *piece));
-    for (int64_t p = 0; p < n; p++) {
-        int64_t k0 = p * s->piece, k1 = k0 + s->piece;
-        piece[p] = chain(c, i, j, (int64_t[]){k0, k1 < s->k ? k1 : s->k}, 0);
-    }
-    check_chain sum = n > 0 ? check_chain_tree(piece, n) : check_chain_start(c->dtype, 0);
-    *out = s->start == ZERO ? sum : check_chain_join(check_chain_start(c->dtype, start), sum);
-    lk_free(piece);
-    return LK_OK;
-}
-
 static lk_status gemm_expect(const check_case *c, check_truth *truth)
 {
-    const struct gemm_case *s = &cases[c->index];
     lk_gemm g = describe(c);
-    check_expect_nothing(c, truth, 0);
-    for (int64_t i = 0; i < g.m; i++)
-        for (int64_t j = 0; j < g.n; j++) {
-            int64_t at = i * g.ldc + j;
-            double start = 0;
-            if (s->start == BIAS)
-                start = check_get(c->dtype, c->in[IN_BIAS].data, j);
-            if (s->start == C)
-                start = check_get(c->dtype, c->out[0].data, at);
-            check_chain sum;
-            if (g.piece > 0)
-                LK_TRY(chain_of_pieces(c, i, j, start, &sum));
-            else
-                sum = chain(c, i, j, (int64_t[]){0, g.k}, start);
-            check_expect(truth, 0, at, &sum);
-            LK_TRY(check_act_apply(truth, 0, at, c->dtype, g.act));
-        }
+    truth->has_bits[0] = true;
+    lk__ref_gemm(&g, c->in[IN_A].data, c->in[IN_B].data,
+                 cases[c->index].start == BIAS ? c->in[IN_BIAS].data : NULL, truth->bits[0],
+                 truth->value[0]);
     return LK_OK;
 }
 

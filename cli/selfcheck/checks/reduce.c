@@ -1,11 +1,11 @@
 /* Check of lk_reduce_axis() and lk_reduce_box(): lanes, pieces and the fixed tree, for every
  * operator. */
+#include "kernel/reference/reference.h"
 #include "selfcheck/check.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/reduce.h>
 
-#include <math.h>
 #include <stdio.h>
 
 enum { WHOLE, PARTS, PIECES };
@@ -105,90 +105,11 @@ static lk_status reduce_run(const check_case *c, int way, void *const *out)
     return LK_OK;
 }
 
-/* A partial result of any operator; for sums with what it approximates. */
-static check_chain neutral(lk_dtype dtype, lk_reduce_axis_op op)
-{
-    check_chain c = check_chain_start(dtype, 0);
-    if (op == LK_REDUCE_AXIS_PROD)
-        c.acc = c.hi = 1;
-    if (op == LK_REDUCE_AXIS_MAX || op == LK_REDUCE_AXIS_MIN)
-        c.acc = op == LK_REDUCE_AXIS_MAX ? (double)-INFINITY : (double)INFINITY;
-    return c;
-}
-
-static void fold(check_chain *c, lk_reduce_axis_op op, double v)
-{
-    switch (op) {
-    case LK_REDUCE_AXIS_SUM: check_chain_add(c, v); break;
-    case LK_REDUCE_AXIS_SUMSQ: check_chain_fma(c, v, v); break;
-    case LK_REDUCE_AXIS_PROD:
-        c->acc = c->dtype == LK_F32 ? (double)((float)c->acc * (float)v) : c->acc * v;
-        break;
-    case LK_REDUCE_AXIS_MAX: c->acc = v > c->acc ? v : c->acc; break;
-    default: c->acc = v < c->acc ? v : c->acc; break;
-    }
-}
-
-static check_chain join(lk_reduce_axis_op op, check_chain a, check_chain b)
-{
-    if (op == LK_REDUCE_AXIS_SUM || op == LK_REDUCE_AXIS_SUMSQ)
-        return check_chain_join(a, b);
-    fold(&a, op, b.acc);
-    return a;
-}
-
-static check_chain tree(lk_reduce_axis_op op, const check_chain *v, int64_t n)
-{
-    if (n == 1)
-        return v[0];
-    int64_t half = 1;
-    while (2 * half < n)
-        half *= 2;
-    return join(op, tree(op, v, half), tree(op, v + half, n - half));
-}
-
-/* Elements [j[0], j[1]) of one column: sixteen lanes and their tree. */
-static check_chain piece(const check_case *c, int64_t base, int64_t step, const int64_t j[2])
-{
-    check_chain lane[LK_LANES];
-    for (int l = 0; l < LK_LANES; l++)
-        lane[l] = neutral(c->dtype, op_of(c));
-    for (int64_t q = j[0]; q < j[1]; q++)
-        fold(&lane[(q - j[0]) % LK_LANES], op_of(c),
-             check_get(c->dtype, c->in[0].data, base + q * step));
-    return tree(op_of(c), lane, LK_LANES);
-}
-
-static void expect_one(const check_case *c, int64_t at, check_chain *buffer, check_truth *truth)
-{
-    const lk_reduce_axis_shape *s = shape_of(c);
-    lk_reduce_axis_op op = op_of(c);
-    int64_t base = at / s->inner * s->n * s->inner + at % s->inner;
-    int64_t step = s->piece > 0 ? s->piece : s->n, n = 0;
-    for (int64_t j = 0; j < s->n; j += step)
-        buffer[n++] = piece(c, base, s->inner, (int64_t[]){j, j + step < s->n ? j + step : s->n});
-    check_chain sum = n > 0 ? tree(op, buffer, n) : neutral(c->dtype, op);
-    if (op == LK_REDUCE_AXIS_SUM || op == LK_REDUCE_AXIS_SUMSQ) {
-        check_expect(truth, 0, at, &sum);
-        return;
-    }
-    check_set(c->dtype, truth->bits[0], at, sum.acc);
-    truth->has_bits[0] = true;
-    if (op != LK_REDUCE_AXIS_PROD)
-        return;
-    long double product = 1;
-    for (int64_t j = 0; j < s->n; j++)
-        product *= (long double)check_get(c->dtype, c->in[0].data, base + j * s->inner);
-    check_expect_near(truth, 0, at, c->dtype, product, (double)(s->n + 16), 0);
-}
-
 static lk_status reduce_expect(const check_case *c, check_truth *truth)
 {
-    check_chain *buffer;
-    LK_TRY(lk_alloc(&buffer, shape_of(c)->n, sizeof *buffer));
-    for (int64_t i = 0; i < c->out[0].n; i++)
-        expect_one(c, i, buffer, truth);
-    lk_free(buffer);
+    truth->has_bits[0] = true;
+    lk__ref_reduce_axis(c->dtype, op_of(c), shape_of(c), c->in[0].data, truth->bits[0],
+                        truth->value[0]);
     return LK_OK;
 }
 
