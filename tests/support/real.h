@@ -1,41 +1,25 @@
-/* Operands of either real type for kernel tests: access by index, random contents, comparison. */
+/* Operands of either real type for kernel tests: access by index, arithmetic, random contents, comparison. */
 #ifndef LK_TEST_REAL_H
 #define LK_TEST_REAL_H
 
 #include "harness.h"
-
-#include <lockstep/dtype.h>
+#include "kernel/reference/real.h"
 
 #include <string.h>
-
-static inline double real_get(lk_dtype t, const void *p, int64_t i)
-{
-    return t == LK_F32 ? (double)((const float *)p)[i] : ((const double *)p)[i];
-}
-
-static inline void real_set(lk_dtype t, void *p, int64_t i, double v)
-{
-    if (t == LK_F32)
-        ((float *)p)[i] = (float)v;
-    else
-        ((double *)p)[i] = v;
-}
-
-/* fma and addition in the type, on values of the type. */
-static inline double real_fma(lk_dtype t, double a, double b, double c)
-{
-    return t == LK_F32 ? (double)fmaf((float)a, (float)b, (float)c) : fma(a, b, c);
-}
-
-static inline double real_add(lk_dtype t, double a, double b)
-{
-    return t == LK_F32 ? (double)((float)a + (float)b) : a + b;
-}
 
 /* The same bits, or both NaN. */
 static inline bool real_same(double a, double b)
 {
     return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
+}
+
+/* The first of n elements that is not the same; n if there is none. */
+static inline int64_t real_differ(lk_dtype t, const void *a, const void *b, int64_t n)
+{
+    int64_t i = 0;
+    while (i < n && real_same(real_get(t, a, i), real_get(t, b, i)))
+        i++;
+    return i;
 }
 
 /* A 64-bit linear congruential generator; good enough to be different everywhere. */

@@ -1,15 +1,12 @@
-/* Convolution passes against a reference, bit for bit, on every instruction set and number of threads. */
+/* Convolution passes against their definition, bit for bit, on every instruction set and number of threads. */
 #ifndef LK_TEST_CONV_BITS_H
 #define LK_TEST_CONV_BITS_H
 
 #include "conv_cases.h"
+#include "guard.h"
 
 #include <lockstep/extra/isa.h>
 #include <lockstep/thread.h>
-
-/* What forward, or (`data`) backward data, must give. */
-typedef void conv_ref_fn(const lk_conv_shape *s, bool data, const void *in, const void *w,
-                         const void *bias, bool accumulate, bool relu, void *out);
 
 typedef enum variant {
     FORWARD,
@@ -30,33 +27,37 @@ typedef struct check {
     lk_conv_shape s;
     variant v;
     lk_conv_plan *plan;
-    guarded a, w, bias, got, before, want;
+    int64_t n; /* elements of the result */
+    struct guard a, w, bias, got, before, want;
 } check;
 
-static inline guarded random_values(lk_dtype dtype, int64_t n, uint64_t seed, bool spice)
+static inline struct guard random_values(lk_dtype dtype, int64_t n, uint64_t seed, bool odd)
 {
-    guarded g = guarded_new(n * (int64_t)lk_dtype_size(dtype));
-    values_fill(dtype, g.data, n, seed, spice);
+    struct guard g = guard_new((size_t)n * lk_dtype_size(dtype));
+    real_fill(dtype, g.data, n, seed, odd);
     return g;
 }
 
-static inline check check_new(conv_ref_fn *reference, const conv_case *c, lk_dtype dtype, variant v,
-                              bool spice)
+static inline check check_new(const conv_case *c, lk_dtype dtype, variant v, bool odd)
 {
+    const bool data = v >= DATA;
     check k = {.c = c, .s = c->s, .v = v};
     k.s.dtype = dtype;
-    conv_side xs = conv_side_of(&k.s, false), ys = conv_side_of(&k.s, true);
-    int64_t nx = conv_side_extent(&k.s, &xs), ny = conv_side_extent(&k.s, &ys);
-    int64_t na = v >= DATA ? ny : nx, nc = v >= DATA ? nx : ny;
-    k.a = random_values(dtype, na, 1, spice);
-    k.w = random_values(dtype, conv_w_count(&k.s), 2, spice);
-    k.bias = random_values(dtype, v >= DATA ? k.s.in_channels : k.s.out_channels, 3, spice);
-    k.got = random_values(dtype, nc, 4, spice);
-    k.before = random_values(dtype, nc, 4, spice);
-    k.want = random_values(dtype, nc, 4, spice);
-    bool with_bias = v == FORWARD_BIAS_RELU || v == DATA_BIAS;
-    reference(&k.s, v >= DATA, k.a.data, k.w.data, with_bias ? k.bias.data : NULL,
-              v == DATA_ACCUMULATE, v == FORWARD_BIAS_RELU, k.want.data);
+    const lk_conv_shape full = lk__ref_conv_shape(&k.s);
+    k.n = lk__ref_conv_extent(&full, !data);
+    k.a = random_values(dtype, lk__ref_conv_extent(&full, data), 1, odd);
+    k.w = random_values(dtype, lk__ref_conv_weights(&full), 2, odd);
+    k.bias = random_values(dtype, data ? k.s.in_channels : k.s.out_channels, 3, odd);
+    k.got = random_values(dtype, k.n, 4, odd);
+    k.before = random_values(dtype, k.n, 4, odd);
+    k.want = random_values(dtype, k.n, 4, odd);
+    const void *bias = v == FORWARD_BIAS_RELU || v == DATA_BIAS ? k.bias.data : NULL;
+    if (data)
+        ASSERT_OK(lk__ref_conv_backward_data(&k.s, k.a.data, k.w.data, bias, v == DATA_ACCUMULATE,
+                                             k.want.data, NULL));
+    else
+        ASSERT_OK(lk__ref_conv_forward(&k.s, k.a.data, k.w.data, bias,
+                                       bias ? LK_ACT_RELU : LK_ACT_NONE, k.want.data, NULL));
     ASSERT_OK(lk_conv_plan_new(&k.s, &k.plan));
     return k;
 }
@@ -64,16 +65,16 @@ static inline check check_new(conv_ref_fn *reference, const conv_case *c, lk_dty
 static inline void check_free(check *k)
 {
     lk_conv_plan_free(k->plan);
-    guarded *all[] = {&k->a, &k->w, &k->bias, &k->got, &k->before, &k->want};
+    struct guard *all[] = {&k->a, &k->w, &k->bias, &k->got, &k->before, &k->want};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        guarded_free(all[i]);
+        guard_free(all[i]);
 }
 
 static inline void check_run(check *k, lk_isa isa, int threads)
 {
     const void *a = k->a.data, *w = k->w.data, *bias = k->bias.data;
     void *got = k->got.data;
-    memcpy(got, k->before.data, k->got.bytes);
+    memcpy(got, k->before.data, (size_t)k->n * lk_dtype_size(k->s.dtype));
     switch (k->v) {
     case FORWARD: ASSERT_OK(lk_conv_forward(k->plan, a, w, NULL, LK_ACT_NONE, got)); break;
     case FORWARD_BIAS_RELU:
@@ -83,21 +84,18 @@ static inline void check_run(check *k, lk_isa isa, int threads)
     case DATA_BIAS: ASSERT_OK(lk_conv_backward_data(k->plan, a, w, bias, false, got)); break;
     default: ASSERT_OK(lk_conv_backward_data(k->plan, a, w, NULL, true, got)); break;
     }
-    if (!values_equal(k->s.dtype, got, k->want.data,
-                      (int64_t)(k->got.bytes / lk_dtype_size(k->s.dtype))))
+    if (real_differ(k->s.dtype, got, k->want.data, k->n) < k->n)
         TEST_FAIL("%s: %s, %s, %s, %d threads", k->c->name, variant_name[k->v],
                   lk_dtype_name(k->s.dtype), lk_isa_name(isa), threads);
 }
 
 /* All n cases on everything that must not change a bit. */
-static inline void check_cases(conv_ref_fn *reference, const conv_case *cases, int n,
-                               lk_dtype dtype, bool spice)
+static inline void check_cases(const conv_case *cases, int n, lk_dtype dtype, bool odd)
 {
     check *k = malloc((size_t)(n * N_VARIANTS) * sizeof *k);
     ASSERT_TRUE(k);
     for (int i = 0; i < n * N_VARIANTS; i++)
-        k[i] = check_new(reference, &cases[i / N_VARIANTS], dtype, (variant)(i % N_VARIANTS),
-                         spice);
+        k[i] = check_new(&cases[i / N_VARIANTS], dtype, (variant)(i % N_VARIANTS), odd);
     for (int threads = 1; threads <= 4; threads++) {
         ASSERT_OK(lk_threads_set(threads));
         for (int isa = 0; isa < LK_N_ISAS; isa++) {

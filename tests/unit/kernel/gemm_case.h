@@ -1,15 +1,13 @@
-/* A matrix product for tests: guarded operands, and the result by the definition, written out. */
+/* A matrix product for tests: guarded operands, and the result by the definition. */
 #ifndef LK_TEST_GEMM_CASE_H
 #define LK_TEST_GEMM_CASE_H
 
 #include "guard.h"
+#include "kernel/reference/reference.h"
 #include "real.h"
 
-#include <lockstep/extra/gemm.h>
 #include <lockstep/extra/isa.h>
 #include <lockstep/thread.h>
-
-enum { MAX_LEVELS = 64 };
 
 struct gemm_case {
     lk_gemm g;
@@ -50,50 +48,6 @@ static inline void case_free(struct gemm_case *x)
     guard_free(&x->c);
 }
 
-static inline double case_chain(const struct gemm_case *x, int64_t i, int64_t j, int64_t k,
-                                int64_t end, double acc)
-{
-    const lk_gemm *g = &x->g;
-    for (; k < end; k++) {
-        const double a = real_get(g->dtype, x->a.data,
-                                  g->trans_a ? k * g->lda + i : i * g->lda + k);
-        const double b = real_get(g->dtype, x->b.data,
-                                  g->trans_b ? j * g->ldb + k : k * g->ldb + j);
-        acc = real_fma(g->dtype, a, b, acc);
-    }
-    return acc;
-}
-
-/* The fixed tree over pieces [first, first + n), by its definition. */
-static inline double case_tree(const struct gemm_case *x, int64_t i, int64_t j, int64_t first,
-                               int64_t n)
-{
-    const lk_gemm *g = &x->g;
-    if (n == 1) {
-        const int64_t end = (first + 1) * g->piece;
-        return case_chain(x, i, j, first * g->piece, end < g->k ? end : g->k, 0);
-    }
-    int64_t half = 1;
-    while (2 * half < n)
-        half *= 2;
-    return real_add(g->dtype, case_tree(x, i, j, first, half),
-                    case_tree(x, i, j, first + half, n - half));
-}
-
-/* Element (i, j) of C before the activation, by the definition. */
-static inline double case_expect(const struct gemm_case *x, int64_t i, int64_t j)
-{
-    const lk_gemm *g = &x->g;
-    const bool starts = g->accumulate || x->has_bias;
-    const double start = g->accumulate ? real_get(g->dtype, x->c.data, i * g->ldc + j)
-                         : x->has_bias ? real_get(g->dtype, x->bias.data, j)
-                                       : 0;
-    if (g->piece == 0 || g->k == 0)
-        return case_chain(x, i, j, 0, g->k, start);
-    const double sum = case_tree(x, i, j, 0, (g->k + g->piece - 1) / g->piece);
-    return starts ? real_add(g->dtype, start, sum) : sum;
-}
-
 /* A fresh copy of C, guarded, and C by the definition in it. */
 static inline struct guard case_copy(const struct gemm_case *x)
 {
@@ -106,9 +60,7 @@ static inline struct guard case_copy(const struct gemm_case *x)
 static inline struct guard case_result(const struct gemm_case *x)
 {
     struct guard c = case_copy(x);
-    for (int64_t i = 0; i < x->g.m; i++)
-        for (int64_t j = 0; j < x->g.n; j++)
-            real_set(x->g.dtype, c.data, i * x->g.ldc + j, case_expect(x, i, j));
+    lk__ref_gemm(&x->g, x->a.data, x->b.data, x->has_bias ? x->bias.data : NULL, c.data, NULL);
     return c;
 }
 
@@ -118,17 +70,16 @@ static inline void case_check(const struct gemm_case *x, const struct guard *exp
     const lk_gemm *g = &x->g;
     struct guard c = case_copy(x);
     ASSERT_OK(lk_gemm_run(g, x->a.data, x->b.data, x->has_bias ? x->bias.data : NULL, c.data));
-    for (int64_t i = 0; i < x->c_len; i++) {
-        const double got = real_get(g->dtype, c.data, i);
-        const double want = real_get(g->dtype, expect->data, i);
+    const int64_t i = real_differ(g->dtype, c.data, expect->data, x->c_len);
+    if (i < x->c_len) {
         lk_isa isa = LK_ISA_SCALAR;
         ASSERT_OK(lk_isa_now(&isa));
-        if (!real_same(got, want))
-            TEST_FAIL("%s %s%s%s m %d n %d k %d piece %d%s%s: C[%d][%d] is %a, not %a",
-                      lk_isa_name(isa), lk_dtype_name(g->dtype), g->trans_a ? " A^T" : "",
-                      g->trans_b ? " B^T" : "", (int)g->m, (int)g->n, (int)g->k, (int)g->piece,
-                      g->accumulate ? " accumulate" : "", x->has_bias ? " bias" : "",
-                      (int)(i / g->ldc), (int)(i % g->ldc), got, want);
+        TEST_FAIL("%s %s%s%s m %d n %d k %d piece %d%s%s: C[%d][%d] is %a, not %a",
+                  lk_isa_name(isa), lk_dtype_name(g->dtype), g->trans_a ? " A^T" : "",
+                  g->trans_b ? " B^T" : "", (int)g->m, (int)g->n, (int)g->k, (int)g->piece,
+                  g->accumulate ? " accumulate" : "", x->has_bias ? " bias" : "", (int)(i / g->ldc),
+                  (int)(i % g->ldc), real_get(g->dtype, c.data, i),
+                  real_get(g->dtype, expect->data, i));
     }
     guard_free(&c);
 }

@@ -2,9 +2,7 @@
  * set.  All operands end at a page that must not be touched. */
 #include "guard.h"
 #include "kernel/micro.h"
-
-#include <math.h>
-#include <string.h>
+#include "real.h"
 
 enum { IMAGES = 2, ROWS = 3, COLS = 9, ADDS = 3, GAP = 5 };
 
@@ -39,41 +37,18 @@ static double number(void)
     }
 }
 
-static double get(const struct world *w, const void *from, int64_t i)
-{
-    return w->dtype == LK_F32 ? (double)((const float *)from)[i] : ((const double *)from)[i];
-}
-
-static void set(const struct world *w, void *to, int64_t i, double v)
-{
-    if (w->dtype == LK_F32)
-        ((float *)to)[i] = (float)v;
-    else
-        ((double *)to)[i] = v;
-}
-
 static struct guard filled(const struct world *w, int64_t count)
 {
     struct guard g = guard_new((size_t)count * w->elem);
     for (int64_t i = 0; i < count; i++)
-        set(w, g.data, i, number());
+        real_set(w->dtype, g.data, i, number());
     return g;
-}
-
-static double fma_of(const struct world *w, double a, double b, double c)
-{
-    return w->dtype == LK_F32 ? (double)fmaf((float)a, (float)b, (float)c) : fma(a, b, c);
-}
-
-static double sum_of(const struct world *w, double a, double b)
-{
-    return w->dtype == LK_F32 ? (double)((float)a + (float)b) : a + b;
 }
 
 /* One element by the definition in micro.h. */
 static double element(const struct world *w, const lk__columns_args *t, int m, int j)
 {
-    double acc = t->partial ? get(w, t->partial, m * t->ld_partial + j) : 0;
+    double acc = t->partial ? real_get(w->dtype, t->partial, m * t->ld_partial + j) : 0;
     for (int64_t i = 0; i < t->n_images; i++)
         for (int64_t r = 0; r < t->n_rows; r++)
             for (int64_t p = 0; p < t->n_phase; p++)
@@ -81,22 +56,24 @@ static double element(const struct world *w, const lk__columns_args *t, int m, i
                     int64_t x = i * t->x_image + r * t->x_row + c * t->x_col;
                     int64_t y = i * t->y_image + r * t->y_row + c * t->y_col;
                     if (t->phase[p].mask >> m & 1)
-                        acc = fma_of(w, get(w, t->x, x + (w->own ? m * t->x_m + j : m)),
-                                     get(w, t->y, y + j), acc);
+                        acc = real_fma(w->dtype,
+                                       real_get(w->dtype, t->x, x + (w->own ? m * t->x_m + j : m)),
+                                       real_get(w->dtype, t->y, y + j), acc);
                 }
     for (int q = 0; q < t->n_add; q++)
-        acc = sum_of(w, get(w, t->add[q], m * t->ld_add + j), acc);
-    return t->accumulate ? sum_of(w, get(w, t->out, m * t->ld_out + j), acc) : acc;
+        acc = real_add(w->dtype, real_get(w->dtype, t->add[q], m * t->ld_add + j), acc);
+    return t->accumulate ? real_add(w->dtype, real_get(w->dtype, t->out, m * t->ld_out + j), acc)
+                         : acc;
 }
 
 static void check(struct world *w, lk__columns_fn *tile, const lk__columns_args *t)
 {
     for (int64_t i = 0; i < (int64_t)(w->out_bytes / w->elem); i++)
-        set(w, w->out.data, i, number());
+        real_set(w->dtype, w->out.data, i, number());
     memcpy(w->want, w->out.data, w->out_bytes);
     for (int m = 0; m < w->mr; m++)
         for (int j = 0; j < t->n_valid; j++)
-            set(w, w->want, m * t->ld_out + j, element(w, t, m, j));
+            real_set(w->dtype, w->want, m * t->ld_out + j, element(w, t, m, j));
     tile(t);
     if (memcmp(w->want, w->out.data, w->out_bytes) != 0)
         TEST_FAIL("%s: %d x %d%s, n_valid %d, y_packed %d, partial %d, adds %d, accumulate %d, "

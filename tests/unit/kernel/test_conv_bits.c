@@ -2,36 +2,27 @@
 #include "conv_bits.h"
 #include "kernel/conv_plan.h"
 
-static void direct(const lk_conv_shape *s, bool data, const void *in, const void *w,
-                   const void *bias, bool accumulate, bool relu, void *out)
-{
-    if (data)
-        conv_ref_data(s, in, w, bias, accumulate, out);
-    else
-        conv_ref_forward(s, in, w, bias, relu, out);
-}
-
 static void f32_follows_the_definition(void)
 {
-    check_cases(direct, conv_cases, N_CONV_CASES, LK_F32, false);
+    check_cases(conv_cases, N_CONV_CASES, LK_F32, false);
 }
 
 static void f64_follows_the_definition(void)
 {
-    check_cases(direct, conv_cases, N_CONV_CASES, LK_F64, false);
+    check_cases(conv_cases, N_CONV_CASES, LK_F64, false);
 }
 
 static void zeros_denormals_and_infinities_follow_the_definition(void)
 {
-    check_cases(direct, conv_cases, N_CONV_CASES, LK_F32, true);
-    check_cases(direct, conv_cases, N_CONV_CASES, LK_F64, true);
+    check_cases(conv_cases, N_CONV_CASES, LK_F32, true);
+    check_cases(conv_cases, N_CONV_CASES, LK_F64, true);
 }
 
 /* Otherwise the tests above would say little. */
 static void a_plan_follows_the_instruction_set(void)
 {
     for (int v = 0; v < N_VARIANTS; v++) {
-        check k = check_new(direct, &conv_cases[0], LK_F32, (variant)v, false);
+        check k = check_new(&conv_cases[0], LK_F32, (variant)v, false);
         for (int isa = 0; isa < LK_N_ISAS; isa++) {
             if (!lk_isa_is_available((lk_isa)isa))
                 continue;

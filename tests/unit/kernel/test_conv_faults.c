@@ -133,8 +133,8 @@ static life life_new(void)
 {
     life l;
     memset(&l, 0, sizeof l);
-    values_fill(LK_F32, l.x, ROOM, 1, false);
-    values_fill(LK_F32, l.w, ROOM, 2, false);
+    real_fill(LK_F32, l.x, ROOM, 1, false);
+    real_fill(LK_F32, l.w, ROOM, 2, false);
     return l;
 }
 

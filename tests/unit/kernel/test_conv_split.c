@@ -23,34 +23,26 @@ static int64_t most(int64_t a, int64_t b)
 
 /* A whole convolution and its two results. */
 typedef struct whole {
-    lk_conv_shape s; /* steps filled in */
-    conv_side xs, ys;
+    lk_conv_shape s; /* complete */
     int64_t nx, ny;
     double *x, *w, *y, *dx;
 } whole;
 
 static whole whole_new(const conv_case *c)
 {
-    whole o = {.s = c->s};
+    whole o = {.s = lk__ref_conv_shape(&c->s)};
     o.s.dtype = LK_F64;
-    o.xs = conv_side_of(&o.s, false);
-    o.ys = conv_side_of(&o.s, true);
-    o.nx = conv_side_extent(&o.s, &o.xs);
-    o.ny = conv_side_extent(&o.s, &o.ys);
-    for (int d = 0; d < o.s.window.ndim; d++) {
-        o.s.x_step[d] = o.xs.step[d];
-        o.s.y_step[d] = o.ys.step[d];
-    }
-    o.s.x_sample = o.xs.sample;
-    o.s.y_sample = o.ys.sample;
+    o.nx = lk__ref_conv_extent(&o.s, false);
+    o.ny = lk__ref_conv_extent(&o.s, true);
+    int64_t nw = lk__ref_conv_weights(&o.s);
     o.x = malloc((size_t)o.nx * sizeof *o.x);
     o.y = malloc((size_t)o.ny * sizeof *o.y);
     o.dx = malloc((size_t)o.nx * sizeof *o.dx);
-    o.w = malloc((size_t)conv_w_count(&o.s) * sizeof *o.w);
-    values_fill(LK_F64, o.x, o.nx, 5, false);
-    values_fill(LK_F64, o.w, conv_w_count(&o.s), 6, false);
-    values_fill(LK_F64, o.y, o.ny, 7, false);
-    values_fill(LK_F64, o.dx, o.nx, 8, false);
+    o.w = malloc((size_t)nw * sizeof *o.w);
+    real_fill(LK_F64, o.x, o.nx, 5, false);
+    real_fill(LK_F64, o.w, nw, 6, false);
+    real_fill(LK_F64, o.y, o.ny, 7, false);
+    real_fill(LK_F64, o.dx, o.nx, 8, false);
     return o;
 }
 
@@ -79,8 +71,7 @@ static void run(const whole *o, const lk_conv_shape *s, bool data, int64_t x_at,
 static void tile_axis(lk_conv_shape *s, int d, bool data, int64_t from, int64_t to, int64_t *i0,
                       int64_t *o0)
 {
-    int64_t stride = or_one(s->window.stride[d]),
-            reach = (s->window.kernel[d] - 1) * or_one(s->window.dilation[d]);
+    int64_t stride = s->window.stride[d], reach = (s->window.kernel[d] - 1) * s->window.dilation[d];
     int64_t i1, o1;
     if (data) {
         *i0 = from;
@@ -103,7 +94,7 @@ static void tile_axis(lk_conv_shape *s, int d, bool data, int64_t from, int64_t 
 /* Cut every axis in two, and compute the 2, 4 or 8 tiles. */
 static void run_tiles(const whole *o, bool data, double *out)
 {
-    const int64_t *size = data ? o->xs.size : o->ys.size;
+    const int64_t *size = data ? o->s.in : o->s.out;
     for (int tile = 0; tile < 1 << o->s.window.ndim; tile++) {
         lk_conv_shape s = o->s;
         int64_t x_at = 0, y_at = 0;
@@ -113,8 +104,8 @@ static void run_tiles(const whole *o, bool data, double *out)
                 tile_axis(&s, d, data, cut, size[d], &i0, &o0);
             else
                 tile_axis(&s, d, data, 0, cut, &i0, &o0);
-            x_at += i0 * o->xs.step[d];
-            y_at += o0 * o->ys.step[d];
+            x_at += i0 * s.x_step[d];
+            y_at += o0 * s.y_step[d];
         }
         run(o, &s, data, x_at, y_at, out);
     }
@@ -127,7 +118,7 @@ static void run_batches(const whole *o, bool data, double *out)
     s.batch = least(1, o->s.batch);
     run(o, &s, data, 0, 0, out);
     s.batch = o->s.batch - s.batch;
-    run(o, &s, data, o->xs.sample, o->ys.sample, out);
+    run(o, &s, data, s.x_sample, s.y_sample, out);
 }
 
 static void check(void (*run_pieces)(const whole *, bool, double *))

@@ -1,7 +1,8 @@
 /* Pooling: the bits of the definition, whatever the shape, instruction set and threads. */
 #include "guard.h"
 #include "harness.h"
-#include "pool_reference.h"
+#include "kernel/reference/reference.h"
+#include "real.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/isa.h>
@@ -9,32 +10,31 @@
 
 #include <fenv.h>
 
+enum { MAX, AVG, L2 };
+
 /* Operands of all six functions, each ending at a guard page, and what they should become. */
 struct operands {
-    struct guard x, y[3], dy, dx[3], index;
-    double *want_y[3], *want_dx[3];
-    int64_t *want_index;
+    struct guard x, dy, y[3], dx[3], index, want_y[3], want_dx[3], want_index;
     int64_t n_x, n_y;
 };
 
-enum { MAX, AVG, L2 };
-
 static struct operands operands_new(const lk_pool_shape *s)
 {
-    struct axes a = axes_of(s);
     size_t elem = lk_dtype_size(s->dtype);
-    struct operands p = {.n_x = s->batch * a.n_in * s->channels,
-                         .n_y = s->batch * a.n_out * s->channels};
+    struct operands p = {.n_x = s->batch * s->channels, .n_y = s->batch * s->channels};
+    for (int d = 0; d < s->window.ndim; d++) {
+        p.n_x *= s->in[d];
+        p.n_y *= s->out[d];
+    }
     p.x = guard_new((size_t)p.n_x * elem);
     p.dy = guard_new((size_t)p.n_y * elem);
     p.index = guard_new((size_t)p.n_y * sizeof(int64_t));
-    p.want_index = calloc((size_t)p.n_y + 1, sizeof *p.want_index);
+    p.want_index = guard_new((size_t)p.n_y * sizeof(int64_t));
     for (int k = 0; k < 3; k++) {
         p.y[k] = guard_new((size_t)p.n_y * elem);
         p.dx[k] = guard_new((size_t)p.n_x * elem);
-        p.want_y[k] = calloc((size_t)p.n_y + 1, sizeof(double));
-        p.want_dx[k] = calloc((size_t)p.n_x + 1, sizeof(double));
-        ASSERT_TRUE(p.want_y[k] && p.want_dx[k] && p.want_index);
+        p.want_y[k] = guard_new((size_t)p.n_y * elem);
+        p.want_dx[k] = guard_new((size_t)p.n_x * elem);
     }
     return p;
 }
@@ -44,46 +44,35 @@ static void operands_free(struct operands *p)
     guard_free(&p->x);
     guard_free(&p->dy);
     guard_free(&p->index);
-    free(p->want_index);
+    guard_free(&p->want_index);
     for (int k = 0; k < 3; k++) {
         guard_free(&p->y[k]);
         guard_free(&p->dx[k]);
-        free(p->want_y[k]);
-        free(p->want_dx[k]);
+        guard_free(&p->want_y[k]);
+        guard_free(&p->want_dx[k]);
     }
 }
 
-/* Fill want_*; the norms of l2 go to y[L2] as well, where its gradient reads them. */
+/* Fill want_*. */
 static void reference(const lk_pool_shape *s, struct operands *p)
 {
-    struct axes a = axes_of(s);
-    for (int64_t i = 0; i < p->n_y; i++) {
-        int64_t c = i % s->channels, out = i / s->channels % a.n_out;
-        struct pooled v = pooled_of(s, p->x.data, i / s->channels / a.n_out, out, c);
-        p->want_y[MAX][i] = v.max;
-        p->want_y[AVG][i] = v.avg;
-        p->want_y[L2][i] = v.l2;
-        p->want_index[i] = v.index;
-        real_set(s->dtype, p->y[L2].data, i, v.l2);
-    }
-    struct gradient_operands g = {p->x.data, p->y[L2].data, p->dy.data, p->want_index};
-    for (int64_t i = 0; i < p->n_x; i++) {
-        int64_t c = i % s->channels, place = i / s->channels % a.n_in;
-        struct gradient v = gradient_of(s, &g, i / s->channels / a.n_in, place, c);
-        p->want_dx[MAX][i] = v.max;
-        p->want_dx[AVG][i] = v.avg;
-        p->want_dx[L2][i] = v.l2;
-    }
+    const void *x = p->x.data, *dy = p->dy.data;
+    lk__ref_pool_max(s, x, p->want_y[MAX].data, p->want_index.data, NULL);
+    lk__ref_pool_avg(s, x, p->want_y[AVG].data, NULL);
+    lk__ref_pool_l2(s, x, p->want_y[L2].data, NULL);
+    lk__ref_pool_max_backward(s, dy, p->want_index.data, p->want_dx[MAX].data, NULL);
+    lk__ref_pool_avg_backward(s, dy, p->want_dx[AVG].data, NULL);
+    lk__ref_pool_l2_backward(s, x, p->want_y[L2].data, dy, p->want_dx[L2].data, NULL);
 }
 
-static void check_same(const lk_pool_shape *s, const char *name, const double *want,
-                       const void *got, int64_t n)
+static void check_same(const lk_pool_shape *s, const char *name, const struct guard *want,
+                       const struct guard *got, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++)
-        if (!real_same(want[i], real_get(s->dtype, got, i)))
-            TEST_FAIL("%s[%lld] is %a, not %a (%s, %d axes, %lld channels)", name, (long long)i,
-                      real_get(s->dtype, got, i), want[i], lk_dtype_name(s->dtype), s->window.ndim,
-                      (long long)s->channels);
+    int64_t i = real_differ(s->dtype, want->data, got->data, n);
+    if (i < n)
+        TEST_FAIL("%s[%lld] is %a, not %a (%s, %d axes, %lld channels)", name, (long long)i,
+                  real_get(s->dtype, got->data, i), real_get(s->dtype, want->data, i),
+                  lk_dtype_name(s->dtype), s->window.ndim, (long long)s->channels);
 }
 
 static void check_all(const lk_pool_shape *s, struct operands *p)
@@ -97,17 +86,17 @@ static void check_all(const lk_pool_shape *s, struct operands *p)
     }
     memset(p->index.data, 0x55, (size_t)p->n_y * sizeof(int64_t));
     ASSERT_OK(lk_pool_max(s, p->x.data, p->y[MAX].data, NULL));
-    check_same(s, "max without index", p->want_y[MAX], p->y[MAX].data, p->n_y);
+    check_same(s, "max without index", &p->want_y[MAX], &p->y[MAX], p->n_y);
     ASSERT_OK(lk_pool_max(s, p->x.data, p->y[MAX].data, p->index.data));
     ASSERT_OK(lk_pool_avg(s, p->x.data, p->y[AVG].data));
     ASSERT_OK(lk_pool_l2(s, p->x.data, p->y[L2].data));
-    ASSERT_TRUE(memcmp(p->index.data, p->want_index, (size_t)p->n_y * sizeof(int64_t)) == 0);
+    ASSERT_TRUE(memcmp(p->index.data, p->want_index.data, (size_t)p->n_y * sizeof(int64_t)) == 0);
     ASSERT_OK(lk_pool_max_backward(s, p->dy.data, p->index.data, p->dx[MAX].data));
     ASSERT_OK(lk_pool_avg_backward(s, p->dy.data, p->dx[AVG].data));
     ASSERT_OK(lk_pool_l2_backward(s, p->x.data, p->y[L2].data, p->dy.data, p->dx[L2].data));
     for (int k = 0; k < 3; k++) {
-        check_same(s, y_name[k], p->want_y[k], p->y[k].data, p->n_y);
-        check_same(s, dx_name[k], p->want_dx[k], p->dx[k].data, p->n_x);
+        check_same(s, y_name[k], &p->want_y[k], &p->y[k], p->n_y);
+        check_same(s, dx_name[k], &p->want_dx[k], &p->dx[k], p->n_x);
     }
 }
 

@@ -2,95 +2,26 @@
 #include "guard.h"
 #include "harness.h"
 #include "kernel/isa.h"
+#include "kernel/reference/reference.h"
 #include "real.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/isa.h>
-#include <lockstep/extra/reduce.h>
 #include <lockstep/thread.h>
 
 #include <fenv.h>
 
 static const lk_dtype dtypes[] = {LK_F32, LK_F64};
 
-/* The definition, by hand: operators on values of type t. */
-static double neutral_of(lk_reduce_axis_op op)
-{
-    switch (op) {
-    case LK_REDUCE_AXIS_PROD: return 1;
-    case LK_REDUCE_AXIS_MAX: return -HUGE_VAL;
-    case LK_REDUCE_AXIS_MIN: return HUGE_VAL;
-    default: return 0;
-    }
-}
-
-static double join_of(lk_dtype t, lk_reduce_axis_op op, double a, double b)
-{
-    if (op == LK_REDUCE_AXIS_PROD)
-        return t == LK_F32 ? (double)((float)a * (float)b) : a * b;
-    if (op == LK_REDUCE_AXIS_MAX || op == LK_REDUCE_AXIS_MIN) {
-        if (isnan(a) || isnan(b))
-            return (double)NAN;
-        return (op == LK_REDUCE_AXIS_MAX ? b > a : b < a) ? b : a;
-    }
-    return real_add(t, a, b);
-}
-
-static double tree_of(lk_dtype t, lk_reduce_axis_op op, const double *v, int64_t n)
-{
-    if (n == 1)
-        return v[0];
-    int64_t h = 1;
-    while (2 * h < n)
-        h *= 2;
-    return join_of(t, op, tree_of(t, op, v, h), tree_of(t, op, v + h, n - h));
-}
-
-/* One output: elements x[i * step], i < n. */
-static double reduce_of(lk_dtype t, lk_reduce_axis_op op, const void *x, int64_t first,
-                        int64_t step, const int64_t n_piece[2])
-{
-    int64_t n = n_piece[0], piece = n_piece[1] > 0 ? n_piece[1] : n;
-    int64_t n_pieces = n > 0 ? (n - 1) / piece + 1 : 0;
-    if (n_pieces == 0)
-        return neutral_of(op);
-    double *joined = malloc((size_t)n_pieces * sizeof *joined);
-    ASSERT_TRUE(joined);
-    for (int64_t p = 0; p < n_pieces; p++) {
-        double lane[LK_LANES];
-        for (int l = 0; l < LK_LANES; l++)
-            lane[l] = neutral_of(op);
-        for (int64_t i = 0; i < piece && p * piece + i < n; i++) {
-            double v = real_get(t, x, first + (p * piece + i) * step);
-            double *acc = &lane[i % LK_LANES];
-            *acc = op == LK_REDUCE_AXIS_SUMSQ ? real_fma(t, v, v, *acc) : join_of(t, op, *acc, v);
-        }
-        joined[p] = tree_of(t, op, lane, LK_LANES);
-    }
-    double y = tree_of(t, op, joined, n_pieces);
-    free(joined);
-    return y;
-}
-
-static void reference(lk_dtype t, lk_reduce_axis_op op, const lk_reduce_axis_shape *s,
-                      const void *x, void *y)
-{
-    for (int64_t o = 0; o < s->outer; o++)
-        for (int64_t i = 0; i < s->inner; i++)
-            real_set(t, y, o * s->inner + i,
-                     reduce_of(t, op, x, o * s->n * s->inner + i, s->inner,
-                               (int64_t[]){s->n, s->piece}));
-}
-
 static void check_same(lk_dtype t, const lk_reduce_axis_shape *s, lk_reduce_axis_op op,
                        const void *want, const void *got)
 {
-    for (int64_t i = 0; i < s->outer * s->inner; i++)
-        if (!real_same(real_get(t, want, i), real_get(t, got, i)))
-            TEST_FAIL("%s of %s [%lld][%lld][%lld] piece %lld: y[%lld] is %a, not %a",
-                      lk_reduce_axis_op_name(op), lk_dtype_name(t), (long long)s->outer,
-                      (long long)s->n, (long long)s->inner, (long long)s->piece, (long long)i,
-                      real_get(t, got, i), real_get(t, want, i));
+    int64_t n = s->outer * s->inner, i = real_differ(t, want, got, n);
+    if (i < n)
+        TEST_FAIL("%s of %s [%lld][%lld][%lld] piece %lld: y[%lld] is %a, not %a",
+                  lk_reduce_axis_op_name(op), lk_dtype_name(t), (long long)s->outer,
+                  (long long)s->n, (long long)s->inner, (long long)s->piece, (long long)i,
+                  real_get(t, got, i), real_get(t, want, i));
 }
 
 /* All instruction sets and numbers of threads on operands that end at a guard page. */
@@ -101,7 +32,7 @@ static void check_shape(lk_dtype t, const lk_reduce_axis_shape *s, bool odd, int
     struct guard y = guard_new(ny), want = guard_new(ny);
     real_fill(t, x.data, s->outer * s->n * s->inner, (uint64_t)(s->n * 31 + s->inner), odd);
     for (int op = 0; op < LK_N_REDUCE_AXIS_OPS; op++) {
-        reference(t, (lk_reduce_axis_op)op, s, x.data, want.data);
+        lk__ref_reduce_axis(t, (lk_reduce_axis_op)op, s, x.data, want.data, NULL);
         for (int isa = 0; isa < LK_N_ISAS; isa++) {
             if (!lk_isa_is_available((lk_isa)isa))
                 continue;
@@ -155,12 +86,15 @@ static void large_shapes_give_the_bits_of_the_definition(void)
 
 static void an_empty_axis_gives_the_neutral_element(void)
 {
+    static const double neutral[LK_N_REDUCE_AXIS_OPS] = {[LK_REDUCE_AXIS_PROD] = 1,
+                                                         [LK_REDUCE_AXIS_MAX] = -HUGE_VAL,
+                                                         [LK_REDUCE_AXIS_MIN] = HUGE_VAL};
     lk_reduce_axis_shape s = {2, 0, 3, 0};
     for (int op = 0; op < LK_N_REDUCE_AXIS_OPS; op++) {
         float y[6];
         ASSERT_OK(lk_reduce_axis(LK_F32, (lk_reduce_axis_op)op, &s, NULL, y));
         for (int i = 0; i < 6; i++)
-            ASSERT_TRUE(real_same((double)y[i], neutral_of((lk_reduce_axis_op)op)));
+            ASSERT_TRUE(real_same((double)y[i], neutral[op]));
     }
     s = (lk_reduce_axis_shape){0, 5, 3, 0};
     ASSERT_OK(lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &s, NULL, NULL));
@@ -182,7 +116,7 @@ static void check_row(lk_dtype t, const void *x)
                 for (int64_t piece = 0; piece <= 20; piece += 20) {
                     double y[5], want[5];
                     lk_reduce_axis_shape s = {1, N_ROW / inner, inner, piece};
-                    reference(t, (lk_reduce_axis_op)op, &s, x, want);
+                    lk__ref_reduce_axis(t, (lk_reduce_axis_op)op, &s, x, want, NULL);
                     ASSERT_OK(lk_reduce_axis(t, (lk_reduce_axis_op)op, &s, x, y));
                     check_same(t, &s, (lk_reduce_axis_op)op, want, y);
                 }

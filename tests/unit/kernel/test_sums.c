@@ -2,11 +2,11 @@
  * the lengths, the pieces, the instruction set and the threads. */
 #include "guard.h"
 #include "harness.h"
+#include "kernel/reference/reference.h"
 #include "kernel/sums.h"
 #include "real.h"
 
 #include <lockstep/extra/isa.h>
-#include <lockstep/extra/reduce.h>
 #include <lockstep/thread.h>
 
 #include <fenv.h>
@@ -46,15 +46,6 @@ static const lk__sum_term along_terms[][2] = {
     LK__SUMS_ALONG(X)};
 static const lk__sum_term down_terms[][2] = {LK__SUMS_DOWN(X)};
 #undef X
-
-/* Lanes of a chain each, joined pair by pair. */
-static double lanes_sum(lk_dtype t, double lane[16])
-{
-    for (int half = 8; half > 0; half /= 2)
-        for (int64_t l = 0; l < half; l++)
-            lane[l] = real_add(t, lane[2 * l], lane[2 * l + 1]);
-    return lane[0];
-}
 
 /* ---- a case ---- */
 
@@ -183,8 +174,8 @@ static void check_along(const struct sums_case *c)
             for (int64_t i = 0; i < c->s.n; i++)
                 lane[i % 16] = real_add(c->s.dtype, lane[i % 16],
                                         term_at(c, along_terms[c->sum][k], r, i));
-            check_same(real_get(c->s.dtype, c->number[2 + k].data, r), lanes_sum(c->s.dtype, lane),
-                       c, r, k);
+            check_same(real_get(c->s.dtype, c->number[2 + k].data, r),
+                       lk__ref_tree(c->s.dtype, lane, 16), c, r, k);
         }
 }
 
@@ -329,7 +320,7 @@ static void check_down(const struct sums_case *c)
                     lane[(r - p * piece) % 16] = real_add(s->dtype, lane[(r - p * piece) % 16],
                                                           term_at(c, down_terms[s->down][k], r, i));
                 check_same(real_get(s->dtype, s->sums, (k * pieces + p) * s->n + i),
-                           lanes_sum(s->dtype, lane), c, p, i);
+                           lk__ref_tree(s->dtype, lane, 16), c, p, i);
             }
 }
 

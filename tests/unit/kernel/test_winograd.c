@@ -7,25 +7,25 @@
 
 static void f32_follows_the_definition(void)
 {
-    check_cases(wino_ref_pass, wino_cases, N_WINO_CASES, LK_F32, false);
+    check_cases(wino_cases, N_WINO_CASES, LK_F32, false);
 }
 
 static void f64_follows_the_definition(void)
 {
-    check_cases(wino_ref_pass, wino_cases, N_WINO_CASES, LK_F64, false);
+    check_cases(wino_cases, N_WINO_CASES, LK_F64, false);
 }
 
 static void zeros_denormals_and_infinities_follow_the_definition(void)
 {
-    check_cases(wino_ref_pass, wino_cases, N_WINO_CASES, LK_F32, true);
-    check_cases(wino_ref_pass, wino_cases, N_WINO_CASES, LK_F64, true);
+    check_cases(wino_cases, N_WINO_CASES, LK_F32, true);
+    check_cases(wino_cases, N_WINO_CASES, LK_F64, true);
 }
 
 /* Otherwise the tests above would say little. */
 static void a_plan_follows_the_instruction_set(void)
 {
     for (int v = 0; v < N_VARIANTS; v++) {
-        check k = check_new(wino_ref_pass, &wino_cases[0], LK_F32, (variant)v, false);
+        check k = check_new(&wino_cases[0], LK_F32, (variant)v, false);
         for (int isa = 0; isa < LK_N_ISAS; isa++) {
             if (!lk_isa_is_available((lk_isa)isa))
                 continue;
@@ -49,23 +49,17 @@ typedef struct whole {
 
 static whole whole_new(lk_conv_shape s)
 {
-    whole o = {.s = s};
+    whole o = {.s = lk__ref_conv_shape(&s)};
     o.s.dtype = LK_F32;
-    conv_side xs = conv_side_of(&s, false), ys = conv_side_of(&s, true);
-    for (int d = 0; d < 2; d++) {
-        o.s.x_step[d] = xs.step[d];
-        o.s.y_step[d] = ys.step[d];
-    }
-    o.s.x_sample = xs.sample;
-    o.s.y_sample = ys.sample;
-    o.nx = conv_side_extent(&s, &xs);
-    o.ny = conv_side_extent(&s, &ys);
+    o.nx = lk__ref_conv_extent(&o.s, false);
+    o.ny = lk__ref_conv_extent(&o.s, true);
+    int64_t nw = lk__ref_conv_weights(&o.s);
     o.x = malloc((size_t)o.nx * sizeof *o.x);
     o.y = malloc((size_t)o.ny * sizeof *o.y);
     o.dx = malloc((size_t)o.nx * sizeof *o.dx);
-    o.w = malloc((size_t)conv_w_count(&s) * sizeof *o.w);
-    values_fill(LK_F32, o.x, o.nx, 5, false);
-    values_fill(LK_F32, o.w, conv_w_count(&s), 6, false);
+    o.w = malloc((size_t)nw * sizeof *o.w);
+    real_fill(LK_F32, o.x, o.nx, 5, false);
+    real_fill(LK_F32, o.w, nw, 6, false);
     return o;
 }
 
@@ -143,7 +137,7 @@ static void an_image_cut_between_tiles_gives_the_same_bits(void)
 static void the_weight_gradient_is_the_direct_one(void)
 {
     whole o = whole_new(image);
-    int64_t n = conv_w_count(&image);
+    int64_t n = lk__ref_conv_weights(&o.s);
     float *dw = malloc((size_t)n * sizeof *dw), *direct = malloc((size_t)n * sizeof *dw);
     run(&o, &o.s, 0, 0);
     for (int i = 0; i < 2; i++) {

@@ -9,6 +9,7 @@
  *
  * with the transforms' matrices in absolute values.
  */
+#include "kernel/reference/place.h"
 #include "winograd_cases.h"
 
 #include <float.h>
@@ -30,30 +31,25 @@ static const long double out_abs[4][6] = {
 
 /* A forward pass, its result and what it should be. */
 typedef struct trial {
-    lk_conv_shape s;
-    conv_side xs, ys;
-    int64_t nx, ny, nw;
+    lk_conv_shape s; /* complete */
+    int64_t ny;
     void *x, *w, *bias, *y;
 } trial;
 
 static void *values_new(lk_dtype t, int64_t n, uint64_t seed)
 {
     void *p = malloc((size_t)(n + 1) * lk_dtype_size(t));
-    values_fill(t, p, n, seed, false);
+    real_fill(t, p, n, seed, false);
     return p;
 }
 
 static trial trial_new(const lk_conv_shape *s, lk_dtype dtype)
 {
-    trial t = {.s = *s};
+    trial t = {.s = lk__ref_conv_shape(s)};
     t.s.dtype = dtype;
-    t.xs = conv_side_of(s, false);
-    t.ys = conv_side_of(s, true);
-    t.nx = conv_side_extent(s, &t.xs);
-    t.ny = conv_side_extent(s, &t.ys);
-    t.nw = conv_w_count(s);
-    t.x = values_new(dtype, t.nx, 11);
-    t.w = values_new(dtype, t.nw, 12);
+    t.ny = lk__ref_conv_extent(&t.s, true);
+    t.x = values_new(dtype, lk__ref_conv_extent(&t.s, false), 11);
+    t.w = values_new(dtype, lk__ref_conv_weights(&t.s), 12);
     t.bias = values_new(dtype, s->out_channels, 13);
     t.y = values_new(dtype, t.ny, 14);
     return t;
@@ -79,20 +75,31 @@ static void trial_run(trial *t, lk_conv_algorithm algorithm)
 /* x at a position that may be padding. */
 static long double input_at(const trial *t, int64_t n, int64_t i, int64_t j, int64_t k)
 {
-    int64_t at[3] = {i - t->s.window.pad_lo[0], j - t->s.window.pad_lo[1], 0};
-    if (at[0] < 0 || at[0] >= t->s.in[0] || at[1] < 0 || at[1] >= t->s.in[1])
+    const lk_conv_shape *s = &t->s;
+    i -= s->window.pad_lo[0];
+    j -= s->window.pad_lo[1];
+    if (i < 0 || i >= s->in[0] || j < 0 || j >= s->in[1])
         return 0;
-    return (long double)value_get(t->s.dtype, t->x, conv_side_at(&t->xs, n, at) + k);
+    return (long double)real_get(s->dtype, t->x,
+                                 n * s->x_sample + i * s->x_step[0] + j * s->x_step[1] + k);
 }
 
 static long double weight_at(const trial *t, int r, int c, int64_t k, int64_t j)
 {
-    return (long double)value_get(t->s.dtype, t->w, conv_w_at(&t->s, (int64_t[]){r, c, 0}, k, j));
+    return (long double)real_get(t->s.dtype, t->w,
+                                 ((3 * r + c) * t->s.in_channels + k) * t->s.out_channels + j);
 }
 
-static long double exact(const trial *t, int64_t n, const int64_t o[3], int64_t j)
+/* Channel j of y at position o. */
+static long double output_at(const trial *t, int64_t n, lk__ref_place o, int64_t j)
 {
-    long double sum = (long double)value_get(t->s.dtype, t->bias, j);
+    return (long double)real_get(t->s.dtype, t->y,
+                                 n * t->s.y_sample + place_offset(o, t->s.y_step) + j);
+}
+
+static long double exact(const trial *t, int64_t n, const int64_t *o, int64_t j)
+{
+    long double sum = (long double)real_get(t->s.dtype, t->bias, j);
     for (int r = 0; r < 3; r++)
         for (int c = 0; c < 3; c++)
             for (int64_t k = 0; k < t->s.in_channels; k++)
@@ -101,7 +108,7 @@ static long double exact(const trial *t, int64_t n, const int64_t o[3], int64_t 
 }
 
 /* The products of component (i, l) in absolute values, for the tile of `o`. */
-static long double component(const trial *t, int64_t n, const int64_t o[3], int64_t j, int i, int l)
+static long double component(const trial *t, int64_t n, const int64_t *o, int64_t j, int i, int l)
 {
     long double sum = 0;
     for (int64_t k = 0; k < t->s.in_channels; k++) {
@@ -118,12 +125,12 @@ static long double component(const trial *t, int64_t n, const int64_t o[3], int6
     return sum;
 }
 
-static long double bound(const trial *t, int64_t n, const int64_t o[3], int64_t j)
+static long double bound(const trial *t, int64_t n, const int64_t *o, int64_t j)
 {
     long double u = (t->s.dtype == LK_F32 ? (long double)FLT_EPSILON : (long double)DBL_EPSILON) /
                     2;
     long double steps = (long double)(t->s.in_channels + 19) * u;
-    long double sum = fabsl((long double)value_get(t->s.dtype, t->bias, j));
+    long double sum = fabsl((long double)real_get(t->s.dtype, t->bias, j));
     for (int i = 0; i < 6; i++)
         for (int l = 0; l < 6; l++)
             sum += out_abs[o[0] % 4][i] * out_abs[o[1] % 4][l] * component(t, n, o, j, i, l);
@@ -136,20 +143,15 @@ static void errors_are_within_the_bound(void)
         for (int dtype = LK_F32; dtype <= LK_F64; dtype++) {
             trial t = trial_new(&wino_cases[i].s, (lk_dtype)dtype);
             trial_run(&t, LK_CONV_WINOGRAD);
-            for (int64_t n = 0; n < t.s.batch && n < 1 && t.ny > 0; n++) {
-                int64_t o[3] = {0};
-                do
-                    for (int64_t j = 0; j < t.s.out_channels; j += 9) {
-                        long double got = (long double)value_get(t.s.dtype, t.y,
-                                                                 conv_side_at(&t.ys, n, o) + j);
-                        long double error = fabsl(got - exact(&t, n, o, j));
-                        if (!(error <= bound(&t, n, o, j)))
-                            TEST_FAIL("%s, %s: output (%lld, %lld), channel %lld is off by %Lg",
-                                      wino_cases[i].name, lk_dtype_name(t.s.dtype), (long long)o[0],
-                                      (long long)o[1], (long long)j, error);
-                    }
-                while (next(o, t.ys.size));
-            }
+            for (lk__ref_place o = place_first(t.s.out); o.is && t.s.batch > 0;
+                 o = place_next(o, t.s.out))
+                for (int64_t j = 0; j < t.s.out_channels; j += 9) {
+                    long double error = fabsl(output_at(&t, 0, o, j) - exact(&t, 0, o.at, j));
+                    if (!(error <= bound(&t, 0, o.at, j)))
+                        TEST_FAIL("%s, %s: output (%lld, %lld), channel %lld is off by %Lg",
+                                  wino_cases[i].name, lk_dtype_name(t.s.dtype), (long long)o.at[0],
+                                  (long long)o.at[1], (long long)j, error);
+                }
             trial_free(&t);
         }
 }
@@ -158,17 +160,12 @@ static void errors_are_within_the_bound(void)
 static long double error_norm(const trial *t)
 {
     long double sum = 0;
-    for (int64_t n = 0; n < t->s.batch; n++) {
-        int64_t o[3] = {0};
-        do
+    for (int64_t n = 0; n < t->s.batch; n++)
+        for (lk__ref_place o = place_first(t->s.out); o.is; o = place_next(o, t->s.out))
             for (int64_t j = 0; j < t->s.out_channels; j++) {
-                long double e = (long double)value_get(t->s.dtype, t->y,
-                                                       conv_side_at(&t->ys, n, o) + j) -
-                                exact(t, n, o, j);
+                long double e = output_at(t, n, o, j) - exact(t, n, o.at, j);
                 sum += e * e;
             }
-        while (next(o, t->ys.size));
-    }
     return sum;
 }
 

@@ -1,7 +1,7 @@
 /* max_pool, avg_pool and l2_pool: values, gradients and second derivatives. */
+#include "kernel/reference/reference.h"
 #include "op_program.h"
 #include "tape_fixture.h"
-#include "unit/kernel/pool_reference.h"
 
 typedef enum kind { MAX, AVG, L2, N_KINDS } kind;
 
@@ -194,11 +194,6 @@ static const struct pool_case cases[] = {
     {LK_DIMS(1, 1, 1), {.window.kernel = {1}}},
 };
 
-static double one_of(kind k, double max, double avg, double l2)
-{
-    return k == MAX ? max : k == AVG ? avg : l2;
-}
-
 static void expect_definition(const struct pool_case *c, const struct program *p, kind k, lk_var y,
                               lk_var index)
 {
@@ -216,25 +211,29 @@ static void expect_definition(const struct pool_case *c, const struct program *p
         s.window.stride[d] = c->attr.window.stride[d];
         s.window.pad_lo[d] = c->attr.window.pad_lo[d];
     }
-    struct axes a = axes_of(&s);
-    const void *x = lk_tensor_data(p->value[0]);
-    const int64_t *at = lk_is_var(index) ? lk_tensor_data(value_of(index)) : NULL;
-    for (int64_t i = 0; i < lk_tensor_count(value_of(y)); i++) {
-        int64_t row = i / s.channels;
-        struct pooled q = pooled_of(&s, x, row / a.n_out, row % a.n_out, i % s.channels);
-        ASSERT_TRUE(real_same(value_at(y, i), one_of(k, q.max, q.avg, q.l2)));
-        ASSERT_TRUE(!at || at[i] == q.index);
+    const lk_tensor *got = value_of(y), *grad = p->grad[0];
+    const void *x = lk_tensor_data(p->value[0]), *dy = lk_tensor_data(p->seed);
+    const int64_t n_y = lk_tensor_count(got), n_x = lk_tensor_count(grad);
+    void *want = calloc((size_t)n_y, 8), *dx = calloc((size_t)n_x, 8);
+    int64_t *at = calloc((size_t)n_y, sizeof *at);
+    ASSERT_TRUE(want && dx && at);
+    if (k == MAX) {
+        lk__ref_pool_max(&s, x, want, at, NULL);
+        lk__ref_pool_max_backward(&s, dy, at, dx, NULL);
+        ASSERT_SAME_BITS(lk_tensor_data(value_of(index)), at, n_y * 8);
+    } else if (k == AVG) {
+        lk__ref_pool_avg(&s, x, want, NULL);
+        lk__ref_pool_avg_backward(&s, dy, dx, NULL);
+    } else {
+        lk__ref_pool_l2(&s, x, want, NULL);
+        lk__ref_pool_l2_backward(&s, x, want, dy, dx, NULL);
     }
-    int64_t *none = calloc((size_t)lk_tensor_count(value_of(y)), sizeof *none);
-    ASSERT_TRUE(none);
-    struct gradient_operands o = {x, lk_tensor_data(value_of(y)), lk_tensor_data(p->seed),
-                                  at ? at : none};
-    for (int64_t i = 0; i < lk_tensor_count(p->value[0]); i++) {
-        int64_t row = i / s.channels;
-        struct gradient g = gradient_of(&s, &o, row / a.n_in, row % a.n_in, i % s.channels);
-        ASSERT_TRUE(tensor_at(p->grad[0], i) == one_of(k, g.max, g.avg, g.l2));
-    }
-    free(none);
+    ASSERT_EQ(real_differ(s.dtype, want, lk_tensor_data(got), n_y), n_y);
+    for (int64_t i = 0; i < n_x; i++)
+        ASSERT_TRUE(tensor_at(grad, i) == real_get(s.dtype, dx, i));
+    free(want);
+    free(dx);
+    free(at);
 }
 
 static void values_and_gradients_have_the_bits_of_their_definition(void)
