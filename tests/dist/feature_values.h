@@ -1,13 +1,13 @@
 /* Arrays whose features are cut over ranks, for tests: whole operands, what a rank has of them, and blocks
- * and trees as a plain program has them.
+ * as a plain program has them.
  */
 #ifndef LK_TEST_FEATURE_VALUES_H
 #define LK_TEST_FEATURE_VALUES_H
 
+#include "kernel/reference/reference.h"
 #include "ranks.h"
 #include "real.h"
 
-#include <lockstep/extra/map.h>
 #include <lockstep/lockstep.h>
 
 enum { MOST_BLOCKS = 16 };
@@ -27,7 +27,7 @@ static inline struct cut_rule cut_rule_of(int size, int kind)
     return rules[kind];
 }
 
-/* ---- blocks and trees, plainly ---- */
+/* ---- blocks, plainly ---- */
 
 /* Features of a block. */
 static inline int64_t plain_block(struct cut_rule rule, int64_t n)
@@ -45,16 +45,6 @@ static inline int64_t plain_blocks(struct cut_rule rule, int64_t n)
     while (blocks * size < n)
         blocks++;
     return blocks;
-}
-
-static inline double plain_tree(lk_dtype t, const double *v, int64_t n)
-{
-    int64_t half = 1;
-    if (n == 1)
-        return v[0];
-    while (2 * half < n)
-        half *= 2;
-    return real_add(t, plain_tree(t, v, half), plain_tree(t, v + half, n - half));
 }
 
 /* ---- arrays ---- */
@@ -86,29 +76,36 @@ static inline void *array_part(lk_dtype dtype, const void *whole, int64_t outer,
     return part;
 }
 
-/* act(x); the functions are the library's. */
-static inline double plain_act(lk_dtype dtype, lk_act act, double x)
+/* The gradient of n elements z, from that of y = act(z) and from y. */
+static inline void *plain_dz(lk_dtype t, lk_act act, int64_t n, const void *dy, const void *y)
 {
-    char in[8], out[8];
-    if (act == LK_ACT_NONE || act == LK_ACT_RELU)
-        return act == LK_ACT_RELU && x < 0 ? 0 : x;
-    real_set(dtype, in, 0, x);
-    ASSERT_OK(lk_map1(dtype, act == LK_ACT_TANH ? LK_MAP1_TANH : LK_MAP1_SIGMOID, 0, 1, in, out));
-    return real_get(dtype, out, 0);
+    void *dz = array_new(t, n);
+    for (int64_t i = 0; i < n; i++) {
+        double d = real_get(t, dy, i), v = real_get(t, y, i);
+        if (act == LK_ACT_RELU)
+            d = v > 0 ? d : 0;
+        if (act == LK_ACT_SIGMOID)
+            d = real_mul(t, d, real_mul(t, v, real_sub(t, 1, v)));
+        if (act == LK_ACT_TANH)
+            d = real_mul(t, d, real_sub(t, 1, real_mul(t, v, v)));
+        real_set(t, dz, i, d);
+    }
+    return dz;
 }
 
-/* Its gradient, from that of y = act(x) and from y. */
-static inline double plain_act_grad(lk_dtype dtype, lk_act act, double dy, double y)
+/* The gradient of a leaf is 0 + what backward gives. */
+static inline void plain_leaf(lk_dtype t, int64_t n, void *grad)
 {
-    const float y32 = (float)y;
-    switch (act) {
-    case LK_ACT_RELU: return y > 0 ? dy : 0;
-    case LK_ACT_SIGMOID:
-        return dtype == LK_F32 ? (double)((float)dy * (y32 * (1 - y32))) : dy * (y * (1 - y));
-    case LK_ACT_TANH:
-        return dtype == LK_F32 ? (double)((float)dy * (1 - y32 * y32)) : dy * (1 - y * y);
-    default: return dy;
-    }
+    for (int64_t i = 0; i < n; i++)
+        real_set(t, grad, i, real_add(t, 0, real_get(t, grad, i)));
+}
+
+/* The sums of `rows` of n elements, by shards of so many rows. */
+static inline void plain_rows(lk_dtype t, int64_t rows, int64_t n, int64_t shard, const void *x,
+                              void *sum)
+{
+    lk__ref_reduce_axis(t, LK_REDUCE_AXIS_SUM, &(lk_reduce_axis_shape){1, rows, n, shard}, x, sum,
+                        NULL);
 }
 
 /* An array is this part of the whole, bit by bit; where NaN are allowed, any NaN is one. */

@@ -37,103 +37,45 @@ static void whole_free(struct whole *v)
     free(v->y), free(v->dx), free(v->dw), free(v->db);
 }
 
-/* ---- plain loops, of one group ---- */
+/* ---- what must come out, of one group ---- */
 
-static double at(const struct conv_case *k, const void *p, int64_t i)
+static lk_conv_shape shape_of(const struct conv_case *k)
 {
-    return real_get(k->dtype, p, i);
+    return (lk_conv_shape){.dtype = k->dtype,
+                           .window = {.ndim = 2,
+                                      .kernel = {k->kernel[0], k->kernel[1]},
+                                      .stride = {k->stride[0], k->stride[1]},
+                                      .pad_lo = {k->pad[0], k->pad[1]}},
+                           .batch = k->batch,
+                           .in_channels = k->channels,
+                           .out_channels = k->filters,
+                           .in = {k->x[0], k->x[1]},
+                           .out = {out_of(k, 0), out_of(k, 1)},
+                           .piece = k->shard};
 }
 
-/* Where position `o` of y reads by tap `t` along axis d, or -1. */
-static int64_t read_at(const struct conv_case *k, int d, int64_t o, int64_t t)
+/* dx: the tree over blocks of filters. */
+static void plain_dx(const struct conv_case *k, const struct whole *v, struct cut_rule rule,
+                     const void *dz)
 {
-    int64_t i = o * k->stride[d] - k->pad[d] + t;
-    return i >= 0 && i < k->x[d] ? i : -1;
-}
-
-/* A tap: the rows of channels of x and y that it joins. */
-typedef void tap_fn(const struct conv_case *k, const struct whole *v, const int64_t *place,
-                    int64_t x, int64_t y, int64_t w, double *acc);
-
-/* All pairs of positions that a sample has, y's in raster order, or only those of one row of x or y. */
-static void taps_each(const struct conv_case *k, const struct whole *v, int64_t sample, tap_fn *fn,
-                      const int64_t *place, double *acc)
-{
-    for (int64_t o = 0; o < out_of(k, 0) * out_of(k, 1); o++)
-        for (int64_t t = 0; t < k->kernel[0] * k->kernel[1]; t++) {
-            int64_t i = read_at(k, 0, o / out_of(k, 1), t / k->kernel[1]);
-            int64_t j = read_at(k, 1, o % out_of(k, 1), t % k->kernel[1]);
-            if (i >= 0 && j >= 0)
-                fn(k, v, place, (sample * k->x[0] + i) * k->x[1] + j,
-                   sample * out_of(k, 0) * out_of(k, 1) + o, t * k->channels, acc);
-        }
-}
-
-/* place: the row of y, a filter. */
-static void y_tap(const struct conv_case *k, const struct whole *v, const int64_t *place, int64_t x,
-                  int64_t y, int64_t w, double *acc)
-{
-    for (int64_t c = 0; y == place[0] && c < k->channels; c++)
-        *acc = real_fma(k->dtype, at(k, v->x, x * k->channels + c),
-                        at(k, v->w, (w + c) * k->filters + place[1]), *acc);
-}
-
-static double dz_at(const struct conv_case *k, const struct whole *v, int64_t i)
-{
-    return plain_act_grad(k->dtype, k->act, at(k, v->dy, i), at(k, v->y, i));
-}
-
-/* place: the row of x, a channel, and the filters of a block. */
-static void dx_tap(const struct conv_case *k, const struct whole *v, const int64_t *place,
-                   int64_t x, int64_t y, int64_t w, double *acc)
-{
-    for (int64_t f = place[2]; x == place[0] && f < place[3] && f < k->filters; f++)
-        *acc = real_fma(k->dtype, dz_at(k, v, y * k->filters + f),
-                        at(k, v->w, (w + place[1]) * k->filters + f), *acc);
-}
-
-/* place: the row of w, a filter. */
-static void dw_tap(const struct conv_case *k, const struct whole *v, const int64_t *place,
-                   int64_t x, int64_t y, int64_t w, double *acc)
-{
-    if (place[0] >= w && place[0] < w + k->channels)
-        *acc = real_fma(k->dtype, at(k, v->x, x * k->channels + place[0] - w),
-                        dz_at(k, v, y * k->filters + place[1]), *acc);
-}
-
-static double plain_dx(const struct conv_case *k, const struct whole *v, struct cut_rule rule,
-                       int64_t row, int64_t channel)
-{
-    double sum[MOST_BLOCKS];
-    int64_t size = plain_block(rule, k->filters), n = plain_blocks(rule, k->filters);
-    for (int64_t b = 0; b < n; b++) {
-        sum[b] = 0;
-        taps_each(k, v, row / (k->x[0] * k->x[1]), dx_tap,
-                  (const int64_t[]){row, channel, b * size, (b + 1) * size}, &sum[b]);
+    const struct sizes n = sizes_of(k);
+    const int64_t size = plain_block(rule, k->filters), blocks = plain_blocks(rule, k->filters),
+                  count = n.x * k->channels;
+    char *part = array_new(k->dtype, blocks * count);
+    for (int64_t b = 0; b < blocks; b++) {
+        lk_range own = {b * size, k->filters - b * size < size ? k->filters - b * size : size};
+        lk_conv_shape s = shape_of(k);
+        s.out_channels = own.n;
+        void *dz_own = array_part(k->dtype, dz, n.y, k->filters, 1, own);
+        void *w_own = array_part(k->dtype, v->w, n.w, k->filters, 1, own);
+        ASSERT_OK(lk__ref_conv_backward_data(&s, dz_own, w_own, NULL, false,
+                                             part + (size_t)(b * count) * lk_dtype_size(k->dtype),
+                                             NULL));
+        free(dz_own), free(w_own);
     }
-    return plain_tree(k->dtype, sum, n);
-}
-
-/* Shards by the tree: of dw a chain each, of db sixteen lanes. */
-static double plain_shards(const struct conv_case *k, const struct whole *v, int64_t row,
-                           int64_t filter, bool bias)
-{
-    double shards[16];
-    int64_t n = 0, each = out_of(k, 0) * out_of(k, 1);
-    for (int64_t from = 0; from < k->batch; from += k->shard, n++) {
-        int64_t to = from + k->shard < k->batch ? from + k->shard : k->batch;
-        double lane[16] = {0};
-        shards[n] = 0;
-        for (int64_t s = from; s < to && !bias; s++)
-            taps_each(k, v, s, dw_tap, (const int64_t[]){row, filter}, &shards[n]);
-        for (int64_t i = from * each; i < to * each && bias; i++) {
-            int64_t l = (i - from * each) % 16;
-            lane[l] = real_add(k->dtype, lane[l], dz_at(k, v, i * k->filters + filter));
-        }
-        if (bias)
-            shards[n] = plain_tree(k->dtype, lane, 16);
-    }
-    return plain_tree(k->dtype, shards, n);
+    lk__ref_tree_vectors(k->dtype, blocks, count, part, v->dx, NULL);
+    plain_leaf(k->dtype, count, v->dx);
+    free(part);
 }
 
 static struct whole whole_random(const struct conv_case *k)
@@ -152,23 +94,15 @@ static struct whole whole_random(const struct conv_case *k)
 
 static struct whole whole_new(const struct conv_case *k, struct cut_rule rule)
 {
-    lk_dtype t = k->dtype;
-    struct sizes n = sizes_of(k);
-    int64_t each = out_of(k, 0) * out_of(k, 1);
+    const lk_conv_shape s = shape_of(k);
+    const int64_t each = out_of(k, 0) * out_of(k, 1), rows = k->batch * each;
     struct whole v = whole_random(k);
-    for (int64_t i = 0; i < n.y * k->filters; i++) {
-        double y = k->bias ? at(k, v.b, i % k->filters) : 0;
-        taps_each(k, &v, i / k->filters / each, y_tap,
-                  (const int64_t[]){i / k->filters, i % k->filters}, &y);
-        real_set(t, v.y, i, plain_act(t, k->act, y));
-    }
-    for (int64_t i = 0; i < n.x * k->channels; i++)
-        real_set(t, v.dx, i,
-                 real_add(t, 0, plain_dx(k, &v, rule, i / k->channels, i % k->channels)));
-    for (int64_t i = 0; i < n.w * k->filters; i++)
-        real_set(t, v.dw, i, plain_shards(k, &v, i / k->filters, i % k->filters, false));
-    for (int64_t i = 0; i < k->filters; i++)
-        real_set(t, v.db, i, plain_shards(k, &v, 0, i, true));
+    ASSERT_OK(lk__ref_conv_forward(&s, v.x, v.w, k->bias ? v.b : NULL, k->act, v.y, NULL));
+    void *dz = plain_dz(k->dtype, k->act, rows * k->filters, v.dy, v.y);
+    plain_dx(k, &v, rule, dz);
+    lk__ref_conv_backward_weights(&s, v.x, dz, false, v.dw, NULL);
+    plain_rows(k->dtype, rows, k->filters, k->shard * each, dz, v.db);
+    free(dz);
     return v;
 }
 

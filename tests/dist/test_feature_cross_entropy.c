@@ -2,8 +2,6 @@
  * bit; with one block it is lk_softmax_cross_entropy(), and its gradient agrees with differences. */
 #include "feature_values.h"
 
-#include <lockstep/extra/map.h>
-
 struct entropy_case {
     lk_dtype dtype, index;
     int64_t samples, each, classes, shard; /* labels are [samples][each] */
@@ -29,27 +27,6 @@ static int64_t label_at(const struct entropy_case *k, const struct whole *v, int
 
 /* ---- plain loops; exponentials and logarithms are the library's ---- */
 
-static double map_of(lk_dtype t, lk_map1_op op, double x)
-{
-    char in[8], out[8];
-    real_set(t, in, 0, x);
-    ASSERT_OK(lk_map1(t, op, 0, 1, in, out));
-    return real_get(t, out, 0);
-}
-
-static double minus(lk_dtype t, double a, double b)
-{
-    return t == LK_F32 ? (double)((float)a - (float)b) : a - b;
-}
-
-static double lanes_sum(lk_dtype t, const double *v, int64_t n)
-{
-    double lane[16] = {0};
-    for (int64_t i = 0; i < n; i++)
-        lane[i % 16] = real_add(t, lane[i % 16], v[i]);
-    return plain_tree(t, lane, 16);
-}
-
 /* Of one row: its loss, and (exp(x - m) / s - [is label]) of all classes. */
 static double plain_row(const struct entropy_case *k, const struct whole *v, struct cut_rule rule,
                         int64_t row, double *slope)
@@ -64,16 +41,17 @@ static double plain_row(const struct entropy_case *k, const struct whole *v, str
             break;
     }
     for (int64_t c = 0; c < n; c++)
-        e[c] = map_of(t, LK_MAP1_EXP, minus(t, real_get(t, v->x, row * n + c), max));
+        e[c] = lk__ref_function(t, LK_MAP1_EXP, real_sub(t, real_get(t, v->x, row * n + c), max));
     for (int64_t from = 0; from < n; from += size)
-        block[blocks++] = lanes_sum(t, e + from, n - from < size ? n - from : size);
-    double sum = plain_tree(t, block, blocks), log_sum = map_of(t, LK_MAP1_LOG, sum);
+        block[blocks++] = lk__ref_lanes(t, e + from, n - from < size ? n - from : size);
+    double sum = lk__ref_tree(t, block, blocks), log_sum = lk__ref_function(t, LK_MAP1_LOG, sum);
     for (int64_t c = 0; c < n; c++) {
-        slope[c] = t == LK_F32 ? (double)((float)e[c] / (float)sum) : e[c] / sum;
+        slope[c] = real_div(t, e[c], sum);
         if (c == label)
-            slope[c] = minus(t, slope[c], 1);
+            slope[c] = real_sub(t, slope[c], 1);
     }
-    return minus(t, 0, minus(t, minus(t, real_get(t, v->x, row * n + label), max), log_sum));
+    return real_sub(t, 0,
+                    real_sub(t, real_sub(t, real_get(t, v->x, row * n + label), max), log_sum));
 }
 
 /* The losses of all rows to one number: shards by lanes, joined, and divided. */
@@ -82,15 +60,11 @@ static double plain_reduce(const struct entropy_case *k, const double *loss)
     double shards[64];
     int64_t rows = k->samples * k->each, piece = k->shard * k->each, n = 0;
     for (int64_t from = 0; from < rows; from += piece)
-        shards[n++] = lanes_sum(k->dtype, loss + from, rows - from < piece ? rows - from : piece);
-    double sum = n == 0 ? 0 : plain_tree(k->dtype, shards, n);
+        shards[n++] = lk__ref_lanes(k->dtype, loss + from,
+                                    rows - from < piece ? rows - from : piece);
+    double sum = lk__ref_tree(k->dtype, shards, n);
     double by = k->reduction == LK_LOSS_SUM ? 1 : (double)rows;
-    return k->dtype == LK_F32 ? (double)((float)sum / (float)by) : sum / by;
-}
-
-static double product(lk_dtype t, double a, double b)
-{
-    return t == LK_F32 ? (double)((float)a * (float)b) : a * b;
+    return real_div(k->dtype, sum, by);
 }
 
 static struct whole whole_new(const struct entropy_case *k, struct cut_rule rule)
@@ -118,9 +92,9 @@ static struct whole whole_new(const struct entropy_case *k, struct cut_rule rule
         loss[r] = plain_row(k, &v, rule, r, slope);
         double dl = real_get(t, v.dl, each ? r : 0), by = (double)rows;
         if (k->reduction == LK_LOSS_MEAN)
-            dl = t == LK_F32 ? (double)((float)dl / (float)by) : dl / by;
+            dl = real_div(t, dl, by);
         for (int64_t c = 0; c < n; c++) /* 0 + dx, in a leaf */
-            real_set(t, v.dx, r * n + c, real_add(t, 0, product(t, slope[c], dl)));
+            real_set(t, v.dx, r * n + c, real_add(t, 0, real_mul(t, slope[c], dl)));
         if (each)
             real_set(t, v.loss, r, loss[r]);
     }

@@ -32,7 +32,7 @@ static double plain_gradient(const struct embedding_case *k, const struct whole 
                                      real_get(k->dtype, v->dy, i * k->units + unit));
         n++;
     }
-    return n == 0 ? 0 : plain_tree(k->dtype, shards, n);
+    return lk__ref_tree(k->dtype, shards, n);
 }
 
 static struct whole whole_new(const struct embedding_case *k)

@@ -35,96 +35,12 @@ static void whole_free(struct whole *v)
     free(v->y), free(v->dx), free(v->dw), free(v->db);
 }
 
-/* ---- plain loops ---- */
-
-/* The tree over pieces of n elements of a sum of `count` products, each a chain from +0. */
-typedef double term_fn(const struct linear_case *k, const struct whole *v, int64_t i, int64_t j,
-                       int64_t t, double acc);
-
-static double pieces_sum(const struct linear_case *k, const struct whole *v, term_fn *term,
-                         int64_t i, int64_t j, int64_t count, int64_t piece)
-{
-    double sum[64];
-    int64_t n = 0;
-    for (int64_t from = 0; from < count; from += piece) {
-        ASSERT_TRUE(n < 64);
-        sum[n] = 0;
-        for (int64_t t = from; t < count && t < from + piece; t++)
-            sum[n] = term(k, v, i, j, t, sum[n]);
-        n++;
-    }
-    return n == 0 ? 0 : plain_tree(k->dtype, sum, n);
-}
-
-static double at(const struct linear_case *k, const void *p, int64_t i)
-{
-    return real_get(k->dtype, p, i);
-}
-
-/* dy behind the activation. */
-static double dz_at(const struct linear_case *k, const struct whole *v, int64_t i)
-{
-    return plain_act_grad(k->dtype, k->act, at(k, v->dy, i), at(k, v->y, i));
-}
-
-static double y_term(const struct linear_case *k, const struct whole *v, int64_t row, int64_t unit,
-                     int64_t t, double acc)
-{
-    return real_fma(k->dtype, at(k, v->x, row * k->in + t), at(k, v->w, t * k->units + unit), acc);
-}
-
-static double dx_term(const struct linear_case *k, const struct whole *v, int64_t row, int64_t in,
-                      int64_t t, double acc)
-{
-    return real_fma(k->dtype, dz_at(k, v, row * k->units + t), at(k, v->w, in * k->units + t), acc);
-}
-
-static double dw_term(const struct linear_case *k, const struct whole *v, int64_t in, int64_t unit,
-                      int64_t t, double acc)
-{
-    return real_fma(k->dtype, at(k, v->x, t * k->in + in), dz_at(k, v, t * k->units + unit), acc);
-}
-
-/* y from b on, or b last where the sum is cut. */
-static double plain_y(const struct linear_case *k, const struct whole *v, struct cut_rule rule,
-                      int64_t row, int64_t unit)
-{
-    double y = k->bias ? at(k, v->b, unit) : 0;
-    if (k->way == IN_BEFORE_JOIN || (k->way == IN_JOINED && plain_blocks(rule, k->in) > 1)) {
-        double sum = pieces_sum(k, v, y_term, row, unit, k->in, plain_block(rule, k->in));
-        y = k->bias ? real_add(k->dtype, y, sum) : sum;
-    } else {
-        for (int64_t t = 0; t < k->in; t++)
-            y = y_term(k, v, row, unit, t, y);
-    }
-    return plain_act(k->dtype, k->act, y);
-}
-
-/* Sixteen lanes for each shard, joined. */
-static double plain_db(const struct linear_case *k, const struct whole *v, int64_t unit)
-{
-    double shards[64];
-    int64_t rows = k->samples * k->each, piece = k->shard * k->each, n = 0;
-    for (int64_t from = 0; from < rows; from += piece) {
-        double lane[16] = {0};
-        for (int64_t t = from; t < rows && t < from + piece; t++)
-            lane[(t - from) % 16] = real_add(k->dtype, lane[(t - from) % 16],
-                                             dz_at(k, v, t * k->units + unit));
-        shards[n++] = plain_tree(k->dtype, lane, 16);
-    }
-    return n == 0 ? 0 : plain_tree(k->dtype, shards, n);
-}
-
-/* A leaf's gradient is 0 + what backward gives. */
-static void leaf_set(lk_dtype t, void *p, int64_t i, double v)
-{
-    real_set(t, p, i, real_add(t, 0, v));
-}
+/* ---- what must come out ---- */
 
 static struct whole whole_new(const struct linear_case *k, struct cut_rule rule)
 {
     lk_dtype t = k->dtype;
-    int64_t rows = k->samples * k->each, piece = plain_block(rule, k->units);
+    int64_t rows = k->samples * k->each;
     struct whole v = {array_random(t, rows * k->in, 1, k->odd),
                       array_random(t, k->in * k->units, 2, k->odd),
                       array_random(t, k->units, 3, k->odd),
@@ -133,17 +49,25 @@ static struct whole whole_new(const struct linear_case *k, struct cut_rule rule)
                       array_new(t, rows * k->in),
                       array_new(t, k->in * k->units),
                       array_new(t, k->units)};
-    for (int64_t i = 0; i < rows * k->units; i++)
-        real_set(t, v.y, i, plain_y(k, &v, rule, i / k->units, i % k->units));
-    if (cuts_in(k->way))
-        piece = k->units + 1;
-    for (int64_t i = 0; i < rows * k->in; i++)
-        leaf_set(t, v.dx, i, pieces_sum(k, &v, dx_term, i / k->in, i % k->in, k->units, piece));
-    for (int64_t i = 0; i < k->in * k->units; i++)
-        leaf_set(t, v.dw, i,
-                 pieces_sum(k, &v, dw_term, i / k->units, i % k->units, rows, k->shard * k->each));
-    for (int64_t i = 0; i < k->units; i++)
-        leaf_set(t, v.db, i, plain_db(k, &v, i));
+    lk_gemm y = {.dtype = t, .act = k->act, .m = rows, .n = k->units, .k = k->in};
+    y.lda = k->in, y.ldb = y.ldc = k->units;
+    /* From b on, or b last where the sum is cut. */
+    if (k->way == IN_BEFORE_JOIN || (k->way == IN_JOINED && plain_blocks(rule, k->in) > 1))
+        y.piece = plain_block(rule, k->in);
+    lk__ref_gemm(&y, v.x, v.w, k->bias ? v.b : NULL, v.y, NULL);
+    void *dz = plain_dz(t, k->act, rows * k->units, v.dy, v.y);
+    lk_gemm dx = {.dtype = t, .trans_b = true, .m = rows, .n = k->in, .k = k->units};
+    dx.lda = dx.ldb = k->units, dx.ldc = k->in;
+    dx.piece = cuts_in(k->way) ? 0 : plain_block(rule, k->units);
+    lk__ref_gemm(&dx, dz, v.w, NULL, v.dx, NULL);
+    lk_gemm dw = {.dtype = t, .trans_a = true, .m = k->in, .n = k->units, .k = rows};
+    dw.lda = k->in, dw.ldb = dw.ldc = k->units, dw.piece = k->shard * k->each;
+    lk__ref_gemm(&dw, v.x, dz, NULL, v.dw, NULL);
+    plain_rows(t, rows, k->units, k->shard * k->each, dz, v.db);
+    plain_leaf(t, rows * k->in, v.dx);
+    plain_leaf(t, k->in * k->units, v.dw);
+    plain_leaf(t, k->units, v.db);
+    free(dz);
     return v;
 }
 

@@ -51,7 +51,7 @@ static double blocks_sum(lk_dtype t, int64_t from, int64_t to, int64_t i)
     double v[MOST_BLOCKS];
     for (int64_t b = from; b < to; b++)
         v[b - from] = block_value(t, b, i);
-    return plain_tree(t, v, to - from);
+    return lk__ref_tree(t, v, to - from);
 }
 
 /* What this rank has of a sum over the blocks of an axis of `of`: garbage if it has none of them; the
