@@ -1,7 +1,8 @@
-/* Inputs of checks. */
+/* Inputs of checks, and pieces joined. */
 #include "selfcheck/check.h"
 
 #include <lockstep/extra/alloc.h>
+#include <lockstep/extra/reduce.h>
 
 #include <math.h>
 #include <string.h>
@@ -84,4 +85,19 @@ void check_case_free(check_case *c)
     for (int i = 0; i < c->n_out; i++)
         lk_free(c->out[i].data);
     c->n_in = c->n_out = 0;
+}
+
+lk_status check_join(const check_case *c, check_push *push, void *out)
+{
+    lk_status st;
+    lk_tree *tree = NULL;
+    void *piece = NULL;
+    LK_TRY_TO(done, lk_tree_new(c->dtype, c->out[0].n, &tree));
+    LK_TRY_TO(done, lk_alloc(&piece, c->out[0].n, lk_dtype_size(c->dtype)));
+    LK_TRY_TO(done, push(c, tree, piece));
+    LK_TRY_TO(done, lk_tree_finish(tree, out));
+done:
+    lk_tree_free(tree);
+    lk_free(piece);
+    return st;
 }

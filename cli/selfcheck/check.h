@@ -33,6 +33,7 @@ typedef struct check_array {
 
 typedef struct lk__check lk__check;
 struct lk__ref_value; /* kernel/reference/reference.h */
+struct lk_tree;       /* lockstep/extra/reduce.h */
 
 /* A case: made by the check's `setup`. */
 typedef struct check_case {
@@ -92,5 +93,11 @@ static inline void *check_at(lk_dtype dtype, const void *base, int64_t i)
 /** Element `i` of an array as a double, and back; f16 and bf16 as their bits. */
 double check_get(lk_dtype dtype, const void *base, int64_t i);
 void check_set(lk_dtype dtype, void *base, int64_t i, double v);
+
+/** Push all pieces of the first output, each computed in a call of its own into `piece`, as ranks would. */
+typedef lk_status check_push(const check_case *c, struct lk_tree *tree, void *piece);
+
+/** Join what `push` pushes by the tree. */
+lk_status check_join(const check_case *c, check_push *push, void *out) LK_NODISCARD;
 
 #endif /* LK_CLI_CHECK_H */

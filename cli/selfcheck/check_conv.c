@@ -112,67 +112,37 @@ int64_t check_conv_y_size(const lk_conv_shape *s)
     return s->batch * s->y_sample;
 }
 
-check_conv_part check_conv_samples(const lk_conv_shape *s, const int64_t b[2])
+check_conv_part check_conv_samples(const lk_conv_shape *s, lk_range b)
 {
-    check_conv_part p = {.shape = *s, .x = b[0] * s->x_sample, .y = b[0] * s->y_sample};
-    p.shape.batch = b[1] - b[0];
+    check_conv_part p = {.shape = *s, .x = b.first * s->x_sample, .y = b.first * s->y_sample};
+    p.shape.batch = b.n;
     return p;
 }
 
-static int64_t clip(int64_t v, int64_t lo, int64_t hi)
+/* Inputs i and outputs o of axis d are in the part. */
+static void set_axis(check_conv_part *p, const lk_conv_shape *s, int d, lk_range i, lk_range o)
 {
-    return v < lo ? lo : v > hi ? hi : v;
+    p->i[d] = i.first;
+    p->o[d] = o.first;
+    p->shape.in[d] = i.n;
+    p->shape.out[d] = o.n;
+    p->shape.window.pad_lo[d] = s->window.pad_lo[d] - o.first * s->window.stride[d] + i.first;
+    p->x += i.first * s->x_step[d];
+    p->y += o.first * s->y_step[d];
 }
 
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0);
-}
-
-/* Cut axis d: [o0, o1) of the outputs and [i0, i1) of the inputs remain. */
-static void cut_axis(const lk_conv_shape *s, int d, bool upper, bool of_input, int64_t i[2],
-                     int64_t o[2])
-{
-    int64_t reach = (s->window.kernel[d] - 1) * s->window.dilation[d], middle;
-    i[0] = o[0] = 0;
-    i[1] = s->in[d];
-    o[1] = s->out[d];
-    if (of_input) {
-        middle = (s->in[d] + 1) / 2;
-        i[upper ? 0 : 1] = middle;
-        o[0] = clip(-floor_div(reach - s->window.pad_lo[d] - i[0], s->window.stride[d]), 0,
-                    s->out[d]);
-        o[1] = clip(floor_div(i[1] - 1 + s->window.pad_lo[d], s->window.stride[d]) + 1, o[0],
-                    s->out[d]);
-    } else {
-        middle = (s->out[d] + 1) / 2;
-        o[upper ? 0 : 1] = middle;
-        i[0] = clip(o[0] * s->window.stride[d] - s->window.pad_lo[d], 0, s->in[d]);
-        i[1] = clip((o[1] - 1) * s->window.stride[d] - s->window.pad_lo[d] + reach + 1, i[0],
-                    s->in[d]);
-    }
-}
-
-/* Inputs [i[0], i[1]) and outputs [o[0], o[1]) of axis d are in the part. */
-static void set_axis(check_conv_part *p, const lk_conv_shape *s, int d, const int64_t i[2],
-                     const int64_t o[2])
-{
-    p->i[d] = i[0];
-    p->o[d] = o[0];
-    p->shape.in[d] = i[1] - i[0];
-    p->shape.out[d] = o[1] - o[0];
-    p->shape.window.pad_lo[d] = s->window.pad_lo[d] - o[0] * s->window.stride[d] + i[0];
-    p->x += i[0] * s->x_step[d];
-    p->y += o[0] * s->y_step[d];
-}
-
-check_conv_part check_conv_tile(const lk_conv_shape *s, int which, bool of_input)
+/* Tile `which` of the image (bit d: the upper half of axis d), with the halo it needs.  Forward passes cut y,
+ * `of_input` cuts x. */
+static check_conv_part tile_of(const lk_conv_shape *s, int which, bool of_input)
 {
     check_conv_part p = {.shape = *s};
     for (int d = 0; d < s->window.ndim; d++) {
-        int64_t i[2], o[2];
-        cut_axis(s, d, which >> d & 1, of_input, i, o);
-        set_axis(&p, s, d, i, o);
+        int64_t size = of_input ? s->in[d] : s->out[d], middle = (size + 1) / 2;
+        lk_range half = which >> d & 1 ? (lk_range){middle, size - middle} : (lk_range){0, middle};
+        if (of_input)
+            set_axis(&p, s, d, half, lk_window_feeds(&s->window, d, half, s->out[d]));
+        else
+            set_axis(&p, s, d, lk_window_needs(&s->window, d, half, s->in[d]), half);
     }
     return p;
 }
@@ -181,14 +151,12 @@ check_conv_part check_conv_widen(const lk_conv_shape *s, const check_conv_part *
 {
     check_conv_part p = {.shape = *s};
     for (int d = 0; d < s->window.ndim; d++) {
-        int64_t i[2] = {tile->i[d], tile->i[d] + tile->shape.in[d]};
-        int64_t o[2] = {tile->o[d], tile->o[d] + tile->shape.out[d]};
-        int64_t first = o[0] * s->window.stride[d] - s->window.pad_lo[d];
-        int64_t last = (o[1] - 1) * s->window.stride[d] - s->window.pad_lo[d] +
-                       (s->window.kernel[d] - 1) * s->window.dilation[d];
-        if (o[0] < o[1]) {
-            i[0] = clip(first, 0, i[0]);
-            i[1] = clip(last + 1, i[1], s->in[d]);
+        lk_range i = {tile->i[d], tile->shape.in[d]}, o = {tile->o[d], tile->shape.out[d]};
+        lk_range read = lk_window_needs(&s->window, d, o, s->in[d]);
+        int64_t end = i.first + i.n, read_end = read.first + read.n;
+        if (read.n > 0) {
+            i.first = read.first < i.first ? read.first : i.first;
+            i.n = (read_end > end ? read_end : end) - i.first;
         }
         set_axis(&p, s, d, i, o);
     }
@@ -202,10 +170,10 @@ int check_conv_n_parts(const lk_conv_shape *s, int way)
 
 check_conv_part check_conv_get_part(const lk_conv_shape *s, int way, int i, bool of_input)
 {
-    if (way == CONV_IMAGE)
-        return check_conv_tile(s, i, of_input);
     int64_t middle = (s->batch + 1) / 2;
+    if (way == CONV_IMAGE)
+        return tile_of(s, i, of_input);
     if (way == CONV_WHOLE)
-        return check_conv_samples(s, (int64_t[]){0, s->batch});
-    return check_conv_samples(s, (int64_t[]){i ? middle : 0, i ? s->batch : middle});
+        return check_conv_samples(s, (lk_range){0, s->batch});
+    return check_conv_samples(s, i ? (lk_range){middle, s->batch - middle} : (lk_range){0, middle});
 }

@@ -30,19 +30,14 @@ typedef struct check_conv_part {
     int64_t x, y;
 } check_conv_part;
 
-/** Samples [b[0], b[1]). */
-check_conv_part check_conv_samples(const lk_conv_shape *s, const int64_t b[2]);
+/** Some samples. */
+check_conv_part check_conv_samples(const lk_conv_shape *s, lk_range b);
 
-/**
- * Tile `which` of the image (bit d: the upper half of axis d), with the halo it needs.  Forward
- * passes cut y, `of_input` cuts x.
- */
-check_conv_part check_conv_tile(const lk_conv_shape *s, int which, bool of_input);
-
-/** The same tile with all inputs that its outputs read. */
+/** A tile of the image, cut by its inputs, with all inputs that its outputs read. */
 check_conv_part check_conv_widen(const lk_conv_shape *s, const check_conv_part *tile);
 
-/** The parts of a case computed in a way: how many, and each of them. */
+/** The parts of a case computed in a way: how many, and each of them.  Tiles have the halo they need; those of
+ * forward passes are of y, `of_input` those of x. */
 int check_conv_n_parts(const lk_conv_shape *s, int way);
 check_conv_part check_conv_get_part(const lk_conv_shape *s, int way, int i, bool of_input);
 

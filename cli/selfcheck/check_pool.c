@@ -1,5 +1,5 @@
-/* Shapes of the pooling checks and their parts: a tile is copied out with its halo, as a rank of a
- * spatial layout would hold it. */
+/* Shapes of the pooling checks and their parts: a tile is a box of the image, as a rank of a spatial layout
+ * has it. */
 #include "selfcheck/check_pool.h"
 
 #include "kernel/reference/place.h"
@@ -85,56 +85,19 @@ static lk_pool_shape pool_shape(const check_case *c, const lk_conv_shape *g)
                        .window.ndim = g->window.ndim,
                        .batch = g->batch,
                        .channels = g->in_channels,
-                       .count_padding = cases[c->index].count_padding};
+                       .count_padding = cases[c->index].count_padding,
+                       .x_sample = g->x_sample,
+                       .y_sample = g->y_sample};
     for (int d = 0; d < N; d++) {
         s.in[d] = g->in[d];
         s.out[d] = g->out[d];
         s.window.kernel[d] = g->window.kernel[d];
         s.window.stride[d] = g->window.stride[d];
         s.window.pad_lo[d] = g->window.pad_lo[d];
+        s.x_step[d] = g->x_step[d];
+        s.y_step[d] = g->y_step[d];
     }
     return s;
-}
-
-/* A tensor of the whole, and the box of it that a tile has a dense copy of. */
-struct box {
-    size_t bytes; /* of one position: all its channels */
-    int64_t batch, channels, sample, first;
-    const int64_t *size, *step;
-};
-
-static struct box box_of(const lk_conv_shape *g, const check_conv_part *p, bool of_x, size_t elem)
-{
-    return (struct box){.bytes = elem * (size_t)g->in_channels,
-                        .batch = g->batch,
-                        .channels = g->in_channels,
-                        .sample = of_x ? g->x_sample : g->y_sample,
-                        .first = of_x ? p->x : p->y,
-                        .size = of_x ? p->shape.in : p->shape.out,
-                        .step = of_x ? g->x_step : g->y_step};
-}
-
-/* Copy between a box of `whole` and its dense copy `tile`, either way. */
-static void copy_box(const struct box *b, void *whole, void *tile, bool to_tile)
-{
-    if (b->bytes == 0)
-        return;
-    size_t elem = b->bytes / (size_t)b->channels;
-    char *t = tile;
-    for (int64_t s = 0; s < b->batch; s++)
-        for (lk__ref_place at = place_first(b->size); at.is; at = place_next(at, b->size)) {
-            int64_t offset = b->first + s * b->sample + place_offset(at, b->step);
-            char *w = (char *)whole + (size_t)offset * elem;
-            memcpy(to_tile ? t : w, to_tile ? w : t, b->bytes);
-            t += b->bytes;
-        }
-}
-
-/* Copy a box of one whole tensor to the same place of another, by way of `tile`. */
-static void copy_through(const struct box *b, void *from, void *tile, void *to)
-{
-    copy_box(b, from, tile, true);
-    copy_box(b, to, tile, false);
 }
 
 /* Position `at` (in raster order of the sizes `from`), moved by `shift` into the sizes `to`; -1 if
@@ -160,102 +123,68 @@ static int64_t moved(int64_t at, const int64_t *from, const int64_t *shift, cons
 static void move_indices(const lk_conv_shape *g, const check_conv_part *p, int64_t *index,
                          bool to_whole)
 {
+    const lk_conv_shape *s = &p->shape;
     int64_t shift[N];
     for (int d = 0; d < N; d++)
         shift[d] = to_whole ? p->i[d] : -p->i[d];
-    int64_t n = g->batch * p->shape.out[0] * p->shape.out[1] * p->shape.out[2] * g->in_channels;
-    for (int64_t i = 0; i < n; i++)
-        index[i] = to_whole ? moved(index[i], p->shape.in, shift, g->in)
-                            : moved(index[i], g->in, shift, p->shape.in);
+    for (int64_t b = 0; b < s->batch; b++)
+        for (lk__ref_place o = place_first(s->out); o.is; o = place_next(o, s->out)) {
+            int64_t *v = &index[p->y + b * s->y_sample + place_offset(o, s->y_step)];
+            for (int64_t k = 0; k < s->out_channels; k++)
+                v[k] = to_whole ? moved(v[k], s->in, shift, g->in)
+                                : moved(v[k], g->in, shift, s->in);
+        }
 }
 
-/* Dense copies of a tile's operands; `whole` has room for the dx of everything. */
-struct tile {
-    void *x, *y, *dx, *dy, *whole;
-    int64_t *index;
-};
-
-static lk_status tile_new(const lk_conv_shape *g, const check_conv_part *p, bool with_index,
-                          struct tile *t)
+/* Copy the inputs of a part from one tensor to another. */
+static void copy_inputs(const check_conv_part *p, const void *from, void *to)
 {
     const lk_conv_shape *s = &p->shape;
-    int64_t nx = s->batch * s->in[0] * s->in[1] * s->in[2] * s->in_channels;
-    int64_t ny = s->batch * s->out[0] * s->out[1] * s->out[2] * s->in_channels;
-    size_t elem = lk_dtype_size(s->dtype);
-    LK_TRY(lk_alloc(&t->x, nx, elem));
-    LK_TRY(lk_alloc(&t->dx, nx, elem));
-    LK_TRY(lk_alloc(&t->y, ny, elem));
-    LK_TRY(lk_alloc(&t->dy, ny, elem));
-    LK_TRY(lk_alloc(&t->whole, check_conv_x_size(g), elem));
-    if (with_index)
-        LK_TRY(lk_alloc(&t->index, ny, sizeof *t->index));
-    return LK_OK;
+    for (int64_t b = 0; b < s->batch; b++)
+        for (lk__ref_place i = place_first(s->in); i.is; i = place_next(i, s->in)) {
+            int64_t at = p->x + b * s->x_sample + place_offset(i, s->x_step);
+            memcpy(check_at(s->dtype, to, at), check_at(s->dtype, from, at),
+                   (size_t)s->in_channels * lk_dtype_size(s->dtype));
+        }
 }
 
-static void tile_free(struct tile *t)
+/* One pass on a part, in place. */
+static lk_status run_part(const check_case *c, const check_conv_part *p, check_pool_fn *fn,
+                          void *const *out)
 {
-    lk_free(t->x);
-    lk_free(t->y);
-    lk_free(t->dx);
-    lk_free(t->dy);
-    lk_free(t->whole);
-    lk_free(t->index);
-}
-
-/* One pass on tile `which` of the image.  Backward the tile has all inputs under its windows, since
- * an average depends on their number, and only those that are its own are taken from it. */
-static lk_status run_tile(const check_case *c, const lk_conv_shape *g, int which, bool backward,
-                          check_pool_fn *fn, void *const *out)
-{
-    lk_status st;
-    check_conv_part own = check_conv_tile(g, which, backward);
-    check_conv_part p = backward ? check_conv_widen(g, &own) : own;
-    lk_pool_shape s = pool_shape(c, &p.shape);
-    size_t elem = lk_dtype_size(c->dtype);
-    struct box x = box_of(g, &p, true, elem), y = box_of(g, &p, false, elem);
-    struct box own_x = box_of(g, &own, true, elem);
-    struct box i = box_of(g, &p, false, sizeof(int64_t));
-    struct tile t = {.x = NULL};
-    LK_TRY_TO(done, tile_new(g, &p, c->n_out > POOL_OUT_INDEX, &t));
-    copy_box(&x, c->in[POOL_IN_X].data, t.x, true);
-    copy_box(&y, c->in[POOL_IN_DY].data, t.dy, true);
-    copy_box(&y, out[POOL_OUT_Y], t.y, true);
-    if (t.index && backward) {
-        copy_box(&i, out[POOL_OUT_INDEX], t.index, true);
-        move_indices(g, &p, t.index, false);
-    }
-    check_pool_operands o = {.x = t.x, .dy = t.dy, .y = t.y, .dx = t.dx, .index = t.index};
-    LK_TRY_TO(done, fn(&s, &o));
-    if (backward) {
-        copy_box(&x, t.whole, t.dx, false);
-        copy_through(&own_x, t.whole, t.dx, out[POOL_OUT_DX]);
-        goto done;
-    }
-    copy_box(&y, out[POOL_OUT_Y], t.y, false);
-    if (t.index) {
-        move_indices(g, &p, t.index, true);
-        copy_box(&i, out[POOL_OUT_INDEX], t.index, false);
-    }
-done:
-    tile_free(&t);
-    return st;
-}
-
-/* One pass on samples [b[0], b[1]), in place. */
-static lk_status run_samples(const check_case *c, const lk_conv_shape *g, const int64_t b[2],
-                             check_pool_fn *fn, void *const *out)
-{
-    check_conv_part p = check_conv_samples(g, b);
-    lk_pool_shape s = pool_shape(c, &p.shape);
+    lk_pool_shape s = pool_shape(c, &p->shape);
     check_pool_operands o = {
-        .x = check_at(c->dtype, c->in[POOL_IN_X].data, p.x),
-        .dy = check_at(c->dtype, c->in[POOL_IN_DY].data, p.y),
-        .y = check_at(c->dtype, out[POOL_OUT_Y], p.y),
-        .dx = check_at(c->dtype, out[POOL_OUT_DX], p.x),
-        .index = c->n_out > POOL_OUT_INDEX ? (int64_t *)out[POOL_OUT_INDEX] + p.y : NULL,
+        .x = check_at(c->dtype, c->in[POOL_IN_X].data, p->x),
+        .dy = check_at(c->dtype, c->in[POOL_IN_DY].data, p->y),
+        .y = check_at(c->dtype, out[POOL_OUT_Y], p->y),
+        .dx = check_at(c->dtype, out[POOL_OUT_DX], p->x),
+        .index = c->n_out > POOL_OUT_INDEX ? (int64_t *)out[POOL_OUT_INDEX] + p->y : NULL,
     };
     LK_TRY(fn(&s, &o));
     return LK_OK;
+}
+
+/* Backward on a tile: it has all inputs under its windows, since an average depends on their number, and
+ * only those that are its own are taken from it. */
+static lk_status run_tile_back(const check_case *c, const lk_conv_shape *g,
+                               const check_conv_part *own, check_pool_fn *fn, void *const *out)
+{
+    lk_status st;
+    check_conv_part p = check_conv_widen(g, own);
+    void *tile[CHECK_MAX_OUTPUTS] = {[POOL_OUT_Y] = out[POOL_OUT_Y]};
+    LK_TRY_TO(done, lk_alloc(&tile[POOL_OUT_DX], c->out[POOL_OUT_DX].n, lk_dtype_size(c->dtype)));
+    if (c->n_out > POOL_OUT_INDEX) {
+        int64_t n = c->out[POOL_OUT_INDEX].n;
+        LK_TRY_TO(done, lk_alloc(&tile[POOL_OUT_INDEX], n, sizeof(int64_t)));
+        memcpy(tile[POOL_OUT_INDEX], out[POOL_OUT_INDEX], (size_t)n * sizeof(int64_t));
+        move_indices(g, &p, tile[POOL_OUT_INDEX], false);
+    }
+    LK_TRY_TO(done, run_part(c, &p, fn, tile));
+    copy_inputs(own, tile[POOL_OUT_DX], out[POOL_OUT_DX]);
+done:
+    lk_free(tile[POOL_OUT_DX]);
+    lk_free(tile[POOL_OUT_INDEX]);
+    return st;
 }
 
 static lk_status run_pass(const check_case *c, int way, bool backward, check_pool_fn *fn,
@@ -263,15 +192,15 @@ static lk_status run_pass(const check_case *c, int way, bool backward, check_poo
 {
     lk_conv_shape g;
     LK_TRY(geometry_of(c, &g));
-    if (way == CONV_IMAGE) {
-        for (int i = 0; i < 1 << g.window.ndim; i++)
-            LK_TRY(run_tile(c, &g, i, backward, fn, out));
-        return LK_OK;
+    for (int i = 0; i < check_conv_n_parts(&g, way); i++) {
+        check_conv_part p = check_conv_get_part(&g, way, i, backward);
+        if (way == CONV_IMAGE && backward)
+            LK_TRY(run_tile_back(c, &g, &p, fn, out));
+        else
+            LK_TRY(run_part(c, &p, fn, out));
+        if (way == CONV_IMAGE && !backward && c->n_out > POOL_OUT_INDEX)
+            move_indices(&g, &p, out[POOL_OUT_INDEX], true);
     }
-    int64_t middle = way == CONV_BATCH ? (g.batch + 1) / 2 : g.batch;
-    LK_TRY(run_samples(c, &g, (int64_t[]){0, middle}, fn, out));
-    if (way == CONV_BATCH)
-        LK_TRY(run_samples(c, &g, (int64_t[]){middle, g.batch}, fn, out));
     return LK_OK;
 }
 

@@ -2,7 +2,6 @@
 #include "kernel/reference/reference.h"
 #include "selfcheck/check_conv.h"
 
-#include <lockstep/extra/alloc.h>
 #include <lockstep/extra/reduce.h>
 
 enum { IN_X, IN_DY };
@@ -38,12 +37,14 @@ static lk_status run_part(const check_case *c, const check_conv_part *p, void *o
 }
 
 /* Each piece of samples in a call of its own, as ranks would. */
-static lk_status push_pieces(const check_case *c, const lk_conv_shape *s, lk_tree *tree,
-                             void *piece)
+static lk_status push_pieces(const check_case *c, lk_tree *tree, void *piece)
 {
-    for (int64_t b = 0; b < s->batch; b += s->piece) {
-        int64_t end = b + s->piece < s->batch ? b + s->piece : s->batch;
-        check_conv_part part = check_conv_samples(s, (int64_t[]){b, end});
+    lk_conv_shape s;
+    LK_TRY(check_conv_shape(c, &s));
+    for (int64_t b = 0; b < s.batch; b += s.piece) {
+        int64_t left = s.batch - b;
+        check_conv_part part = check_conv_samples(&s,
+                                                  (lk_range){b, left < s.piece ? left : s.piece});
         LK_TRY(run_part(c, &part, piece));
         LK_TRY(lk_tree_push(tree, piece));
     }
@@ -54,22 +55,12 @@ static lk_status conv_run(const check_case *c, int way, void *const *out)
 {
     lk_conv_shape s;
     LK_TRY(check_conv_shape(c, &s));
-    if (way == WHOLE) {
-        check_conv_part whole = {.shape = s};
+    check_conv_part whole = {.shape = s};
+    if (way == WHOLE)
         LK_TRY(run_part(c, &whole, out[0]));
-        return LK_OK;
-    }
-    lk_status st;
-    lk_tree *tree = NULL;
-    void *piece = NULL;
-    LK_TRY_TO(done, lk_tree_new(c->dtype, c->out[0].n, &tree));
-    LK_TRY_TO(done, lk_alloc(&piece, c->out[0].n, lk_dtype_size(c->dtype)));
-    LK_TRY_TO(done, push_pieces(c, &s, tree, piece));
-    LK_TRY_TO(done, lk_tree_finish(tree, out[0]));
-done:
-    lk_tree_free(tree);
-    lk_free(piece);
-    return st;
+    else
+        LK_TRY(check_join(c, push_pieces, out[0]));
+    return LK_OK;
 }
 
 static lk_status conv_expect(const check_case *c, check_truth *truth)

@@ -2,7 +2,6 @@
 #include "kernel/reference/reference.h"
 #include "selfcheck/check.h"
 
-#include <lockstep/extra/alloc.h>
 #include <lockstep/extra/gemm.h>
 #include <lockstep/extra/reduce.h>
 
@@ -110,27 +109,11 @@ static lk_status push_pieces(const check_case *c, lk_tree *tree, void *piece)
     return LK_OK;
 }
 
-static lk_status run_pieces(const check_case *c, void *out)
-{
-    lk_status st;
-    lk_tree *tree = NULL;
-    void *piece = NULL;
-    int64_t n = c->out[0].n;
-    LK_TRY_TO(done, lk_tree_new(c->dtype, n, &tree));
-    LK_TRY_TO(done, lk_alloc(&piece, n, lk_dtype_size(c->dtype)));
-    LK_TRY_TO(done, push_pieces(c, tree, piece));
-    LK_TRY_TO(done, lk_tree_finish(tree, out));
-done:
-    lk_tree_free(tree);
-    lk_free(piece);
-    return st;
-}
-
 static lk_status gemm_run(const check_case *c, int way, void *const *out)
 {
     const struct gemm_case *s = &cases[c->index];
     if (way == PIECES) {
-        LK_TRY(run_pieces(c, out[0]));
+        LK_TRY(check_join(c, push_pieces, out[0]));
         return LK_OK;
     }
     /* Cuts at odd places, so that tiles fall otherwise than in the whole. */

@@ -3,7 +3,6 @@
 #include "kernel/reference/reference.h"
 #include "selfcheck/check.h"
 
-#include <lockstep/extra/alloc.h>
 #include <lockstep/extra/reduce.h>
 
 #include <stdio.h>
@@ -59,21 +58,6 @@ static lk_status push_pieces(const check_case *c, lk_tree *tree, void *piece)
     return LK_OK;
 }
 
-static lk_status run_pieces(const check_case *c, void *out)
-{
-    lk_status st;
-    lk_tree *tree = NULL;
-    void *piece = NULL;
-    LK_TRY_TO(done, lk_tree_new(c->dtype, c->out[0].n, &tree));
-    LK_TRY_TO(done, lk_alloc(&piece, c->out[0].n, lk_dtype_size(c->dtype)));
-    LK_TRY_TO(done, push_pieces(c, tree, piece));
-    LK_TRY_TO(done, lk_tree_finish(tree, out));
-done:
-    lk_tree_free(tree);
-    lk_free(piece);
-    return st;
-}
-
 /* What lk_reduce_axis() gives; without pieces as a box, each row of the outer axis a piece of it. */
 static lk_status run_box(const check_case *c, const lk_reduce_axis_shape *s, const void *x, void *y)
 {
@@ -90,7 +74,7 @@ static lk_status reduce_run(const check_case *c, int way, void *const *out)
 {
     lk_reduce_axis_shape s = *shape_of(c);
     if (way == PIECES) {
-        LK_TRY(run_pieces(c, out[0]));
+        LK_TRY(check_join(c, push_pieces, out[0]));
         return LK_OK;
     }
     int64_t outer = s.outer;
