@@ -1,26 +1,6 @@
 /* A batch in two calls and an image in tiles give the bits of one call on the whole. */
 #include "conv_cases.h"
 
-static int64_t div_up(int64_t a, int64_t b)
-{
-    return a >= 0 ? (a + b - 1) / b : -(-a / b);
-}
-
-static int64_t div_down(int64_t a, int64_t b)
-{
-    return -div_up(-a, b);
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* A whole convolution and its two results. */
 typedef struct whole {
     lk_conv_shape s; /* complete */
@@ -66,29 +46,17 @@ static void run(const whole *o, const lk_conv_shape *s, bool data, int64_t x_at,
     lk_conv_plan_free(plan);
 }
 
-/* The outputs [o0, o1) of axis d, or (data) the inputs [i0, i1), as a convolution of its own: the
- * other side is what they can meet of it. */
-static void tile_axis(lk_conv_shape *s, int d, bool data, int64_t from, int64_t to, int64_t *i0,
-                      int64_t *o0)
+/* A part of the outputs of axis d, or (data) of the inputs, as a convolution of its own: the other side is
+ * what they can meet of it. */
+static void tile_axis(lk_conv_shape *s, int d, bool data, lk_range part, int64_t *i0, int64_t *o0)
 {
-    int64_t stride = s->window.stride[d], reach = (s->window.kernel[d] - 1) * s->window.dilation[d];
-    int64_t i1, o1;
-    if (data) {
-        *i0 = from;
-        i1 = to;
-        *o0 = most(0, div_up(from + s->window.pad_lo[d] - reach, stride));
-        o1 = least(s->out[d], div_down(to - 1 + s->window.pad_lo[d], stride) + 1);
-        *o0 = least(*o0, s->out[d]);
-        o1 = most(o1, *o0);
-    } else {
-        *o0 = from;
-        o1 = to;
-        *i0 = least(most(0, from * stride - s->window.pad_lo[d]), s->in[d]);
-        i1 = most(*i0, least(s->in[d], (to - 1) * stride - s->window.pad_lo[d] + reach + 1));
-    }
-    s->window.pad_lo[d] += *i0 - *o0 * stride;
-    s->in[d] = i1 - *i0;
-    s->out[d] = o1 - *o0;
+    lk_range in = data ? part : lk_window_needs(&s->window, d, part, s->in[d]);
+    lk_range out = data ? lk_window_feeds(&s->window, d, part, s->out[d]) : part;
+    s->window.pad_lo[d] += in.first - out.first * s->window.stride[d];
+    s->in[d] = in.n;
+    s->out[d] = out.n;
+    *i0 = in.first;
+    *o0 = out.first;
 }
 
 /* Cut every axis in two, and compute the 2, 4 or 8 tiles. */
@@ -100,10 +68,9 @@ static void run_tiles(const whole *o, bool data, double *out)
         int64_t x_at = 0, y_at = 0;
         for (int d = 0; d < s.window.ndim; d++) {
             int64_t cut = (size[d] + 2) / 3, i0, o0;
-            if (tile >> d & 1)
-                tile_axis(&s, d, data, cut, size[d], &i0, &o0);
-            else
-                tile_axis(&s, d, data, 0, cut, &i0, &o0);
+            tile_axis(&s, d, data,
+                      tile >> d & 1 ? (lk_range){cut, size[d] - cut} : (lk_range){0, cut}, &i0,
+                      &o0);
             x_at += i0 * s.x_step[d];
             y_at += o0 * s.y_step[d];
         }
@@ -115,7 +82,7 @@ static void run_tiles(const whole *o, bool data, double *out)
 static void run_batches(const whole *o, bool data, double *out)
 {
     lk_conv_shape s = o->s;
-    s.batch = least(1, o->s.batch);
+    s.batch = o->s.batch > 0;
     run(o, &s, data, 0, 0, out);
     s.batch = o->s.batch - s.batch;
     run(o, &s, data, s.x_sample, s.y_sample, out);

@@ -98,26 +98,15 @@ struct range {
 /* Input positions of axis d that the windows of `out` reach. */
 static struct range reached(const lk_pool_shape *s, int d, struct range out)
 {
-    struct range in = {out.lo * s->window.stride[d] - s->window.pad_lo[d],
-                       (out.hi - 1) * s->window.stride[d] - s->window.pad_lo[d] +
-                           s->window.kernel[d]};
-    in.lo = in.lo < 0 ? 0 : in.lo;
-    in.hi = in.hi > s->in[d] ? s->in[d] : in.hi;
-    return in;
+    lk_range in = lk_window_needs(&s->window, d, (lk_range){out.lo, out.hi - out.lo}, s->in[d]);
+    return (struct range){in.first, in.first + in.n};
 }
 
 /* Windows of axis d that cover a position of `in`. */
 static struct range covering(const lk_pool_shape *s, int d, struct range in)
 {
-    struct range out = {s->out[d], 0};
-    for (int64_t o = 0; o < s->out[d]; o++) {
-        int64_t first = o * s->window.stride[d] - s->window.pad_lo[d];
-        if (first < in.hi && first + s->window.kernel[d] > in.lo) {
-            out.lo = o < out.lo ? o : out.lo;
-            out.hi = o + 1;
-        }
-    }
-    return out;
+    lk_range out = lk_window_feeds(&s->window, d, (lk_range){in.lo, in.hi - in.lo}, s->out[d]);
+    return (struct range){out.first, out.first + out.n};
 }
 
 /* A tile: some windows of one sample and the inputs they reach. */
