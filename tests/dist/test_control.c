@@ -1,6 +1,7 @@
 /* The control vector: every rank is heard, the loss has the bits of the tree over the pieces, and both
  * together are one collective call. */
 #include "comm/comm.h"
+#include "kernel/reference/reference.h"
 #include "parallel/control.h"
 #include "ranks.h"
 
@@ -12,24 +13,13 @@ static float loss_of(int64_t piece)
     return 1.0F / (float)(3 + 7 * piece);
 }
 
-static float tree_f32(int64_t first, int64_t n)
+static double tree_of(lk_dtype dtype, int64_t first, int64_t n)
 {
-    int64_t half = 1;
-    if (n == 1)
-        return loss_of(first);
-    while (2 * half < n)
-        half *= 2;
-    return tree_f32(first, half) + tree_f32(first + half, n - half);
-}
-
-static double tree_f64(int64_t first, int64_t n)
-{
-    int64_t half = 1;
-    if (n == 1)
-        return (double)loss_of(first);
-    while (2 * half < n)
-        half *= 2;
-    return tree_f64(first, half) + tree_f64(first + half, n - half);
+    double loss[64];
+    ASSERT_TRUE(n <= 64);
+    for (int64_t i = 0; i < n; i++)
+        loss[i] = (double)loss_of(first + i);
+    return lk__ref_tree(dtype, loss, n);
 }
 
 /* The losses of the subtrees of a range. */
@@ -38,8 +28,7 @@ static void losses_of(int64_t pieces, lk_range range, lk_dtype dtype, double *ou
     lk_range node[LK_MAX_SUBTREES];
     int n = lk_range_subtrees(pieces, range, node);
     for (int k = 0; k < n; k++)
-        out[k] = dtype == LK_F32 ? (double)tree_f32(node[k].first, node[k].n)
-                                 : tree_f64(node[k].first, node[k].n);
+        out[k] = tree_of(dtype, node[k].first, node[k].n);
 }
 
 /* One loss. */
@@ -54,8 +43,7 @@ static lk_status exchange(lk__control *c, const lk__deal *deal, const double *ow
 static void expect_tree(lk_comm *comm, lk__control *c, lk_dtype dtype, const lk__deal *deal)
 {
     int rank = lk_comm_rank(comm);
-    double own[LK_MAX_SUBTREES] = {0}, total = 0,
-           want = dtype == LK_F32 ? (double)tree_f32(0, deal->shards) : tree_f64(0, deal->shards);
+    double own[LK_MAX_SUBTREES] = {0}, total = 0, want = tree_of(dtype, 0, deal->shards);
     lk_range range = lk_range_split(deal->shards, rank, lk_comm_size(comm));
     if (deal->first)
         range = (lk_range){deal->first[rank], deal->first[rank + 1] - deal->first[rank]};

@@ -1,6 +1,7 @@
 /* Sums over tiles: all tiles up to 5 x 4 x 3, on all grids of the ranks that there are, against a naive
  * nested tree, by bits, of numbers for which the order counts; each_tile as its adjoint; and failures.
  */
+#include "kernel/reference/reference.h"
 #include "scarce_ranks.h"
 #include "tilings.h"
 
@@ -16,16 +17,11 @@ static float said(int64_t i, int64_t e)
 
 /* ---- naive sums ---- */
 
-/* The tree over n numbers, `step` apart. */
-static float tree(const float *v, int64_t n, int64_t step)
+static float tree(const float *v, int64_t n)
 {
-    if (n == 1)
-        return v[0];
-    int64_t half = 1;
-    while (2 * half < n)
-        half *= 2;
-    float low = tree(v, half, step), high = tree(v + half * step, n - half, step);
-    return low + high;
+    float sum;
+    lk__ref_tree_vectors(LK_F32, n, 1, v, &sum, NULL);
+    return sum;
 }
 
 /* Planes of rows of columns: the last axis is joined first. */
@@ -34,10 +30,10 @@ static float nested(const float *v, const int64_t *tiles)
     float row[20], plane[20];
     for (int64_t i = 0; i < tiles[0]; i++) {
         for (int64_t k = 0; k < tiles[1]; k++)
-            row[k] = tree(v + (i * tiles[1] + k) * tiles[2], tiles[2], 1);
-        plane[i] = tree(row, tiles[1], 1);
+            row[k] = tree(v + (i * tiles[1] + k) * tiles[2], tiles[2]);
+        plane[i] = tree(row, tiles[1]);
     }
-    return tree(plane, tiles[0], 1);
+    return tree(plane, tiles[0]);
 }
 
 /* One tree over tiles numbered by the interleaved bits of row and column: not what is promised. */
@@ -53,7 +49,7 @@ static float z_order(const float *v, int64_t rows, int64_t columns)
             sorted[n++] = v[at[0] * columns + at[1]];
     }
     ASSERT_EQ(n, rows * columns);
-    return tree(sorted, n, 1);
+    return tree(sorted, n);
 }
 
 /* ---- cases ---- */
@@ -186,7 +182,7 @@ static void another_tree_has_other_bits(lk_comm *comm)
                 for (int64_t i = 0; i < rows * columns; i++)
                     all[i] = said(i, e);
                 float a = nested(all, (const int64_t[]){rows, columns, 1});
-                float b = z_order(all, rows, columns), c = tree(all, rows * columns, 1);
+                float b = z_order(all, rows, columns), c = tree(all, rows * columns);
                 ASSERT_NEAR(a, b, 1e-3);
                 differs += memcmp(&a, &b, sizeof a) != 0;
                 differs += rows == 5 && columns == 3 && memcmp(&a, &c, sizeof a) != 0 ? 100 : 0;

@@ -190,7 +190,7 @@ static double mean_of(const struct sample *s, enum which which)
             for (int64_t j = b->first[1]; j < b->first[1] + b->n[1]; j++)
                 for (int64_t c = 0; c < of->channels; c++)
                     lanes_add(&lanes, term(s, which, (i * of->n[1] + j) * of->channels + c));
-        leaf[k] = tree_of(lanes.lane, 16, 1);
+        leaf[k] = lk__ref_tree(LK_F64, lanes.lane, 16);
     }
     return tree_of_tiles(of, leaf) / (double)s->n;
 }
@@ -222,9 +222,9 @@ static double samples_sum(const struct tiled *of, const double *v, int64_t n, in
         struct lanes lanes = {{0}, 0};
         for (int64_t s = k * of->shard; s < of->samples && s < (k + 1) * of->shard; s++)
             lanes_add(&lanes, v[s * n + i]);
-        shard[k] = tree_of(lanes.lane, 16, 1);
+        shard[k] = lk__ref_tree(LK_F64, lanes.lane, 16);
     }
-    return tree_of(shard, shards, 1);
+    return lk__ref_tree(LK_F64, shard, shards);
 }
 
 /* 4x3 tiles of 9x7 positions, of 3 shards of which the last has one sample. */

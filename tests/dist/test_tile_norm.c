@@ -207,7 +207,7 @@ static double rows_total(const struct rows *r, enum which which)
                     lanes_add(&lanes, row_term(r, which,
                                                ((s * of->n[0] + i) * of->n[1] + j) * of->channels +
                                                    r->channel));
-        leaf[k] = tree_of(lanes.lane, 16, 1);
+        leaf[k] = lk__ref_tree(LK_F64, lanes.lane, 16);
     }
     return tree_of_tiles(of, leaf);
 }
@@ -239,8 +239,8 @@ static void channel_check(struct rows *r, const struct results *got, double gamm
             ASSERT_TRUE(real_at(got->dx, i) == real_at(r->dy, i) * k + c * w + b);
         }
     }
-    ASSERT_TRUE(real_at(got->dgamma, r->channel) == tree_of(dgamma, shards, 1));
-    ASSERT_TRUE(real_at(got->dbeta, r->channel) == tree_of(dbeta, shards, 1));
+    ASSERT_TRUE(real_at(got->dgamma, r->channel) == lk__ref_tree(LK_F64, dgamma, shards));
+    ASSERT_TRUE(real_at(got->dbeta, r->channel) == lk__ref_tree(LK_F64, dbeta, shards));
 }
 
 /* 4x3 tiles of 9x7 positions, of 3 shards of which the last has one sample. */

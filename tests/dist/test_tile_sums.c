@@ -209,7 +209,7 @@ static void values_are_those_of_a_plain_program(lk_comm *comm)
                     ASSERT_TRUE(real_at(sums.dx, place) == cut_real(7, at, LK_F64));
                     ASSERT_TRUE(real_at(means.dx, place) == cut_real(7, v, LK_F64) / 244);
                 }
-            leaf[k] = tree_of(lanes.lane, 16, 1);
+            leaf[k] = lk__ref_tree(LK_F64, lanes.lane, 16);
             ASSERT_TRUE(real_at(sums.y, at) == leaf[k]);
         }
         ASSERT_TRUE(real_at(means.y, v) == tree_of_tiles(&of, leaf) / 244);

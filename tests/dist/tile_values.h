@@ -7,6 +7,7 @@
 #ifndef LK_TEST_TILE_VALUES_H
 #define LK_TEST_TILE_VALUES_H
 
+#include "kernel/reference/reference.h"
 #include "tile_cuts.h"
 
 #include <lockstep/coll.h>
@@ -222,15 +223,7 @@ static inline void on_all_tilings(lk_comm *comm,
     lk_comm_close(half);
 }
 
-/* A lane sum, and the tree, of f64: the definition in extra/reduce.h. */
-static inline double tree_of(const double *v, int64_t n, int64_t step)
-{
-    if (n <= 1)
-        return n == 1 ? v[0] : 0;
-    int64_t half = lk_tree_half(n);
-    return tree_of(v, half, step) + tree_of(v + half * step, n - half, step);
-}
-
+/* A lane sum of f64: its lanes are joined by the tree. */
 struct lanes {
     double lane[16];
     int64_t n;
@@ -244,14 +237,15 @@ static inline void lanes_add(struct lanes *l, double v)
 /* Leaves in row-major order become their sum: columns first, then rows, then planes. */
 static inline double tree_of_tiles(const struct tiled *of, double *leaf)
 {
-    int64_t inner = 1;
+    int64_t inner = 1, outer = 1;
+    for (int d = 0; d < of->ndim; d++)
+        outer *= of->tiles[d];
     for (int d = of->ndim - 1; d >= 0; d--) {
-        int64_t outer = 1;
-        for (int k = 0; k < d; k++)
-            outer *= of->tiles[k];
-        for (int64_t o = 0; o < outer; o++)
-            leaf[o * of->tiles[d] * inner] = tree_of(leaf + o * of->tiles[d] * inner, of->tiles[d],
-                                                     inner);
+        outer /= of->tiles[d];
+        for (int64_t o = 0; o < outer; o++) {
+            double *row = leaf + o * of->tiles[d] * inner;
+            lk__ref_tree_vectors(LK_F64, of->tiles[d], inner, row, row, NULL);
+        }
         inner *= of->tiles[d];
     }
     return leaf[0];

@@ -1,11 +1,10 @@
-/* Pooling a box of a larger array gives the bits of pooling a copy of the box, and touches nothing
- * else: all six passes on random shapes, boxes, instruction sets and threads. */
+/* Pooling a box of a larger array gives the bits of the definition, and touches nothing else: all six passes
+ * on random shapes, boxes, instruction sets and threads. */
 #include "guard.h"
-#include "harness.h"
+#include "kernel/reference/reference.h"
 #include "real.h"
 
 #include <lockstep/extra/isa.h>
-#include <lockstep/extra/pool.h>
 #include <lockstep/thread.h>
 
 enum { MAX, AVG, L2, AXES = LK_CONV_MAX_NDIM };
@@ -50,42 +49,20 @@ static struct place place_make(const int64_t *size, const lk_pool_shape *s, uint
     return p;
 }
 
-/* For each position of the box in raster order: copy its channels between array and dense copy. */
-static void box_copy(const struct place *p, size_t elem, char *array, char *dense, bool out)
-{
-    int64_t n = p->batch;
-    for (int d = 0; d < p->ndim; d++)
-        n *= p->size[d];
-    size_t bytes = (size_t)p->channels * elem;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t rest = i, at = p->first;
-        for (int d = p->ndim - 1; d >= 0; d--) {
-            at += rest % p->size[d] * p->step[d];
-            rest /= p->size[d];
-        }
-        char *here = array + (size_t)(at + rest * p->sample) * elem;
-        memcpy(out ? dense + (size_t)i * bytes : here, out ? here : dense + (size_t)i * bytes,
-               bytes);
-    }
-}
-
-/* An operand: the array, and a dense copy of its box; for one that is written, what the array should
- * become. */
+/* An operand: the array; for one that is written, what the array should become. */
 struct operand {
     const struct place *at;
     size_t elem;
-    struct guard array, dense, want;
+    struct guard array, want;
 };
 
 static struct operand operand_new(const struct place *at, size_t elem)
 {
-    struct operand o = {.at = at, .elem = elem};
-    int64_t n = at->batch * at->channels;
-    for (int d = 0; d < at->ndim; d++)
-        n *= at->size[d];
-    o.array = guard_new((size_t)at->count * elem);
-    o.want = guard_new((size_t)at->count * elem);
-    o.dense = guard_new((size_t)n * elem);
+    size_t bytes = (size_t)at->count * elem;
+    struct operand o = {
+        .at = at, .elem = elem, .array = guard_new(bytes), .want = guard_new(bytes)};
+    memset(o.array.data, 0x55, bytes);
+    memset(o.want.data, 0x55, bytes);
     return o;
 }
 
@@ -93,7 +70,6 @@ static void operand_free(struct operand *o)
 {
     guard_free(&o->array);
     guard_free(&o->want);
-    guard_free(&o->dense);
 }
 
 static void *box_of(const struct operand *o)
@@ -101,86 +77,82 @@ static void *box_of(const struct operand *o)
     return (char *)o->array.data + (size_t)o->at->first * o->elem;
 }
 
-/* An output before a call: the same everywhere. */
-static void operand_clear(const struct operand *o)
+static void *wanted(const struct operand *o)
 {
-    memset(o->array.data, 0x55, (size_t)o->at->count * o->elem);
-    memset(o->want.data, 0x55, (size_t)o->at->count * o->elem);
+    return (char *)o->want.data + (size_t)o->at->first * o->elem;
 }
 
-/* What the dense call wrote is in the box, and nothing changed around it. */
+/* What was written is in the box, and nothing changed around it; then the array is as before. */
 static void check_written(const char *name, const struct operand *o)
 {
-    box_copy(o->at, o->elem, o->want.data, o->dense.data, false);
-    if (memcmp(o->want.data, o->array.data, (size_t)o->at->count * o->elem) != 0)
-        TEST_FAIL("%s: the array is not that of the dense call (%d axes, %lld channels)", name,
+    size_t bytes = (size_t)o->at->count * o->elem;
+    if (memcmp(o->want.data, o->array.data, bytes) != 0)
+        TEST_FAIL("%s: the array is not that of the definition (%d axes, %lld channels)", name,
                   o->at->ndim, (long long)o->at->channels);
+    memset(o->array.data, 0x55, bytes);
 }
 
-/* Values in the box, NaN around it: whoever reads it shows. */
+/* Few different values, so that maxima tie, in the box; NaN around it: whoever reads it shows. */
 static void fill_real(lk_dtype t, const struct operand *o, uint64_t seed)
 {
-    for (int64_t i = 0; i < o->at->count; i++)
-        real_set(t, o->array.data, i, (double)NAN);
+    const struct place *p = o->at;
+    int64_t n = p->batch;
     uint64_t state = seed;
-    int64_t n = o->at->batch * o->at->channels;
-    for (int d = 0; d < o->at->ndim; d++)
-        n *= o->at->size[d];
-    for (int64_t i = 0; i < n; i++) /* few different ones, so that maxima tie */
-        real_set(t, o->dense.data, i, (double)below(&state, 9) * 0.37 - 1.5);
-    box_copy(o->at, o->elem, o->array.data, o->dense.data, false);
+    for (int64_t i = 0; i < p->count; i++)
+        real_set(t, o->array.data, i, (double)NAN);
+    for (int d = 0; d < p->ndim; d++)
+        n *= p->size[d];
+    for (int64_t i = 0; i < n * p->channels; i++) {
+        int64_t rest = i / p->channels, at = i % p->channels;
+        for (int d = p->ndim - 1; d >= 0; d--) {
+            at += rest % p->size[d] * p->step[d];
+            rest /= p->size[d];
+        }
+        real_set(t, box_of(o), at + rest * p->sample, (double)below(&state, 9) * 0.37 - 1.5);
+    }
 }
 
 struct operands {
     struct operand x, dy, y[3], dx[3], index;
 };
 
-static void check_forward(const lk_pool_shape *s, const lk_pool_shape *dense, struct operands *p)
+/* What all outputs should become; the index around the box names positions that there are. */
+static void definition(const lk_pool_shape *s, struct operands *p)
+{
+    const void *x = box_of(&p->x), *dy = box_of(&p->dy);
+    for (int64_t i = 0; i < p->index.at->count; i++)
+        ((int64_t *)p->index.want.data)[i] = ((int64_t *)p->index.array.data)[i] = i % 4;
+    lk__ref_pool_max(s, x, wanted(&p->y[MAX]), wanted(&p->index), NULL);
+    lk__ref_pool_avg(s, x, wanted(&p->y[AVG]), NULL);
+    lk__ref_pool_l2(s, x, wanted(&p->y[L2]), NULL);
+    lk__ref_pool_max_backward(s, dy, wanted(&p->index), wanted(&p->dx[MAX]), NULL);
+    lk__ref_pool_avg_backward(s, dy, wanted(&p->dx[AVG]), NULL);
+    lk__ref_pool_l2_backward(s, x, wanted(&p->y[L2]), dy, wanted(&p->dx[L2]), NULL);
+}
+
+static void check_passes(const lk_pool_shape *s, struct operands *p)
 {
     static const char *const name[] = {"max", "avg", "l2"};
-    for (int k = 0; k < 3; k++)
-        operand_clear(&p->y[k]);
-    operand_clear(&p->index);
-    ASSERT_OK(lk_pool_max(dense, p->x.dense.data, p->y[MAX].dense.data, p->index.dense.data));
-    ASSERT_OK(lk_pool_avg(dense, p->x.dense.data, p->y[AVG].dense.data));
-    ASSERT_OK(lk_pool_l2(dense, p->x.dense.data, p->y[L2].dense.data));
-    ASSERT_OK(lk_pool_max(s, box_of(&p->x), box_of(&p->y[MAX]), NULL));
+    static const char *const back[] = {"max_backward", "avg_backward", "l2_backward"};
+    const void *x = box_of(&p->x), *dy = box_of(&p->dy);
+    ASSERT_OK(lk_pool_max(s, x, box_of(&p->y[MAX]), NULL));
     check_written("max without index", &p->y[MAX]);
-    ASSERT_OK(lk_pool_max(s, box_of(&p->x), box_of(&p->y[MAX]), box_of(&p->index)));
-    ASSERT_OK(lk_pool_avg(s, box_of(&p->x), box_of(&p->y[AVG])));
-    ASSERT_OK(lk_pool_l2(s, box_of(&p->x), box_of(&p->y[L2])));
-    for (int k = 0; k < 3; k++)
+    ASSERT_OK(lk_pool_max(s, x, box_of(&p->y[MAX]), box_of(&p->index)));
+    ASSERT_OK(lk_pool_avg(s, x, box_of(&p->y[AVG])));
+    ASSERT_OK(lk_pool_l2(s, x, box_of(&p->y[L2])));
+    ASSERT_OK(lk_pool_max_backward(s, dy, box_of(&p->index), box_of(&p->dx[MAX])));
+    ASSERT_OK(lk_pool_avg_backward(s, dy, box_of(&p->dx[AVG])));
+    ASSERT_OK(lk_pool_l2_backward(s, x, box_of(&p->y[L2]), dy, box_of(&p->dx[L2])));
+    for (int k = 0; k < 3; k++) {
         check_written(name[k], &p->y[k]);
-    check_written("index", &p->index);
+        check_written(back[k], &p->dx[k]);
+    }
+    ASSERT_SAME_BITS(p->index.array.data, p->index.want.data, p->index.at->count * 8);
 }
 
-/* The index around the box names positions that there are. */
-static void check_backward(const lk_pool_shape *s, const lk_pool_shape *dense, struct operands *p)
+static void check_shape(lk_pool_shape s, uint64_t *state, int n_threads)
 {
-    static const char *const name[] = {"max_backward", "avg_backward", "l2_backward"};
-    for (int k = 0; k < 3; k++)
-        operand_clear(&p->dx[k]);
-    for (int64_t i = 0; i < p->index.at->count; i++)
-        ((int64_t *)p->index.array.data)[i] = i % 4;
-    box_copy(p->index.at, sizeof(int64_t), p->index.array.data, p->index.dense.data, false);
-    ASSERT_OK(
-        lk_pool_max_backward(dense, p->dy.dense.data, p->index.dense.data, p->dx[MAX].dense.data));
-    ASSERT_OK(lk_pool_avg_backward(dense, p->dy.dense.data, p->dx[AVG].dense.data));
-    ASSERT_OK(lk_pool_l2_backward(dense, p->x.dense.data, p->y[L2].dense.data, p->dy.dense.data,
-                                  p->dx[L2].dense.data));
-    ASSERT_OK(lk_pool_max_backward(s, box_of(&p->dy), box_of(&p->index), box_of(&p->dx[MAX])));
-    ASSERT_OK(lk_pool_avg_backward(s, box_of(&p->dy), box_of(&p->dx[AVG])));
-    ASSERT_OK(lk_pool_l2_backward(s, box_of(&p->x), box_of(&p->y[L2]), box_of(&p->dy),
-                                  box_of(&p->dx[L2])));
-    for (int k = 0; k < 3; k++)
-        check_written(name[k], &p->dx[k]);
-}
-
-static void check_shape(lk_pool_shape dense, uint64_t *state, int n_threads)
-{
-    const struct place in = place_make(dense.in, &dense, state);
-    const struct place out = place_make(dense.out, &dense, state);
-    lk_pool_shape s = dense;
+    const struct place in = place_make(s.in, &s, state), out = place_make(s.out, &s, state);
     s.x_sample = in.sample;
     s.y_sample = out.sample;
     memcpy(s.x_step, in.step, sizeof s.x_step);
@@ -195,12 +167,12 @@ static void check_shape(lk_pool_shape dense, uint64_t *state, int n_threads)
     }
     fill_real(s.dtype, &p.x, 1 + *state);
     fill_real(s.dtype, &p.dy, 2 + *state);
+    definition(&s, &p);
     for (int isa = 0; isa < LK_N_ISAS; isa++)
         for (int threads = 1; threads <= n_threads && lk_isa_is_available((lk_isa)isa); threads++) {
             ASSERT_OK(lk_isa_set((lk_isa)isa));
             ASSERT_OK(lk_threads_set(threads));
-            check_forward(&s, &dense, &p);
-            check_backward(&s, &dense, &p);
+            check_passes(&s, &p);
         }
     operand_free(&p.x);
     operand_free(&p.dy);

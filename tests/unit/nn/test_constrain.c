@@ -1,6 +1,8 @@
 /* Rows of parameters that have norm 1 behind each update: their bits against the definition, which rows, and
  * training against another program (tests/data/unit_norm.py says how). */
 #include "faults.h"
+#include "kernel/reference/real.h"
+#include "kernel/reference/reference.h"
 #include "written.h"
 
 #include <lockstep/nn.h>
@@ -10,7 +12,7 @@
 
 #include <math.h>
 
-enum { SAMPLES = 3, STEPS = 4, LANES = 16, ROOM = 1 << 16 };
+enum { SAMPLES = 3, STEPS = 4, ROOM = 1 << 16 };
 
 static lk_model *model_of(const char *const *layers, const lk_model_spec *spec)
 {
@@ -24,44 +26,15 @@ static lk_model *model_of(const char *const *layers, const lk_model_spec *spec)
 
 /* ---- bits ---- */
 
-static float root_f32(const float *w, int64_t n, int64_t step)
-{
-    float lane[LANES] = {0};
-    for (int64_t j = 0; j < n; j++)
-        lane[j % LANES] = fmaf(w[j * step], w[j * step], lane[j % LANES]);
-    for (int half = 1; half < LANES; half *= 2)
-        for (int i = 0; i < LANES; i += 2 * half)
-            lane[i] = lane[i] + lane[i + half];
-    return sqrtf(lane[0]);
-}
-
-static double root_f64(const double *w, int64_t n, int64_t step)
-{
-    double lane[LANES] = {0};
-    for (int64_t j = 0; j < n; j++)
-        lane[j % LANES] = fma(w[j * step], w[j * step], lane[j % LANES]);
-    for (int half = 1; half < LANES; half *= 2)
-        for (int i = 0; i < LANES; i += 2 * half)
-            lane[i] = lane[i] + lane[i + half];
-    return sqrt(lane[0]);
-}
-
 /* The definition: w is [positions][n][filters], a row at each position and filter. */
-static void rows_divide(lk_dtype dtype, void *w, int64_t positions, int64_t n, int64_t filters)
+static void rows_divide(lk_dtype t, void *w, int64_t positions, int64_t n, int64_t filters)
 {
-    for (int64_t p = 0; p < positions * filters; p++) {
-        int64_t at = p / filters * n * filters + p % filters;
-        float *a = (float *)w + at, f = 0;
-        double *b = (double *)w + at, d = 0;
-        if (dtype == LK_F32)
-            f = root_f32(a, n, filters);
-        else
-            d = root_f64(b, n, filters);
-        for (int64_t j = 0; j < n; j++)
-            if (dtype == LK_F32)
-                a[j * filters] = a[j * filters] / f;
-            else
-                b[j * filters] = b[j * filters] / d;
+    static double sums[ROOM / 8];
+    lk__ref_reduce_axis(t, LK_REDUCE_AXIS_SUMSQ, &(lk_reduce_axis_shape){positions, n, filters, 0},
+                        w, sums, NULL);
+    for (int64_t i = 0; i < positions * n * filters; i++) {
+        double norm = real_sqrt(t, real_get(t, sums, i / (n * filters) * filters + i % filters));
+        real_set(t, w, i, real_div(t, real_get(t, w, i), norm));
     }
 }
 

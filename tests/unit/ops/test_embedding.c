@@ -1,4 +1,5 @@
 /* Embedding: rows by number, and the order in which their gradients are added. */
+#include "kernel/reference/reference.h"
 #include "op_numbers.h"
 
 static const double table[8] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -39,14 +40,13 @@ static float chain_of(const float *dy, int64_t r, int64_t c, int64_t first, int6
     return sum;
 }
 
-static float tree_of(const float *dy, int64_t r, int64_t c, int64_t piece, int64_t first, int64_t n)
+static float tree_of(const float *dy, int64_t r, int64_t c, int64_t piece)
 {
-    if (n == 1)
-        return chain_of(dy, r, c, first * piece, (first + 1) * piece);
-    int64_t half = 1;
-    while (2 * half < n)
-        half *= 2;
-    return tree_of(dy, r, c, piece, first, half) + tree_of(dy, r, c, piece, first + half, n - half);
+    double chain[SAMPLES];
+    int64_t n = 0;
+    for (int64_t first = 0; first < SAMPLES; first += piece)
+        chain[n++] = (double)chain_of(dy, r, c, first, first + piece);
+    return (float)lk__ref_tree(LK_F32, chain, n);
 }
 
 static void gradients_are_chains_of_positions_and_trees_of_pieces(void)
@@ -66,8 +66,7 @@ static void gradients_are_chains_of_positions_and_trees_of_pieces(void)
         int64_t piece = pieces[k] > 0 ? pieces[k] : SAMPLES;
         for (int64_t r = 0; r < ROWS; r++)
             for (int64_t c = 0; c < WIDTH; c++)
-                want[r * WIDTH + c] = tree_of(lk_tensor_data(p.seed), r, c, piece, 0,
-                                              (SAMPLES - 1) / piece + 1);
+                want[r * WIDTH + c] = tree_of(lk_tensor_data(p.seed), r, c, piece);
         ASSERT_SAME_BITS(lk_tensor_data(p.grad[0]), want, sizeof want);
         if (k == 0)
             memcpy(whole, want, sizeof whole);

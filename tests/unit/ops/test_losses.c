@@ -1,4 +1,5 @@
 /* Losses: values by hand, reductions, gradients, and the order of their sums. */
+#include "kernel/reference/reference.h"
 #include "op_numbers.h"
 
 #include <lockstep/extra/reduce.h>
@@ -184,10 +185,7 @@ static void check_entropy(lk_dtype type, int64_t n, bool labels)
                                     ti == 0 ? 0
                                             : real_fma(type, ti, value_at(log_s, r * n + i), 0));
         }
-        for (int half = 8; half > 0; half /= 2)
-            for (int l = 0; l < half; l++)
-                lane[l] = real_add(type, lane[2 * l], lane[2 * l + 1]);
-        ASSERT_TRUE(real_same(value_at(y, r), 0 - lane[0]));
+        ASSERT_TRUE(real_same(value_at(y, r), 0 - lk__ref_tree(type, lane, 16)));
         for (int64_t i = 0; i < n; i++) {
             double ti = labels ? i == label[r] : value_at(t, r * n + i);
             double dx = real_fma(type, value_at(s, r * n + i), sum, 0);
