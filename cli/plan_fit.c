@@ -12,6 +12,7 @@
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/trainer_plan.h>
+#include <lockstep/log.h>
 #include <lockstep/op.h>
 
 #include <stdio.h>
@@ -302,6 +303,7 @@ int plan_fit_notes(const plan_asked *a, const lk_job *job, const lk_plan *plan,
                    char note[PLAN_FIT_NOTES][PLAN_NOTE])
 {
     const char *who = "of --memory";
+    lk_log_level level = lk_log_level_now();
     int64_t limit = a->memory > 0 ? a->memory : memory_here(plan_ranks(plan), &who);
     int64_t bytes = lk_plan_memory_sum(&plan->memory);
     bool model = model_is_most(&plan->memory);
@@ -310,9 +312,11 @@ int plan_fit_notes(const plan_asked *a, const lk_job *job, const lk_plan *plan,
         return 0;
     snprintf(note[0], PLAN_NOTE, "it does not fit: a rank takes %lld bytes, more than the %lld %s",
              (long long)bytes, (long long)limit, who);
+    lk_log_set_level(LK_LOG_ERROR); /* warnings about candidates are nobody's */
     for (int k = 0; k < LK_COUNT(kinds); k++)
         if (model || !kinds[k].of_model)
             n += candidate_find(a, job, limit, &kinds[k], note[n]);
+    lk_log_set_level(level);
     if (n == 1)
         snprintf(note[n++], PLAN_NOTE,
                  "no finer grid alone fits, %sno smaller batch and no %strain.recompute",

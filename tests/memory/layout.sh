@@ -90,4 +90,5 @@ for part in 'parallel.stages' 'parallel.features'; do
     grep -Eq "^note: $part=[24] fits: [0-9]+ bytes a rank\$" "$work/out" || fail "$part is not told to fit"
 done
 ! grep -q 'parallel.spatial' "$work/out" || fail 'a grid is told to fit, and nothing runs by tiles'
+[ ! -s "$work/err" ] || fail 'warnings about what was tried'
 grep '^note: ' "$work/out"
