@@ -145,8 +145,8 @@ status 0 "$lockstep" plan "$work/volume.yaml" pieces.tiles=4x2 --layout 4x2 --ra
 same conv2 8 2
 
 # features: on each rank the blocks that its own plan says it has, and each call of the plan above its layer
-features="$lockstep plan $work/wide.yaml --json --draw $work/x.svg"
 awk '/`wide.yaml`/ { want = 1 } /^```$/ { on = 0 } on { print } want && /^```yaml$/ { on = 1; want = 0 }' docs/features.md >"$work/wide.yaml"
+features() { status 0 "$lockstep" plan "$work/wide.yaml" --json --draw "$work/x.svg" "$@"; }
 # said: the calls along features of the plan, as "when how bytes", sorted; drawn: those of the picture.
 said()
 {
@@ -159,7 +159,7 @@ drawn()
 }
 for ranks in 2 3 4; do
     for rank in 0 1; do
-        status 0 $features --layout features$ranks --rank $rank
+        features --layout features$ranks --rank $rank
         well_formed "$work/x.svg"
         said >"$work/said"
         drawn >"$work/drawn"
@@ -167,20 +167,20 @@ for ranks in 2 3 4; do
         diff "$work/said" "$work/drawn" >&2 || fail 'other calls are drawn than are planned'
         for layer in conv1 conv2 linear1 linear3; do
             held=$(tr '{' '\n' <"$work/out" | sed -n "s/^\"layer\":\"$layer\",.*\[\([0-9]*\),\([0-9]*\)\]\],\"par.*/\1 \2/p")
-            shown=$(sed -n "s/.*>$layer[,:].* features \([0-9]*\)-\([0-9]*\), rank $rank has them<.*/\1 \2/p" "$work/x.svg" |
+            shown=$(sed -n "s/.*>${layer}[,:].* features \([0-9]*\)-\([0-9]*\), rank $rank has them<.*/\1 \2/p" "$work/x.svg" |
                 awk 'NR == 1 { first = $1 } { n += $2 - $1 + 1 } END { print first, n }')
             [ "$held" = "$shown" ] || fail "$layer on rank $rank of $ranks: drawn $shown, planned $held"
         done
     done
 done
-status 0 $features --layout features2
+features --layout features2
 cmp "$work/x.svg" docs/features.svg || fail 'docs/features.svg is another picture: put in what the command draws'
 [ "$(grep -c 'class="flow-ahead"' "$work/x.svg")" -eq $((3 * 4 + 1)) ] || fail 'not three fans in forward, and a key'
 [ "$(grep -c 'class="flow-back"' "$work/x.svg")" -eq $((2 * 4 + 1)) ] || fail 'not two fans in backward, and a key'
 [ "$(grep -c 'class="flow"' "$work/x.svg")" -eq $((4 * 2)) ] || fail 'not four times each to its own'
 # layers within a layer: what goes into it is gathered above the first of them
 block='{type: residual, layers: [layer_norm, {type: linear, units: 64}, relu, {type: linear, units: 64, cut: in}]}'
-status 0 $features --layout data2.features2.stages2 --rank 7 \
+features --layout data2.features2.stages2 --rank 7 \
     "model=[flatten, {type: linear, units: 32}, relu, {type: linear, units: 64, stage: true}, $block, {type: linear, units: 10}]"
 well_formed "$work/x.svg"
 said >"$work/said"

@@ -35,7 +35,7 @@ while read -r preset hash whole; do
     for how in '1 scalar' '2 avx2' '4 avx512'; do
         isa=${how#* }
         case $preset:$isa in cifar10-vgg:scalar | cifar10-parallel-convolution:scalar) continue ;; esac # takes long
-        [ -z "${TEST_BRIEF-}" ] || [ $isa != scalar ] || continue
+        [ -z "${TEST_BRIEF-}" ] || [ "$isa" != scalar ] || continue
         LK_ISA=$isa "$lockstep" gradcheck add >"$work/out" 2>&1 || continue # this processor lacks it
         for wanted in "$hash" ${whole:+"$whole pieces={}"}; do
             # shellcheck disable=SC2086 # two words, or one
