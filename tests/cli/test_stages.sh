@@ -4,12 +4,8 @@
 # refused.  With TEST_LONG in the environment more layouts, on all MPIs.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/places.sh"
+. "$(dirname "$0")/one_state.sh"
 export LK_THREADS=1 LK_DEADLINE=60 TMPDIR="$work"
-listed=$(echo "${mpis# }" | tr ' ' ,)
-first=${mpis# }
-first=${first%% *}
-on=${TEST_LONG:+$listed} # the MPIs that it runs on
-on=${on:-$first}
 
 # ---- one state ----
 
@@ -51,20 +47,6 @@ loss: softmax_cross_entropy
 optimizer: {type: sgd, rate: 0.1, momentum: 0.9, clip_norm: 1}
 train: {epochs: 3}
 END
-
-# one_state FILE ARGUMENTS...: all configurations of it have the state of the first.
-one_state()
-{
-    file=$1
-    shift
-    status 0 "$lockstep" verify "$file" --json "$@"
-    "$json" <"$work/out" || fail 'JSON'
-    [ "$(grep -c '"same": true' "$work/out")" -eq "$(wc -l <"$work/out")" ] || fail "$file: layouts differ"
-    sed -n 's/.*"state": "\([^"]*\)".*/\1/p' "$work/out" | sort -u >"$work/states"
-    [ "$(wc -l <"$work/states")" -eq 1 ] || fail "$file: no state"
-    state=$(cat "$work/states")
-    echo "$file $state: $(wc -l <"$work/out") configurations"
-}
 
 one_state "$work/net.yaml" --steps 4 --layouts 1,stages2,stages4,stages11,data3.stages2,2x1.stages2,data2.1x2.stages3
 all=$state
