@@ -136,6 +136,9 @@ static inline bool lk__plan_term_tiled(const lk_plan *plan, const lk_model *mode
     return plan->part && plan->part[model->net->term[term].instance].term;
 }
 
+/** Elements that the plan's rank has of state number `i`. */
+int64_t lk__plan_state_elements(const lk_plan *plan, const lk_model *model, int64_t i);
+
 /** Whose gradients passes keep by tile. */
 lk__leaves lk__plan_leaves(const lk_plan *plan);
 

@@ -193,61 +193,73 @@ static void margin_fill(const lk_tile *tile, int64_t margin[LK_TILE_AXES][2])
     }
 }
 
-static int64_t slice_bytes(int64_t elements, int64_t elem)
-{
-    return (elements * elem + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
-}
-
-/* Bytes of the parameters that the mesh's rank holds, and of each layer's; the model may hold more: *more
- * is what it has for gradients of all uses beyond that. */
-static int64_t params_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *model, int64_t elem,
-                           int64_t *more)
+/* What the mesh's rank has of the parameters, and bytes of each layer's; the model may hold more. */
+static lk_status params_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *model, int64_t elem)
 {
     const lk__net *net = model->net;
-    int64_t bytes = 0;
     lk_range tiles[3];
-    *more = 0;
+    LK_TRY(lk_alloc_zero(&p->param_elements, net->n_params, sizeof *p->param_elements));
     lk_mesh_tiles(mesh, p->spec.pieces.tile, tiles);
     for (int64_t i = 0; i < net->n_params; i++) {
         int64_t own = lk__stage_uses(p, model, i)
                           ? lk__model_part_count(model, i, p->spec.pieces.tile, tiles,
                                                  p->split ? &p->split->held : NULL)
                           : 0;
-        int64_t held = lk_tensor_count(net->param[i]), whole = 1;
+        int64_t whole = 1;
         for (int d = 0; d < net->start[i].owned.axes.ndim; d++)
             whole *= net->start[i].owned.axes.dim[d];
-        bytes += slice_bytes(own, elem);
-        *more += (slice_bytes(held, elem) - slice_bytes(own, elem)) * net->start[i].n_uses;
+        p->param_elements[i] = own;
         p->layer[net->use[net->start[i].first_use].instance].param_bytes += (own - whole) * elem;
         if (lk__net_positions_in(net, i, p->spec.pieces.tile) == 0)
             continue;
         if (mesh->n[LK_AXIS_SPACE] > 1) /* ranks hold different boxes */
             p->spec.shared = false;
     }
+    return LK_OK;
+}
+
+/* Bytes of these parameters. */
+static int64_t params_bytes(const lk_plan *p, const lk__net *net)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < net->n_params; i++)
+        bytes += lk__slice_bytes(net, p->param_elements[i]);
     return bytes;
 }
 
-/* Elements that this rank has of a state of so many. */
-static int64_t state_count(const lk_plan *p, const lk__net *net, int64_t i, int64_t count)
+int64_t lk__plan_state_elements(const lk_plan *p, const lk_model *model, int64_t i)
 {
+    const lk__net *net = model->net;
     const lk__owned *owned = &net->moving[i].owned;
+    lk_slab_slice slice;
+    if (!lk__range_has(p->layers, owned->layer) ||
+        lk_slab_layout_slice(net->state_layout, i, &slice) != LK_OK)
+        return 0;
     if (!p->split || !lk__net_is_cut(net, owned))
-        return count;
+        return slice.count;
     int64_t n = owned->axes.dim[owned->axis];
-    return count / n * lk_feature_range(p->split, p->split->rank, n).n;
+    return slice.count / n * lk_feature_range(p->split, p->split->rank, n).n;
 }
 
 /* Bytes of the state of the layers that this rank has. */
 static int64_t state_bytes(const lk_plan *p, const lk_model *model)
 {
-    const lk__net *net = model->net;
     int64_t bytes = 0;
-    for (int64_t i = 0; i < net->n_state; i++) {
-        lk_slab_slice slice;
-        if (lk__range_has(p->layers, net->moving[i].owned.layer) &&
-            lk_slab_layout_slice(net->state_layout, i, &slice) == LK_OK)
-            bytes += slice_bytes(state_count(p, net, i, slice.count),
-                                 (int64_t)lk_dtype_size(slice.dtype));
+    for (int64_t i = 0; i < model->net->n_state; i++)
+        bytes += lk__slice_bytes(model->net, lk__plan_state_elements(p, model, i));
+    return bytes;
+}
+
+/* Bytes of an accumulator of this rank: gradients of all uses and of their leaves, statistics, and losses. */
+static int64_t sums_bytes(const lk_plan *p, const lk_model *model)
+{
+    const lk__net *net = model->net;
+    lk__leaves leaves = lk__plan_leaves(p);
+    int64_t bytes = state_bytes(p, model) + lk__accumulator_loss_bytes(model, &leaves);
+    for (int64_t i = 0; i < net->n_uses; i++) {
+        int64_t own = p->param_elements[net->use[i].param];
+        bytes += lk__slice_bytes(net, own) +
+                 lk__slice_bytes(net, lk__use_leaves(model, &leaves, i) * own);
     }
     return bytes;
 }
@@ -311,7 +323,7 @@ static int64_t exchange_bytes(const lk_plan *p)
 static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *model)
 {
     lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(model));
-    int64_t elem = 4, more;
+    int64_t elem = 4;
     lk_slab_slice slice;
     if (lk_slab_layout_slices(layout) > 0) {
         LK_TRY(lk_slab_layout_slice(layout, 0, &slice));
@@ -327,11 +339,8 @@ static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
     LK_TRY(shards_plan(p, model));
     LK_TRY(layers_fill(p, model));
     lk__stage_input_plan(p, model);
-    lk__leaves leaves = lk__plan_leaves(p);
-    int64_t parameters = params_plan(p, mesh, model, elem, &more);
-    int64_t held_state = lk_slab_layout_bytes(lk_slab_layout_of(lk_model_state(model)));
-    int64_t sums = lk__accumulator_bytes(model, &leaves) - more - held_state +
-                   state_bytes(p, model);
+    LK_TRY(params_plan(p, mesh, model, elem));
+    int64_t parameters = params_bytes(p, model->net), sums = sums_bytes(p, model);
     LK_TRY(lk__transfers_plan(p, model));
     int copies = p->spec.shared ? p->spec.ranks_of_node : 1;
     p->memory.parameters = parameters / copies;
@@ -402,6 +411,7 @@ void lk_plan_free(lk_plan *p)
     lk__domains_free(p);
     lk_feature_split_free(p->split);
     lk_free(p->node);
+    lk_free(p->param_elements);
     lk_free(p->layer);
     lk_free(p->runs);
     lk_free(p->counts);

@@ -6,12 +6,18 @@
 #include "parallel/groups_internal.h"
 #include "parallel/stages.h"
 
-/* A slice of an accumulator's slab: how it is joined, and whether the plan's rank has it, which the model may where
- * another rank is planned. */
+/* A slice of an accumulator's slab: how it is joined, and how many elements the plan's rank has of it, which may be
+ * fewer than the model's where another rank is planned. */
 typedef struct slice_share {
     lk__share share;
-    bool here;
+    int64_t here;
 } slice_share;
+
+/* Elements of a slice that has some, with the gap behind them. */
+static int64_t slice_elements(const lk__net *net, int64_t elements)
+{
+    return lk__slice_bytes(net, elements) / (int64_t)lk_dtype_size(net->spec.dtype);
+}
 
 static bool is_by_tile(const lk_plan *p, int64_t instance)
 {
@@ -27,11 +33,12 @@ static void shares_find(const lk_plan *p, const lk_model *model, slice_share *sh
     for (int64_t i = 0; i < net->n_uses; i++) {
         const lk__param_use *use = &net->use[i];
         slice_share *own = &share[use->extra < 0 ? use->param : net->n_params + use->extra];
-        own->here = lk__stage_uses(p, model, use->param);
+        int64_t elements = p->param_elements[use->param], n = lk__use_leaves(model, &leaves, i);
+        own->here = slice_elements(net, elements);
         own->share = is_by_tile(p, use->instance) ? LK__BY_REPLICA : LK__BY_SAMPLES;
-        if (lk__use_leaves(model, &leaves, i) > 0) {
+        if (n > 0) {
             own->share = LK__SUMMED;
-            share[leaf++] = (slice_share){LK__BY_LEAF, own->here};
+            share[leaf++] = (slice_share){LK__BY_LEAF, slice_elements(net, n * elements)};
         }
     }
     state = leaf;
@@ -40,7 +47,7 @@ static void shares_find(const lk_plan *p, const lk_model *model, slice_share *sh
             int64_t at = net->instance[i].state + k;
             share[state + at] = (slice_share){
                 is_by_tile(p, i) ? LK__BY_REPLICA : LK__BY_SAMPLES,
-                lk__range_has(p->layers, net->moving[at].owned.layer)};
+                slice_elements(net, lk__plan_state_elements(p, model, at))};
         }
 }
 
@@ -58,7 +65,7 @@ static lk_status ranges_join(const lk_slab_layout *layout, const slice_share *sh
             last->elements.n += end - begin;
         else
             group[(*n)++] = (lk__grad_group){{begin, end - begin}, .share = share[i].share};
-        group[*n - 1].here += share[i].here ? end - begin : 0;
+        group[*n - 1].here += share[i].here;
     }
     return LK_OK;
 }
@@ -122,6 +129,6 @@ int64_t lk__leaf_sums_elements(const lk_plan *plan, const lk_model *model)
     int64_t elements = 0;
     for (int64_t i = 0; i < lk__model_uses(model); i++)
         if (lk__use_leaves(model, &leaves, i) > 0)
-            elements += lk_tensor_count(model->net->param[model->net->use[i].param]);
+            elements += plan->param_elements[model->net->use[i].param];
     return elements;
 }

@@ -460,8 +460,6 @@ static lk_status shared_add(walk *w)
     lk_transfer t = {LK_BEFORE_UPDATE, LK_SENT, "gradients of shared parameters", 2, 0, 0};
     for (int64_t i = 0; i < net->n_params; i++) {
         int64_t own = 0, others = 0;
-        lk_slab_slice slice;
-        LK_TRY(lk_slab_layout_slice(net->params_layout, i, &slice));
         for (int s = 0; s < p->stages; s++) {
             int64_t here = 0;
             for (int64_t u = net->start[i].first_use; u >= 0; u = net->use[u].next)
@@ -470,7 +468,7 @@ static lk_status shared_add(walk *w)
             others += s != p->stage && here > 0;
         }
         t.calls += own * others;
-        t.bytes += own * others * slice.count * (int64_t)lk_dtype_size(slice.dtype);
+        t.bytes += own * others * p->param_elements[i] * (int64_t)lk_dtype_size(net->spec.dtype);
     }
     LK_TRY(add(w, t));
     return LK_OK;

@@ -57,4 +57,25 @@ static inline void planned_expect(lk_comm *comm, lk_trainer *t, const char *what
             (long long)(calls - before), (long long)want.calls);
 }
 
+/* What a trainer of one rank, which is like this one but for the layout, plans for this rank is what the rank
+ * itself does. */
+static inline void planned_alike(lk_comm *comm, const lk_trainer *t, lk_trainer *alone)
+{
+    const lk_mesh *m = lk_trainer_mesh(t);
+    const lk_plan *own = lk_trainer_plan(t);
+    lk_mesh_shape shape = {.data = m->n[LK_AXIS_DATA],
+                           .ndim = m->space.ndim,
+                           .features = m->n[LK_AXIS_FEATURES],
+                           .stages = m->n[LK_AXIS_STAGES]};
+    lk_plan *p = NULL;
+    for (int d = 0; d < shape.ndim; d++)
+        shape.space[d] = m->space.dim[d];
+    ASSERT_OK(lk_trainer_plan_of(alone, &shape, lk_comm_size(comm), lk_comm_rank(comm), &p));
+    ASSERT_EQ(lk_plan_calls(p), lk_plan_calls(own));
+    ASSERT_EQ(lk_plan_bytes(p), lk_plan_bytes(own));
+    ASSERT_EQ(p->memory.parameters, own->memory.parameters);
+    ASSERT_EQ(p->memory.gradients, own->memory.gradients);
+    lk_plan_free(p);
+}
+
 #endif /* LK_TEST_PLANNED_CALLS_H */

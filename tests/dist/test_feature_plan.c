@@ -41,13 +41,24 @@ static const char recurrent[] =
     "model=[{type: reshape, shape: [8, 8]}, {type: lstm, units: 12, output: all}, {type: gru, "
     "units: 8, output: all}, {type: rnn, units: 10}, {type: linear, units: 10}]";
 
+/* A weight that two stages share, cut by its rows. */
+static const char shared[] =
+    "model=[flatten, {type: linear, units: 24, name: first}, {type: linear, units: 64, transpose: "
+    "true, tie: first.weight}, {type: linear, units: 30}, {type: linear, units: 10}]";
+
+/* The first setting is the layout. */
 static void expect_sent(lk_comm *comm, const char *const *settings)
 {
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
+    const char *lone[MAX_SETTINGS] = {settings[1], settings[2], settings[3]};
+    lk_experiment *e = NULL, *e_alone = NULL;
+    lk_job *job = NULL, *alone = NULL;
     ASSERT_OK(job_of(network, comm, settings, &e, &job));
+    ASSERT_OK(job_of(network, NULL, lone, &e_alone, &alone));
     planned_expect(comm, lk_job_trainer(job), settings[0]);
+    planned_alike(comm, lk_job_trainer(job), lk_job_trainer(alone));
+    lk_job_free(alone);
     lk_job_free(job);
+    lk_experiment_free(e_alone);
     lk_experiment_free(e);
 }
 
@@ -67,8 +78,10 @@ static void a_step_of_features_sends_what_was_planned(lk_comm *comm)
                               layout, recurrent, "metrics=[top_k, auc, accuracy]", "dtype=f64"});
         snprintf(layout, sizeof layout, "parallel={features: %d, stages: %d}", features,
                  size / features);
-        if (size > features)
+        if (size > features) {
             expect_sent(comm, (const char *[MAX_SETTINGS]){layout});
+            expect_sent(comm, (const char *[MAX_SETTINGS]){layout, shared});
+        }
         snprintf(layout, sizeof layout, "parallel={features: %d, spatial: %dx1}", features,
                  size / features);
         if (size == 2 * features)

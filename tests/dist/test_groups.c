@@ -44,7 +44,9 @@ static void every_element_is_joined(lk_comm *comm)
     ASSERT_OK(lk_model_add(model, "linear", "units=3"));
     ASSERT_OK(lk_model_build(model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(20)}}));
     ASSERT_OK(lk_model_hold(model, NULL));
+    int64_t elements[] = {20 * 7, 7, 7, 7, 7 * 3, 3};
     lk_plan plan = {.ranks = size,
+                    .param_elements = elements,
                     .rank = lk_comm_rank(comm),
                     .most_microbatches = 1,
                     .spec = {.shards = PIECES, .shard_size = 1, .batch = PIECES}};

@@ -29,35 +29,20 @@ static const char network[] =
     "loss: softmax_cross_entropy\n"
     "optimizer: {type: adam, rate: 0.01, clip_norm: 1}\n";
 
-/* What a job of one rank plans for a rank of the layout is what that rank itself does. */
-static void expect_alike(const lk_plan *own, lk_comm *comm, const char *layout, const char *other)
-{
-    char lone[96] = "parallel={";
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
-    lk_plan *p = NULL;
-    lk_mesh_shape shape = {.data = own->ranks, .stages = own->stages};
-    snprintf(lone + strlen(lone), sizeof lone - strlen(lone), "%s", strstr(layout, "schedule"));
-    ASSERT_OK(job_of(network, NULL, (const char *[MAX_SETTINGS]){lone, other}, &e, &job));
-    ASSERT_OK(lk_trainer_plan_of(lk_job_trainer(job), &shape, lk_comm_size(comm),
-                                 lk_comm_rank(comm), &p));
-    ASSERT_EQ(lk_plan_calls(p), lk_plan_calls(own));
-    ASSERT_EQ(lk_plan_bytes(p), lk_plan_bytes(own));
-    ASSERT_EQ(p->memory.parameters, own->memory.parameters);
-    ASSERT_EQ(p->memory.gradients, own->memory.gradients);
-    lk_plan_free(p);
-    lk_job_free(job);
-    lk_experiment_free(e);
-}
-
 static void expect_sent(lk_comm *comm, const char *const *settings)
 {
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
+    char lone[96];
+    lk_experiment *e = NULL, *e_alone = NULL;
+    lk_job *job = NULL, *alone = NULL;
+    snprintf(lone, sizeof lone, "parallel={%s", strstr(settings[0], "schedule"));
     ASSERT_OK(job_of(network, comm, settings, &e, &job));
+    ASSERT_OK(
+        job_of(network, NULL, (const char *[MAX_SETTINGS]){lone, settings[1]}, &e_alone, &alone));
     planned_expect(comm, lk_job_trainer(job), settings[0]);
-    expect_alike(lk_trainer_plan(lk_job_trainer(job)), comm, settings[0], settings[1]);
+    planned_alike(comm, lk_job_trainer(job), lk_job_trainer(alone));
+    lk_job_free(alone);
     lk_job_free(job);
+    lk_experiment_free(e_alone);
     lk_experiment_free(e);
 }
 

@@ -129,6 +129,7 @@ typedef struct lk_plan {
     int64_t *lag;              /* [stages], of `pipeline` */
     bool one_subtree;          /* a rank has one, because ranks wait for each other during a pass */
     bool direct;               /* each rank joins just what it updates, in shared memory */
+    int64_t *param_elements;   /* of each parameter, those that this rank has */
     int64_t n_layers;
     lk_layer_plan *layer; /* those within a layer behind it */
     bool *runs;           /* [n_layers] whether each runs, */
