@@ -1,4 +1,5 @@
 /* The hash of a choice: the names and values of its options, in the order of the table. */
+#include "base/bits.h"
 #include "base/option.h"
 
 #include <string.h>
@@ -15,9 +16,7 @@ static lk_status hash_choices(const lk_configs *list, lk_arena *arena, lk_hash *
 
 static void hash_real(lk_hash *h, double value)
 {
-    int64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    lk_hash_add_i64(h, bits);
+    lk_hash_add_i64(h, (int64_t)lk__f64_bits(value));
 }
 
 static void hash_list(const lk_option *o, const void *field, lk_hash *h)

@@ -2,11 +2,10 @@
  *
  * The arithmetic is in static functions, because a compiler may not inline an exported one.
  */
+#include "base/bits.h"
 #include "base/fpenv.h"
 
 #include <lockstep/extra/half.h>
-
-#include <string.h>
 
 #ifdef __x86_64__
 #    include <cpuid.h>
@@ -24,20 +23,6 @@ enum {
     F32_QUIET = 0x00400000,
 };
 
-static uint32_t bits_of(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static float float_of(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
 /* The magnitude bits `a` of an f32 between 2^-25 and 2^-14 as a multiple of 2^-24. */
 static uint32_t f16_denormal(uint32_t a)
 {
@@ -48,7 +33,7 @@ static uint32_t f16_denormal(uint32_t a)
 
 static inline uint16_t f16_encode(float x)
 {
-    uint32_t u = bits_of(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
+    uint32_t u = lk__f32_bits(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
     uint32_t h;
     if (a > F32_INFINITY)
         h = F16_INFINITY | F16_QUIET | (a >> 13 & 0x3ff);
@@ -65,27 +50,27 @@ static inline float f16_decode(uint16_t h)
 {
     uint32_t sign = (h & 0x8000U) << 16, e = h >> 10 & 0x1fU, m = h & 0x3ffU;
     if (e == 0x1f)
-        return float_of(sign | F32_INFINITY | m << 13 | (m ? F32_QUIET : 0U));
+        return lk__f32_from_bits(sign | F32_INFINITY | m << 13 | (m ? F32_QUIET : 0U));
     if (e == 0 && m == 0)
-        return float_of(sign);
+        return lk__f32_from_bits(sign);
     if (e == 0) { /* a denormal is a normal f32: bring its leading one to the hidden place */
         uint32_t shift = (uint32_t)__builtin_clz(m) - 21;
         e = 1 - shift;
         m = m << shift & 0x3ff;
     }
-    return float_of(sign | (e + 112) << 23 | m << 13);
+    return lk__f32_from_bits(sign | (e + 112) << 23 | m << 13);
 }
 
 static inline uint16_t bf16_encode(float x)
 {
-    uint32_t u = bits_of(x), rounded = u + 0x7fff + (u >> 16 & 1);
+    uint32_t u = lk__f32_bits(x), rounded = u + 0x7fff + (u >> 16 & 1);
     return (uint16_t)(((u & 0x7fffffff) > F32_INFINITY ? u | F32_QUIET : rounded) >> 16);
 }
 
 static inline float bf16_decode(uint16_t h)
 {
     uint32_t u = (uint32_t)h << 16;
-    return float_of((u & 0x7fffffff) > F32_INFINITY ? u | F32_QUIET : u);
+    return lk__f32_from_bits((u & 0x7fffffff) > F32_INFINITY ? u | F32_QUIET : u);
 }
 
 uint16_t lk_f16_encode(float x)

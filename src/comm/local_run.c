@@ -114,35 +114,17 @@ static void self_close(lk__world *w)
     job_free(((struct lk__local_end *)w)->job);
 }
 
-static const lk__transport transport_local = {.name = "local",
-                                              .send = lk__local_send,
-                                              .poll = lk__local_poll,
-                                              .take = lk__local_take,
-                                              .withdraw = lk__local_withdraw,
-                                              .drop = lk__local_drop,
-                                              .nap = lk__local_nap,
-                                              .spread = lk__local_spread,
-                                              .block_make = local_block_make,
-                                              .block_open = local_block_open,
-                                              .block_touch = local_block_touch,
-                                              .block_seal = local_block_seal,
-                                              .block_free = local_block_free,
-                                              .close = local_close};
+#define LOCAL_TRANSPORT(text, closes)                                                           \
+    {                                                                                           \
+        .name = (text), .send = lk__local_send, .poll = lk__local_poll, .take = lk__local_take, \
+        .withdraw = lk__local_withdraw, .drop = lk__local_drop, .nap = lk__local_nap,           \
+        .spread = lk__local_spread, .block_make = local_block_make,                             \
+        .block_open = local_block_open, .block_touch = local_block_touch,                       \
+        .block_seal = local_block_seal, .block_free = local_block_free, .close = (closes)       \
+    }
 
-static const lk__transport transport_self = {.name = "self",
-                                             .send = lk__local_send,
-                                             .poll = lk__local_poll,
-                                             .take = lk__local_take,
-                                             .withdraw = lk__local_withdraw,
-                                             .drop = lk__local_drop,
-                                             .nap = lk__local_nap,
-                                             .spread = lk__local_spread,
-                                             .block_make = local_block_make,
-                                             .block_open = local_block_open,
-                                             .block_touch = local_block_touch,
-                                             .block_seal = local_block_seal,
-                                             .block_free = local_block_free,
-                                             .close = self_close};
+static const lk__transport transport_local = LOCAL_TRANSPORT("local", local_close);
+static const lk__transport transport_self = LOCAL_TRANSPORT("self", self_close);
 
 static int cores(void)
 {

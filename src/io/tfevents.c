@@ -8,6 +8,7 @@
  * value is written: as a varint, as 8 or 4 bytes, or as bytes with their length before them. */
 #include "io/tfevents.h"
 
+#include "base/bits.h"
 #include "base/fpenv.h"
 #include "base/text.h"
 #include "data/bytes.h"
@@ -51,20 +52,16 @@ static void put_key(lk__out *o, int field, int wire)
 
 static void put_double(lk__out *o, int field, double v)
 {
-    uint64_t bits;
     unsigned char bytes[8];
-    memcpy(&bits, &v, sizeof bits);
-    lk__put_le(bytes, 8, bits);
+    lk__put_le(bytes, 8, lk__f64_bits(v));
     put_key(o, field, BYTES_8);
     lk__out_bytes(o, bytes, 8);
 }
 
 static void put_float(lk__out *o, int field, float v)
 {
-    uint32_t bits;
     unsigned char bytes[4];
-    memcpy(&bits, &v, sizeof bits);
-    lk__put_le(bytes, 4, bits);
+    lk__put_le(bytes, 4, lk__f32_bits(v));
     put_key(o, field, BYTES_4);
     lk__out_bytes(o, bytes, 4);
 }

@@ -1,7 +1,7 @@
 /* Exact sums of doubles: see exact.h. */
 #include "multinode/exact.h"
 
-#include <string.h>
+#include "base/bits.h"
 
 enum { DIGIT_BITS = 32, FRACTION_BITS = 52, MANTISSA_BITS = 53, SPECIAL = 0x7ff };
 
@@ -20,8 +20,7 @@ static void add_at(lk__exact *sum, int d, int64_t x)
 
 void lk__exact_add(lk__exact *sum, double x)
 {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
+    uint64_t bits = lk__f64_bits(x);
     int exponent = (int)(bits >> FRACTION_BITS & SPECIAL);
     uint64_t mantissa = bits & ((UINT64_C(1) << FRACTION_BITS) - 1);
     int64_t sign = bits >> 63 ? -1 : 1;
@@ -91,7 +90,6 @@ double lk__exact_value(const lk__exact *sum)
 {
     lk__exact plain = *sum;
     uint64_t bits = 0, sign = 0;
-    double value;
     if (sum->digit[LK_EXACT_DIGITS - 1] < 0) {
         sign = UINT64_C(1) << 63;
         for (int d = 0; d < LK_EXACT_DIGITS; d++)
@@ -104,6 +102,5 @@ double lk__exact_value(const lk__exact *sum)
         bits = (uint64_t)SPECIAL << FRACTION_BITS | (sum->minus ? UINT64_C(1) << 63 : 0);
     else
         bits = nearest(&plain) | sign;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return lk__f64_from_bits(bits);
 }

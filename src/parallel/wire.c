@@ -1,12 +1,11 @@
 /* lk__wire: scales and conversions; wire.h has the formula. */
 #include "parallel/wire.h"
 
+#include "base/bits.h"
 #include "base/fpenv.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/half.h>
-
-#include <string.h>
 
 enum {
     BLOCK = 1024,          /* elements that are scaled at a time */
@@ -108,9 +107,7 @@ static int32_t exponent_of(const float *x, int64_t n)
 {
     uint32_t most = 0;
     for (int64_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        bits &= 0x7fffffff;
+        uint32_t bits = lk__f32_bits(x[i]) & 0x7fffffff;
         most = bits > most ? bits : most;
     }
     if (most == 0)
@@ -155,10 +152,7 @@ static int scale_of(const lk__wire *w, int64_t i)
 /* 2^s, |s| < 1023. */
 static double power_of_two(int s)
 {
-    uint64_t bits = (uint64_t)(1023 + s) << 52;
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    return lk__f64_from_bits((uint64_t)(1023 + s) << 52);
 }
 
 /* ---- conversions ---- */

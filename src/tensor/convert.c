@@ -6,6 +6,8 @@
  */
 #include "tensor/convert.h"
 
+#include "base/bits.h"
+
 #include <lockstep/extra/half.h>
 
 #include <string.h>
@@ -21,20 +23,6 @@ static const struct format formats[LK_N_DTYPES] = {
 bool lk__is_real(lk_dtype t)
 {
     return formats[t].exponent > 0;
-}
-
-static uint64_t bits_of(double x)
-{
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static double double_of(uint64_t u)
-{
-    double x;
-    memcpy(&x, &u, sizeof x);
-    return x;
 }
 
 /* The format's pattern nearest to sig * 2^exp, ties to even. */
@@ -67,7 +55,7 @@ static uint64_t round_to(struct format f, uint64_t sig, int exp)
 /* The pattern of `x` in a format other than f64. */
 static uint64_t real_to(struct format f, double x)
 {
-    uint64_t u = bits_of(x), fraction = u & ((UINT64_C(1) << 52) - 1);
+    uint64_t u = lk__f64_bits(x), fraction = u & ((UINT64_C(1) << 52) - 1);
     uint64_t sign = (u >> 63) << (f.exponent + f.fraction);
     int e = (int)(u >> 52 & 0x7ff);
     if (e == 0x7ff) {
@@ -90,18 +78,11 @@ static double widen(uint32_t u)
 {
     uint64_t sign = (uint64_t)(u >> 31) << 63, e = u >> 23 & 0xff, fraction = u & 0x7fffff;
     if (e == 0) /* a denormal is a multiple of 2^-149, a normal double */
-        return double_of(sign | bits_of((double)fraction * 0x1p-149));
+        return lk__f64_from_bits(sign | lk__f64_bits((double)fraction * 0x1p-149));
     if (e == 0xff)
-        return double_of(sign | UINT64_C(0x7ff) << 52 | fraction << 29 |
-                         (fraction ? UINT64_C(1) << 51 : 0));
-    return double_of(sign | (e + 896) << 52 | fraction << 29);
-}
-
-static uint32_t bits_of_f32(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
+        return lk__f64_from_bits(sign | UINT64_C(0x7ff) << 52 | fraction << 29 |
+                                 (fraction ? UINT64_C(1) << 51 : 0));
+    return lk__f64_from_bits(sign | (e + 896) << 52 | fraction << 29);
 }
 
 /* for each element: read one of `type` as x, then do `body`, which uses x and i. */
@@ -126,7 +107,7 @@ void lk__load_real(lk_dtype t, int64_t n, const char *src, int64_t step, double 
     switch (t) {
     case LK_F64: EACH_LOAD(double, out[i] = x);
     case LK_F32: EACH_LOAD(uint32_t, out[i] = widen(x));
-    case LK_F16: EACH_LOAD(uint16_t, out[i] = widen(bits_of_f32(lk_f16_decode(x))));
+    case LK_F16: EACH_LOAD(uint16_t, out[i] = widen(lk__f32_bits(lk_f16_decode(x))));
     case LK_BF16: EACH_LOAD(uint16_t, out[i] = widen((uint32_t)x << 16));
     default: break;
     }
@@ -194,7 +175,7 @@ void lk__store_real(lk_dtype t, int64_t n, const double *v, char *dst, int64_t s
 static uint32_t int_to_f32(int64_t v)
 {
     if (v >= -(1 << 24) && v <= 1 << 24)
-        return bits_of_f32((float)v);
+        return lk__f32_bits((float)v);
     return (uint32_t)int_to(formats[LK_F32], v);
 }
 

@@ -12,9 +12,9 @@
 #ifndef LK_SIMD_MATH_BITS_H
 #define LK_SIMD_MATH_BITS_H
 
+#include "base/bits.h"
+
 #include <math.h>
-#include <stdint.h>
-#include <string.h>
 
 #define LK_MATH static inline __attribute__((always_inline))
 
@@ -28,43 +28,16 @@
 #    define LK_INDEPENDENT_SHORT LK_INDEPENDENT
 #endif
 
-LK_MATH uint32_t f32_bits(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-LK_MATH float f32_from_bits(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
-LK_MATH uint64_t f64_bits(double x)
-{
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-LK_MATH double f64_from_bits(uint64_t u)
-{
-    double x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
 /* |x| with the sign of s. */
 LK_MATH float f32_with_sign(float x, float s)
 {
-    return f32_from_bits((f32_bits(x) & 0x7fffffffU) | (f32_bits(s) & 0x80000000U));
+    return lk__f32_from_bits((lk__f32_bits(x) & 0x7fffffffU) | (lk__f32_bits(s) & 0x80000000U));
 }
 
 LK_MATH double f64_with_sign(double x, double s)
 {
-    return f64_from_bits((f64_bits(x) & 0x7fffffffffffffffU) | (f64_bits(s) & 0x8000000000000000U));
+    return lk__f64_from_bits((lk__f64_bits(x) & 0x7fffffffffffffffU) |
+                             (lk__f64_bits(s) & 0x8000000000000000U));
 }
 
 /* c[0] + c[1] x + ... with 2, 3, 4, 8 or 16 coefficients: pairs of terms, then pairs of pairs,

@@ -27,20 +27,20 @@ LK_MATH f32_exp_parts f32_exp_split(float x, float lo)
     float q = fmaf(f32_poly2(r, c + 4), r2 * r2, f32_poly4(r, r2, c));
     float tail = fmaf(r2, q, (high - r) + low);
     float m = r + tail;
-    return (f32_exp_parts){m, (r - m) + tail, f32_bits(shifted) - 0x4b400000U + 254U};
+    return (f32_exp_parts){m, (r - m) + tail, lk__f32_bits(shifted) - 0x4b400000U + 254U};
 }
 
 /* v 2^n in two steps, of which the first is exact: one rounding, also to a denormal. */
 LK_MATH float f32_scale(float v, uint32_t biased)
 {
     uint32_t half = biased >> 1;
-    return v * f32_from_bits(half << 23) * f32_from_bits((biased - half) << 23);
+    return v * lk__f32_from_bits(half << 23) * lk__f32_from_bits((biased - half) << 23);
 }
 
 /* 2^n where that is a normal number. */
 LK_MATH float f32_pow2(uint32_t biased)
 {
-    return f32_from_bits((biased - 127U) << 23);
+    return lk__f32_from_bits((biased - 127U) << 23);
 }
 
 /* (x + x_lo) / (d + d_lo) with one rounding, where the lo parts are tiny; `inverse` is 1 / d. */
@@ -72,7 +72,7 @@ LK_MATH float f32_exp(float x)
 LK_MATH float f32_exp_below(float x)
 {
     f32_exp_parts e = f32_exp_split(x < -104.0F ? -104.0F : x, 0.0F);
-    return (1.0F + e.m) * f32_from_bits((e.biased - 63U) << 23) * 0x1p-64F;
+    return (1.0F + e.m) * lk__f32_from_bits((e.biased - 63U) << 23) * 0x1p-64F;
 }
 
 /* e^x - 1 for -18 <= x <= 20, with its rounding error; below -18 it is -1. */
@@ -123,9 +123,9 @@ LK_MATH float f32_log(float x)
     /* (2 atanh(s) / s - 2) / s^2 in s^2, |s| <= (sqrt 2 - 1) / (sqrt 2 + 1): atanh to 2^-30. */
     static const float c[] = {0x1.55557ap-1F, 0x1.995eccp-2F, 0x1.31e23ep-2F};
     float big = x < 0x1p-126F ? x * 0x1p25F : x;
-    uint32_t u = f32_bits(big) + (0x3f800000U - 0x3f3504f3U);
+    uint32_t u = lk__f32_bits(big) + (0x3f800000U - 0x3f3504f3U);
     float e = (float)(int32_t)(u >> 23) - (x < 0x1p-126F ? 152.0F : 127.0F);
-    float f = f32_from_bits((u & 0x007fffffU) + 0x3f3504f3U) - 1.0F;
+    float f = lk__f32_from_bits((u & 0x007fffffU) + 0x3f3504f3U) - 1.0F;
     float s = f / (2.0F + f);
     float z = s * s;
     float rest = f32_log_rest(f, s, z * f32_poly3(z, z * z, c));
@@ -188,7 +188,7 @@ LK_MATH double f32_exp_wide(double x)
     double r = fma(shifted - 0x1.8p52, -0x1.62e42fefa39efp-1, x);
     double r2 = r * r;
     double q = fma(f64_poly2(r, c + 4), r2 * r2, f64_poly4(r, r2, c));
-    return fma(r2, q, 1.0 + r) * f64_from_bits((f64_bits(shifted) + 1023U) << 52);
+    return fma(r2, q, 1.0 + r) * lk__f64_from_bits((lk__f64_bits(shifted) + 1023U) << 52);
 }
 
 /* x Phi(x), with Phi(-a) = e^(-a^2/2) P(t) / (a + 1.125), t = (a - 4) / (a + 4), and its slope
@@ -244,9 +244,9 @@ LK_MATH double f32_log_wide(double x)
     /* As in f32_log(). */
     static const double c[] = {0x1.555555561f33ap-1, 0x1.999996a67ea20p-2, 0x1.249413342c5c7p-2,
                                0x1.c62aa14f9bf2cp-3, 0x1.911c81f4de30cp-3};
-    uint64_t u = f64_bits(x) + (0x3ff0000000000000U - 0x3fe6a09e667f3bcdU);
-    double e = f64_from_bits((u >> 52) | 0x4330000000000000U) - (0x1p52 + 1023.0);
-    double m = f64_from_bits((u & 0x000fffffffffffffU) + 0x3fe6a09e667f3bcdU);
+    uint64_t u = lk__f64_bits(x) + (0x3ff0000000000000U - 0x3fe6a09e667f3bcdU);
+    double e = lk__f64_from_bits((u >> 52) | 0x4330000000000000U) - (0x1p52 + 1023.0);
+    double m = lk__f64_from_bits((u & 0x000fffffffffffffU) + 0x3fe6a09e667f3bcdU);
     double s = (m - 1.0) / (m + 1.0);
     double z = s * s, z2 = z * z;
     double r = fma(c[4], z2 * z2, f64_poly4(z, z2, c));

@@ -38,20 +38,20 @@ LK_MATH f64_exp_parts f64_exp_split(double x, double lo)
     double q = fma(f64_poly3(r, r2, c + 8), r4 * r4, f64_poly8(r, r2, r4, c));
     double tail = fma(r2, q, (high - r) + low);
     double m = r + tail;
-    return (f64_exp_parts){m, (r - m) + tail, f64_bits(shifted) - 0x4338000000000000U + 2046U};
+    return (f64_exp_parts){m, (r - m) + tail, lk__f64_bits(shifted) - 0x4338000000000000U + 2046U};
 }
 
 /* v 2^n in two steps, of which the first is exact: one rounding, also to a denormal. */
 LK_MATH double f64_scale(double v, uint64_t biased)
 {
     uint64_t half = biased >> 1;
-    return v * f64_from_bits(half << 52) * f64_from_bits((biased - half) << 52);
+    return v * lk__f64_from_bits(half << 52) * lk__f64_from_bits((biased - half) << 52);
 }
 
 /* 2^n where that is a normal number. */
 LK_MATH double f64_pow2(uint64_t biased)
 {
-    return f64_from_bits((biased - 1023U) << 52);
+    return lk__f64_from_bits((biased - 1023U) << 52);
 }
 
 /* (x + x_lo) / (d + d_lo) with one rounding, where the lo parts are tiny; `inverse` is 1 / d. */
@@ -83,7 +83,7 @@ LK_MATH double f64_exp(double x)
 LK_MATH double f64_exp_below(double x)
 {
     f64_exp_parts e = f64_exp_split(x < -746.0 ? -746.0 : x, 0.0);
-    return (1.0 + e.m) * f64_from_bits((e.biased - 959U) << 52) * 0x1p-64;
+    return (1.0 + e.m) * lk__f64_from_bits((e.biased - 959U) << 52) * 0x1p-64;
 }
 
 /* e^x - 1 for -38 <= x <= 40, with its rounding error; below -38 it is -1. */
@@ -138,10 +138,10 @@ LK_MATH f64_log_parts f64_log_split(double x)
 {
     double big = x < 0x1p-1022 ? x * 0x1p54 : x;
     double bias = x < 0x1p-1022 ? 0x1p52 + 1077.0 : 0x1p52 + 1023.0;
-    uint64_t u = f64_bits(big) + (0x3ff0000000000000U - 0x3fe6a09e667f3bcdU);
+    uint64_t u = lk__f64_bits(big) + (0x3ff0000000000000U - 0x3fe6a09e667f3bcdU);
     return (f64_log_parts){
-        f64_from_bits((u >> 52) | 0x4330000000000000U) - bias,
-        f64_from_bits((u & 0x000fffffffffffffU) + 0x3fe6a09e667f3bcdU),
+        lk__f64_from_bits((u >> 52) | 0x4330000000000000U) - bias,
+        lk__f64_from_bits((u & 0x000fffffffffffffU) + 0x3fe6a09e667f3bcdU),
     };
 }
 

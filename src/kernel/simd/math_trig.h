@@ -33,7 +33,7 @@ LK_MATH float f32_trig(float r, float lo, uint32_t quadrant)
     float w = 1.0F - half;
     float cosine = w + (((1.0F - w) - half) + fmaf(z2, f32_poly3(z, z2, c), -r * lo));
     float y = quadrant & 1U ? cosine : sine;
-    return f32_from_bits(f32_bits(y) ^ (quadrant & 2U) << 30);
+    return lk__f32_from_bits(lk__f32_bits(y) ^ (quadrant & 2U) << 30);
 }
 
 LK_MATH double f64_trig(double r, double lo, uint64_t quadrant)
@@ -55,7 +55,7 @@ LK_MATH double f64_trig(double r, double lo, uint64_t quadrant)
     double w = 1.0 - half;
     double cosine = w + (((1.0 - w) - half) + fma(z2, q, -r * lo));
     double y = quadrant & 1U ? cosine : sine;
-    return f64_from_bits(f64_bits(y) ^ (quadrant & 2U) << 62);
+    return lk__f64_from_bits(lk__f64_bits(y) ^ (quadrant & 2U) << 62);
 }
 
 /* For |x| up to the limit: sin of |x| + offset quarter turns.  Adding 1.5 * 2^23 rounds to an
@@ -70,7 +70,7 @@ LK_MATH float f32_trig_near(float x, uint32_t offset)
     float next_lo = fmaf(k, 0x1.777a5cp-25F, -next);
     float r = high + next;
     float lo = ((high - r) + next) + fmaf(k, 0x1.ee59dap-50F, next_lo);
-    return f32_trig(r, lo, f32_bits(shifted) + offset);
+    return f32_trig(r, lo, lk__f32_bits(shifted) + offset);
 }
 
 LK_MATH double f64_trig_near(double x, uint64_t offset)
@@ -83,7 +83,7 @@ LK_MATH double f64_trig_near(double x, uint64_t offset)
     double next_lo = fma(k, -0x1.1a62633145c07p-54, -next);
     double r = high + next;
     double lo = ((high - r) + next) + fma(k, 0x1.f1976b7ed8fbcp-110, next_lo);
-    return f64_trig(r, lo, f64_bits(shifted) + offset);
+    return f64_trig(r, lo, lk__f64_bits(shifted) + offset);
 }
 
 __extension__ typedef unsigned __int128 trig_wide;
@@ -102,9 +102,9 @@ static inline uint64_t trig_reduce(double a, double *r, double *lo)
         0x1ff897ffde05980fU, 0xef2f118b5a0a6d1fU, 0x6d367ecf27cb09b7U, 0x4f463f669e5fea2dU,
         0x7527bac7ebe5f17bU, 0x3d0739f78a5292eaU, 0x6bfb5fb11f8d5d08U, 0x56033046fc7b6babU,
     };
-    uint64_t mantissa = (f64_bits(a) & 0x000fffffffffffffU) | 0x0010000000000000U;
+    uint64_t mantissa = (lk__f64_bits(a) & 0x000fffffffffffffU) | 0x0010000000000000U;
     /* The first bit that matters: times 2^e it weighs 2. */
-    unsigned first = (unsigned)(f64_bits(a) >> 52) - 1075U + 62U;
+    unsigned first = (unsigned)(lk__f64_bits(a) >> 52) - 1075U + 62U;
     uint64_t window[3];
     for (unsigned i = 0; i < 3; i++) {
         const uint64_t *word = two_over_pi + first / 64 + i;
@@ -121,7 +121,7 @@ static inline uint64_t trig_reduce(double a, double *r, double *lo)
     /* The leading 106 bits, as two doubles, times pi/2. */
     int zeros = fraction >> 64 ? __builtin_clzll((uint64_t)(fraction >> 64)) : 64;
     fraction <<= zeros;
-    double scale = f64_from_bits((uint64_t)(1023 - 128 - zeros) << 52);
+    double scale = lk__f64_from_bits((uint64_t)(1023 - 128 - zeros) << 52);
     scale = up ? -scale : scale;
     double high = (double)(int64_t)(fraction >> 75) * 0x1p75 * scale;
     double next = (double)(int64_t)(fraction >> 22 & 0x1fffffffffffffU) * 0x1p22 * scale;
@@ -159,12 +159,12 @@ static inline double f64_trig_any(double x, uint64_t offset)
 /* sin x = sin |x| with the sign of x multiplied in; cos x is sin |x| a quarter turn on. */
 LK_MATH float f32_times_sign(float y, float x)
 {
-    return f32_from_bits(f32_bits(y) ^ (f32_bits(x) & 0x80000000U));
+    return lk__f32_from_bits(lk__f32_bits(y) ^ (lk__f32_bits(x) & 0x80000000U));
 }
 
 LK_MATH double f64_times_sign(double y, double x)
 {
-    return f64_from_bits(f64_bits(y) ^ (f64_bits(x) & 0x8000000000000000U));
+    return lk__f64_from_bits(lk__f64_bits(y) ^ (lk__f64_bits(x) & 0x8000000000000000U));
 }
 
 /* For |x| up to the limit. */
