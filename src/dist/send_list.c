@@ -166,7 +166,7 @@ static lk_status from_any_sample(const lk_dist_sample *s, lk_comm *comm, const l
     }
     out[0] = in[0];
     for (int r = 1; r < lk_comm_size(comm); r++) {
-        lk_var got;
+        lk_var got = LK_NO_VAR;
         lk_list list = {.at = &got, .room = 1};
         LK_TRY(lk_dist_recv_list(in[0].tape, comm, LK_ANY_RANK, 8, "check", &list));
         LK_TRY(lk_add(out[0], got, out));
