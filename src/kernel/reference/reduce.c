@@ -1,5 +1,6 @@
 /* The tree, lanes, and reductions by them. */
 #include "kernel/reference/chain.h"
+#include "kernel/reference/place.h"
 
 static lk__ref_chain chain_neutral(lk_dtype dtype, lk_reduce_axis_op op, bool traced)
 {
@@ -113,13 +114,19 @@ static void lane_take(lk__ref_chain *lane, double v)
         *lane = lk__ref_chain_join(*lane, one);
 }
 
+static void lanes_start(lk__ref_chain lane[LK_LANES], lk_dtype dtype, lk_reduce_axis_op op,
+                        bool traced)
+{
+    for (int l = 0; l < LK_LANES; l++)
+        lane[l] = chain_neutral(dtype, op, traced);
+}
+
 /* Values [begin, end) by lanes. */
 static lk__ref_chain lanes_of(const struct values *of, lk_reduce_axis_op op, int64_t begin,
                               int64_t end)
 {
     lk__ref_chain lane[LK_LANES];
-    for (int l = 0; l < LK_LANES; l++)
-        lane[l] = chain_neutral(of->dtype, op, of->traced);
+    lanes_start(lane, of->dtype, op, of->traced);
     for (int64_t i = begin; i < end; i++)
         lane_take(&lane[(i - begin) % LK_LANES], value_at(of, i));
     return lk__ref_chain_tree(lane_leaf, lane, 0, LK_LANES);
@@ -159,4 +166,30 @@ void lk__ref_reduce_axis(lk_dtype dtype, lk_reduce_axis_op op, const lk_reduce_a
                                 : chain_neutral(dtype, op, exact != NULL);
         chain_store(&sum, LK_ACT_NONE, i, y, exact);
     }
+}
+
+void lk__ref_reduce_box(lk_dtype dtype, lk_reduce_axis_op op, const lk_reduce_box_shape *s,
+                        const void *x, void *y)
+{
+    /* A box is one side of a convolution. */
+    const lk_conv_shape of = {.window = {.ndim = LK__REF_AXES, .kernel = {1, 1, 1}},
+                              .in_channels = s->channels,
+                              .in = {s->n[0], s->n[1], s->n[2]},
+                              .x_sample = s->sample_step,
+                              .x_step = {s->step[0], s->step[1], s->step[2]}};
+    const lk_conv_shape box = lk__ref_conv_shape(&of);
+    const int64_t piece = s->piece > 0 ? s->piece : s->samples;
+    for (int64_t first = 0; first < s->samples; first += piece)
+        for (int64_t c = 0; c < s->channels; c++) {
+            lk__ref_chain lane[LK_LANES], sum;
+            int64_t row = 0;
+            lanes_start(lane, dtype, op, false);
+            for (int64_t n = first; n < s->samples && n - first < piece; n++)
+                for (lk__ref_place i = place_first(box.in); i.is; i = place_next(i, box.in))
+                    lane_take(
+                        &lane[row++ % LK_LANES],
+                        real_get(dtype, x, n * box.x_sample + place_offset(i, box.x_step) + c));
+            sum = lk__ref_chain_tree(lane_leaf, lane, 0, LK_LANES);
+            chain_store(&sum, LK_ACT_NONE, first / piece * s->channels + c, y, NULL);
+        }
 }

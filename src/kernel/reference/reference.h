@@ -67,6 +67,10 @@ void lk__ref_tree_vectors(lk_dtype dtype, int64_t n, int64_t count, const void *
 void lk__ref_reduce_axis(lk_dtype dtype, lk_reduce_axis_op op, const lk_reduce_axis_shape *s,
                          const void *x, void *y, lk__ref_value *exact);
 
+/** lk_reduce_box(): of each piece of samples lanes, over its rows.  It says nothing of true values. */
+void lk__ref_reduce_box(lk_dtype dtype, lk_reduce_axis_op op, const lk_reduce_box_shape *s,
+                        const void *x, void *y);
+
 /** lk_softmax_rows(), or lk_log_softmax_rows(): e = exp(x - max), their sum by lanes, e / sum or
  * (x - max) - log(sum). */
 void lk__ref_softmax_rows(lk_dtype dtype, const lk_rows *s, bool logarithm, const void *x, void *y,

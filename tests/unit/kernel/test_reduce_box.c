@@ -1,22 +1,20 @@
-/* Reductions over boxes: for each piece the bits of lk_reduce_axis() on a dense copy, whatever the steps,
- * instruction set and threads. */
+/* Reductions over boxes: the bits of the definition, whatever the steps, instruction set and threads. */
 #include "guard.h"
-#include "harness.h"
+#include "kernel/reference/reference.h"
 #include "real.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/isa.h>
-#include <lockstep/extra/reduce.h>
 #include <lockstep/thread.h>
 
 #include <fenv.h>
 
-/* A box in an array that ends at a guard page and is NaN around the box, and a dense copy. */
+/* A box in an array that ends at a guard page and is NaN around the box. */
 struct box {
     lk_dtype t;
     lk_reduce_box_shape s;
-    int64_t first, positions; /* where it begins; of a sample */
-    struct guard array, dense;
+    int64_t first; /* where it begins */
+    struct guard array;
 };
 
 static int64_t below(uint64_t *state, int64_t n)
@@ -33,40 +31,32 @@ static int64_t margin(uint64_t *state, int64_t *before)
 
 static struct box box_new(lk_dtype t, const lk_reduce_box_shape *shape, uint64_t *state)
 {
-    struct box b = {.t = t, .s = *shape, .positions = 1};
-    int64_t before, count = b.s.channels + margin(state, &before);
+    struct box b = {.t = t, .s = *shape};
+    int64_t before, count = b.s.channels + margin(state, &before), rows = b.s.samples;
     b.first = before;
     for (int d = 2; d >= 0; d--) {
         b.s.step[d] = count;
         count *= b.s.n[d] + margin(state, &before);
         b.first += before * b.s.step[d];
-        b.positions *= b.s.n[d];
+        rows *= b.s.n[d];
     }
     b.s.sample_step = count;
     count *= b.s.samples + margin(state, &before);
     b.first += before * b.s.sample_step;
-    size_t elem = lk_dtype_size(t), row = (size_t)b.s.channels * elem;
-    b.array = guard_new((size_t)count * elem);
-    b.dense = guard_new((size_t)(b.s.samples * b.positions) * row);
+    b.array = guard_new((size_t)count * lk_dtype_size(t));
     for (int64_t i = 0; i < count; i++)
         real_set(t, b.array.data, i, (double)NAN);
-    real_fill(t, b.dense.data, b.s.samples * b.positions * b.s.channels, 3 + *state, false);
-    for (int64_t i = 0; i < b.s.samples * b.positions; i++) {
+    for (int64_t i = 0; i < rows; i++) {
         int64_t rest = i, at = b.first;
         for (int d = 2; d >= 0; d--) {
             at += rest % b.s.n[d] * b.s.step[d];
             rest /= b.s.n[d];
         }
-        memcpy((char *)b.array.data + (size_t)(at + rest * b.s.sample_step) * elem,
-               (char *)b.dense.data + (size_t)i * row, row);
+        real_fill(t,
+                  (char *)b.array.data + (size_t)(at + rest * b.s.sample_step) * lk_dtype_size(t),
+                  b.s.channels, 3 + *state + (uint64_t)i, false);
     }
     return b;
-}
-
-static void box_free(struct box *b)
-{
-    guard_free(&b->array);
-    guard_free(&b->dense);
 }
 
 static int64_t pieces_of(const lk_reduce_box_shape *s)
@@ -75,28 +65,13 @@ static int64_t pieces_of(const lk_reduce_box_shape *s)
     return s->samples > 0 ? (s->samples - 1) / piece + 1 : 0;
 }
 
-/* Each piece of the dense copy in a call of its own. */
-static void reference(const struct box *b, lk_reduce_axis_op op, char *y)
-{
-    size_t row = (size_t)b->s.channels * lk_dtype_size(b->t);
-    int64_t piece = b->s.piece > 0 ? b->s.piece : b->s.samples;
-    for (int64_t p = 0; p < pieces_of(&b->s); p++) {
-        int64_t first = p * piece, n = b->s.samples - first < piece ? b->s.samples - first : piece;
-        lk_reduce_axis_shape s = {1, n * b->positions, b->s.channels, 0};
-        ASSERT_OK(lk_reduce_axis(b->t, op, &s,
-                                 (char *)b->dense.data + (size_t)(first * b->positions) * row,
-                                 y + (size_t)p * row));
-    }
-}
-
 static void check_box(const struct box *b, int n_threads)
 {
     size_t bytes = (size_t)(pieces_of(&b->s) * b->s.channels) * lk_dtype_size(b->t);
     const char *x = (char *)b->array.data + (size_t)b->first * lk_dtype_size(b->t);
     struct guard y = guard_new(bytes), want = guard_new(bytes);
     for (int op = 0; op < LK_N_REDUCE_AXIS_OPS; op++) {
-        ASSERT_OK(lk_isa_set(LK_ISA_SCALAR));
-        reference(b, (lk_reduce_axis_op)op, want.data);
+        lk__ref_reduce_box(b->t, (lk_reduce_axis_op)op, &b->s, x, want.data);
         for (int isa = 0; isa < LK_N_ISAS; isa++)
             for (int n = 1; n <= n_threads && lk_isa_is_available((lk_isa)isa); n++) {
                 ASSERT_OK(lk_isa_set((lk_isa)isa));
@@ -137,7 +112,7 @@ static void boxes_give_the_bits_of_their_copies(void)
         lk_reduce_box_shape s = shape_make(&state);
         struct box b = box_new(below(&state, 2) ? LK_F32 : LK_F64, &s, &state);
         check_box(&b, 1);
-        box_free(&b);
+        guard_free(&b.array);
     }
 }
 
@@ -156,7 +131,7 @@ static void large_boxes_give_the_bits_of_their_copies(void)
         for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
             struct box b = box_new(d == 0 ? LK_F32 : LK_F64, &shape[i], &state);
             check_box(&b, 3);
-            box_free(&b);
+            guard_free(&b.array);
         }
 }
 
