@@ -8,6 +8,7 @@
 #define LK_TEST_POOL_CASES_H
 
 #include "ranks.h"
+#include "real.h"
 
 #include <lockstep/lockstep.h>
 
@@ -107,14 +108,6 @@ static inline struct pool_case case_draw(int size, int64_t number)
 
 /* ---- values ---- */
 
-static inline void element_set(lk_dtype dtype, void *array, int64_t i, double v)
-{
-    if (dtype == LK_F32)
-        ((float *)array)[i] = (float)v;
-    else
-        ((double *)array)[i] = v;
-}
-
 /* Of x: of max few different ones, with NaN; of l2 windows of zeros. */
 static inline double x_value(struct pool_case *c)
 {
@@ -149,7 +142,7 @@ static inline void *array_drawn(struct pool_case *c, const lk_box *box,
 {
     void *p = array_new(c, box);
     for (int64_t i = 0; i < elements(c, box); i++)
-        element_set(c->dtype, p, i, draw(c));
+        real_set(c->dtype, p, i, draw(c));
     return p;
 }
 
@@ -184,7 +177,7 @@ static inline void *held_new(const struct pool_case *c, const lk_held *held, con
 {
     void *p = array_new(c, &held->box);
     for (int64_t i = 0; i < elements(c, &held->box); i++)
-        element_set(c->dtype, p, i, 1e6 + (double)i);
+        real_set(c->dtype, p, i, 1e6 + (double)i);
     part_copy(c, &held->tile, whole, whole_box, p, &held->box);
     return p;
 }

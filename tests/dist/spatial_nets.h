@@ -3,6 +3,7 @@
 #ifndef LK_TESTS_SPATIAL_NETS_H
 #define LK_TESTS_SPATIAL_NETS_H
 
+#include "drawn.h"
 #include "ranks.h"
 
 #include <lockstep/extra/plan.h>
@@ -83,22 +84,8 @@ struct net_result {
 
 static inline lk_tensor *net_values(lk_tensor_type type, int64_t below, const char *purpose)
 {
-    lk_shape shape = {.ndim = type.shape.ndim + 1, .dim = {NET_SAMPLES}};
-    lk_tensor *t = NULL;
-    void *data = NULL;
-    memcpy(&shape.dim[1], type.shape.dim, (size_t)type.shape.ndim * sizeof shape.dim[0]);
-    ASSERT_OK(lk_tensor_new(type.dtype, shape, &t));
-    ASSERT_OK(lk_tensor_writable_data(t, &data));
-    lk_rng rng = lk_rng_start(3, "test", purpose);
-    for (int64_t i = 0; i < lk_tensor_count(t); i++) {
-        double u = 0;
-        ASSERT_OK(lk_rng_uniform_f64(rng, (lk_rng_at){.element = i}, 1, &u));
-        if (type.dtype == LK_I64)
-            ((int64_t *)data)[i] = (int64_t)(u * (double)below);
-        else
-            ((float *)data)[i] = (float)(2 * u - 1);
-    }
-    return t;
+    return test_drawn(lk_rng_start(3, "test", purpose), LK_F32, test_batch(NET_SAMPLES, type.shape),
+                      type.dtype == LK_I64 ? below : 0);
 }
 
 static inline void net_take(const lk_slab *slab, struct net_result *r)

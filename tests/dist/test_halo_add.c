@@ -5,6 +5,7 @@
  * in integers, which is exact: in 1 to 3 dimensions with corners, borders with zeros and without, around
  * a torus, with tiles that differ and some that have nothing; on all ranks, and on groups of them.
  */
+#include "real.h"
 #include "tile_cuts.h"
 
 #include <lockstep/coll.h>
@@ -49,19 +50,14 @@ static int64_t count_of(lk_shape s)
 /* Elements of a contiguous tensor that is f32 or f64. */
 static double element(const lk_tensor *t, int64_t i)
 {
-    const void *data = lk_tensor_data(t);
-    return lk_tensor_dtype(t) == LK_F32 ? (double)((const float *)data)[i]
-                                        : ((const double *)data)[i];
+    return real_get(lk_tensor_dtype(t), lk_tensor_data(t), i);
 }
 
 static void element_set(lk_tensor *t, int64_t i, double v)
 {
     void *data;
     ASSERT_OK(lk_tensor_writable_data(t, &data));
-    if (lk_tensor_dtype(t) == LK_F32)
-        ((float *)data)[i] = (float)v;
-    else
-        ((double *)data)[i] = v;
+    real_set(lk_tensor_dtype(t), data, i, v);
 }
 
 static void fill_integers(lk_tensor *t, int rank, uint32_t stream)

@@ -47,7 +47,7 @@ static lk_tensor *param_values(const struct held *h, int stream)
 {
     lk_tensor *t = tensor_like(h->of.dtype, param_shape(h), 0);
     for (int64_t i = 0; i < elements_of(t); i++)
-        real_set(t, i, 0.5 + (double)((param_place(h, i) * 7 + stream) % 11) / 8);
+        real_put(t, i, 0.5 + (double)((param_place(h, i) * 7 + stream) % 11) / 8);
     return t;
 }
 
@@ -283,7 +283,7 @@ static double loss_at(const struct held *h, lk_comm *comm, const struct element 
     lk_tensor *dy = held_values(h, 2, 0);
     for (int64_t i = 0; i < elements_of(v[e->of]); i++)
         if (element_place(h, e, i) == e->place)
-            real_set(v[e->of], i, real_at(v[e->of], i) + by);
+            real_put(v[e->of], i, real_at(v[e->of], i) + by);
     ASSERT_OK(lk_tape_new(&tape));
     for (int i = 0; i < 3; i++)
         ASSERT_OK(lk_constant(tape, v[i], &in[i]));

@@ -6,6 +6,7 @@
  * reach into the padding and over several tiles; tiles are uneven, and some are empty.
  */
 #include "ranks.h"
+#include "real.h"
 
 #include <lockstep/coll.h>
 #include <lockstep/op.h>
@@ -86,14 +87,6 @@ static double value_at(int stream, int64_t i)
     return (double)((i * 37 + (int64_t)stream * 101) % 229 - 114) / 64;
 }
 
-static void element_set(const struct local_case *c, void *data, int64_t i, double v)
-{
-    if (c->dtype == LK_F32)
-        ((float *)data)[i] = (float)v;
-    else
-        ((double *)data)[i] = v;
-}
-
 /* The dense array [samples][box][inner] of a value of the sizes n, `tile` of it right: returns how many
  * elements it has. */
 static int64_t box_fill(const struct local_case *c, int stream, int64_t samples, const int64_t *n,
@@ -114,7 +107,7 @@ static int64_t box_fill(const struct local_case *c, int stream, int64_t samples,
         for (int d = 0; d < c->ndim; d++)
             place = place * n[d] + at[d];
         place = (left * all + place) * inner + i % inner;
-        element_set(c, out, i, mine ? value_at(stream, place) : 1000.0 + (double)(i % 5));
+        real_set(c->dtype, out, i, mine ? value_at(stream, place) : 1000.0 + (double)(i % 5));
     }
     return samples * held * inner;
 }

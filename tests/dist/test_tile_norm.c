@@ -282,11 +282,11 @@ static double loss_at(const struct held *h, lk_comm *comm, int64_t place, int64_
     lk_tensor *dy = held_values(h, 2, 0);
     for (int64_t i = 0; i < elements_of(v[0]); i++)
         if (place_of(h, i) == place)
-            real_set(v[0], i, real_at(v[0], i) + by);
+            real_put(v[0], i, real_at(v[0], i) + by);
     for (int64_t i = 0; i < 2 * h->of.channels; i++)
         if (place == count + i) {
             lk_tensor *t = v[1 + i / h->of.channels];
-            real_set(t, i % h->of.channels, real_at(t, i % h->of.channels) + by);
+            real_put(t, i % h->of.channels, real_at(t, i % h->of.channels) + by);
         }
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_tape_set_shard_size(tape, h->of.shard));

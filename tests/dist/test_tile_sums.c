@@ -37,7 +37,7 @@ static lk_tensor *gradient_of(const struct held *h, enum kind kind, lk_shape sha
         int64_t place = i + first * h->of.channels;
         if (kind == SUMS)
             place = tile_number(h->tiling, i / vector) * vector + i % vector;
-        real_set(dy, i, cut_real(7, place, h->of.dtype));
+        real_put(dy, i, cut_real(7, place, h->of.dtype));
     }
     return dy;
 }

@@ -8,6 +8,7 @@
 #define LK_TEST_TILE_VALUES_H
 
 #include "kernel/reference/reference.h"
+#include "real.h"
 #include "tile_cuts.h"
 
 #include <lockstep/coll.h>
@@ -82,19 +83,14 @@ static inline void held_end(struct held *h)
 
 static inline double real_at(const lk_tensor *t, int64_t i)
 {
-    const void *data = lk_tensor_data(t);
-    return lk_tensor_dtype(t) == LK_F32 ? (double)((const float *)data)[i]
-                                        : ((const double *)data)[i];
+    return real_get(lk_tensor_dtype(t), lk_tensor_data(t), i);
 }
 
-static inline void real_set(lk_tensor *t, int64_t i, double v)
+static inline void real_put(lk_tensor *t, int64_t i, double v)
 {
     void *data;
     ASSERT_OK(lk_tensor_writable_data(t, &data));
-    if (lk_tensor_dtype(t) == LK_F32)
-        ((float *)data)[i] = (float)v;
-    else
-        ((double *)data)[i] = v;
+    real_set(lk_tensor_dtype(t), data, i, v);
 }
 
 static inline int64_t elements_of(const lk_tensor *t)
@@ -116,7 +112,7 @@ static inline lk_tensor *channel_values(const struct tiled *of, int stream)
 {
     lk_tensor *t = tensor_like(of->dtype, LK_SHAPE(of->channels), 0);
     for (int64_t c = 0; c < of->channels; c++)
-        real_set(t, c, 0.5 + 0.25 * (double)((c + stream) % 4));
+        real_put(t, c, 0.5 + 0.25 * (double)((c + stream) % 4));
     return t;
 }
 
@@ -156,7 +152,7 @@ static inline lk_tensor *held_values(const struct held *h, int stream, int64_t f
         each *= h->of.n[d];
     for (int64_t i = 0; i < elements_of(t); i++) {
         int64_t place = place_of(h, i);
-        real_set(t, i,
+        real_put(t, i,
                  place < 0 ? 100.0 + (double)(i % 7)
                            : cut_real(stream, first * each + place, h->of.dtype));
     }

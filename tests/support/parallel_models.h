@@ -2,6 +2,7 @@
 #ifndef LK_TESTS_PARALLEL_MODELS_H
 #define LK_TESTS_PARALLEL_MODELS_H
 
+#include "drawn.h"
 #include "harness.h"
 
 #include <lockstep/lockstep.h>
@@ -79,24 +80,8 @@ static inline lk_model *pm_model(const struct pm_kind *kind)
 static inline lk_tensor *pm_drawn(lk_dtype dtype, int64_t n, lk_shape row, const char *purpose,
                                   int64_t below)
 {
-    lk_tensor *t = NULL;
-    void *data = NULL;
-    lk_shape shape = {.ndim = row.ndim + 1, .dim = {n}};
-    memcpy(&shape.dim[1], row.dim, (size_t)row.ndim * sizeof row.dim[0]);
-    ASSERT_OK(lk_tensor_zeros(below ? LK_I64 : dtype, shape, &t));
-    ASSERT_OK(lk_tensor_writable_data(t, &data));
-    for (int64_t i = 0; i < lk_tensor_count(t); i++) {
-        double u = 0;
-        ASSERT_OK(lk_rng_uniform_f64(lk_rng_start(PM_SEED, "make_parallel", purpose),
-                                     (lk_rng_at){.element = i}, 1, &u));
-        if (below)
-            ((int64_t *)data)[i] = (int64_t)(u * (double)below);
-        else if (dtype == LK_F32)
-            ((float *)data)[i] = (float)(2 * u - 1);
-        else
-            ((double *)data)[i] = 2 * u - 1;
-    }
-    return t;
+    return test_drawn(lk_rng_start(PM_SEED, "make_parallel", purpose), dtype, test_batch(n, row),
+                      below);
 }
 
 /* A batch: x, and c, of which the loss is sum(c y). */

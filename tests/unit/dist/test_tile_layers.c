@@ -3,6 +3,7 @@
  * what the plain op says of that tile cut out.  Ranks are compared in tests/dist/test_spatial_layers.c, and
  * values of layer norm over all of a sample in tests/dist/test_tile_layer_norm.c.
  */
+#include "drawn.h"
 #include "faults.h"
 
 #include <lockstep/op.h>
@@ -14,17 +15,7 @@ typedef enum kind { LINEAR, LINEAR_RELU, LAYER_NORM, LCN, SAMPLE_NORM } kind;
 
 static lk_tensor *drawn(lk_shape shape, const char *purpose)
 {
-    lk_tensor *t = NULL;
-    void *data = NULL;
-    ASSERT_OK(lk_tensor_new(LK_F32, shape, &t));
-    ASSERT_OK(lk_tensor_writable_data(t, &data));
-    lk_rng rng = lk_rng_start(11, "test", purpose);
-    for (int64_t i = 0; i < lk_tensor_count(t); i++) {
-        double u = 0;
-        ASSERT_OK(lk_rng_uniform_f64(rng, (lk_rng_at){.element = i}, 1, &u));
-        ((float *)data)[i] = (float)(2 * u - 1);
-    }
-    return t;
+    return test_drawn(lk_rng_start(11, "test", purpose), LK_F32, shape, 0);
 }
 
 static int64_t out_channels(kind k)

@@ -1,6 +1,7 @@
 /* Activations as other kernels use them: in place, on one thread, by lk__act_get(). */
-#include "harness.h"
 #include "kernel/maps.h"
+#include "kernel/reference/reference.h"
+#include "real.h"
 
 #include <string.h>
 
@@ -8,13 +9,7 @@ enum { N = 4099 };
 
 static double act_reference(lk_act act, double x)
 {
-    switch (act) {
-    case LK_ACT_RELU: return x < 0 ? 0 : x;
-    case LK_ACT_SIGMOID: return 1 / (1 + exp(-x));
-    case LK_ACT_TANH: return tanh(x);
-    case LK_ACT_GELU: return x * erfc(-x * sqrt(0.5)) / 2;
-    default: return x;
-    }
+    return lk__ref_act_value(LK_F64, act, (lk__ref_value){.hi = x}).hi;
 }
 
 /* From -20.5 to 20.5, all multiples of 1/100. */
@@ -67,10 +62,7 @@ static void act_apply(lk_dtype dtype, lk_act act, lk_isa isa, int first, void *o
     ASSERT_OK(lk_isa_set(isa));
     ASSERT_OK(lk__act_get(dtype, act, &fn));
     for (int i = 0; i < N; i++)
-        if (dtype == LK_F32)
-            ((float *)out)[i] = (float)sample(i);
-        else
-            ((double *)out)[i] = sample(i);
+        real_set(dtype, out, i, sample(i));
     fn(out, first);
     fn((char *)out + (size_t)first * lk_dtype_size(dtype), N - first);
 }

@@ -1,6 +1,7 @@
 /* The named model unet: values, gradients and numbers of parameters of another program
  * (tests/data/unet.py says how), and samples of any size. */
 #include "faults.h"
+#include "real.h"
 #include "unit/nn/written.h"
 
 #include <lockstep/models.h>
@@ -130,11 +131,6 @@ static void check_count(const char *line)
     lk_model_free(m);
 }
 
-static double number_of(lk_dtype dtype, const void *data, int i)
-{
-    return dtype == LK_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
-}
-
 /* Gives how many gradients the line was. */
 static int check_line(written *w, const char *line, lk_dtype dtype, double tolerance)
 {
@@ -153,7 +149,7 @@ static int check_line(written *w, const char *line, lk_dtype dtype, double toler
     if (!gradient)
         numbers_set(dtype, data, value, n);
     for (int i = 0; gradient && i < n; i++)
-        check_near(name, number_of(dtype, data, i), value[i], tolerance);
+        check_near(name, real_get(dtype, data, i), value[i], tolerance);
     return gradient;
 }
 

@@ -1,6 +1,7 @@
 /* Recurrent models that begin with a carry and give the one they end with: times that are cut into parts
  * have the bits of all times at once. */
 #include "carries.h"
+#include "real.h"
 
 /* ---- parts ---- */
 
@@ -36,9 +37,7 @@ static void expect_gradients(const struct net *s, const struct net *whole, doubl
         for (int k = 0; k <= s->n; k++) {
             const void *at = lk_slab_data(
                 lk_accumulator_slab(k < s->n ? s->sums[k] : whole->sums[0]));
-            double v = s->dtype == LK_F32 ? (double)((const float *)at)[i]
-                                          : ((const double *)at)[i];
-            *(k < s->n ? &sum : &want) += v;
+            *(k < s->n ? &sum : &want) += real_get(s->dtype, at, i);
         }
         ASSERT_NEAR(sum, want, tolerance * (1 + fabs(want)));
     }

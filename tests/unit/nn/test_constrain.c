@@ -211,8 +211,7 @@ static void check_training(lk_dtype dtype, double tolerance)
         if (strncmp(line, "tensor", 6) == 0)
             numbers_set(dtype, strncmp(line, "tensor x", 8) == 0 ? data : w, value, n);
         for (int i = 0; strncmp(line, "weight", 6) == 0 && i < n; i++)
-            check_near("weight", dtype == LK_F32 ? (double)((float *)w)[i] : ((double *)w)[i],
-                       value[i], tolerance);
+            check_near("weight", real_get(dtype, w, i), value[i], tolerance);
     }
     ASSERT_EQ(steps, STEPS);
     ASSERT_EQ(fclose(f), 0);

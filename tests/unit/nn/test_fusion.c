@@ -1,6 +1,7 @@
 /* Layers that a model applies at once: as many nodes fewer as its lists say, and the bits of layers one by one,
  * which is how lk_model_find_nonfinite() takes them. */
 #include "harness.h"
+#include "real.h"
 
 #include <lockstep/extra/isa.h>
 #include <lockstep/nn.h>
@@ -79,10 +80,7 @@ static lk_tensor *drawn(lk_dtype dtype, lk_shape shape, const char *purpose)
         ASSERT_OK(lk_rng_uniform_f64(lk_rng_start(SEED, "fusion", purpose),
                                      (lk_rng_at){.element = i}, 1, &u));
         double v = u < 0.1 ? -0.0 : u < 0.2 ? 0.0 : 2 * u - 1.2;
-        if (dtype == LK_F32)
-            ((float *)data)[i] = (float)v;
-        else
-            ((double *)data)[i] = v;
+        real_set(dtype, data, i, v);
     }
     return t;
 }

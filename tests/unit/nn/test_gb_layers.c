@@ -1,6 +1,7 @@
 /* Local filtering, L2 pooling and local contrast normalisation in the shapes of neon's sparse autoencoder, of
  * MNIST's images and CIFAR's, against another program (tests/data/gb.py says how): what each layer makes, and
  * gradients of image and filters. */
+#include "real.h"
 #include "written.h"
 
 #include <lockstep/nn.h>
@@ -63,11 +64,6 @@ static lk_model *model_of(lk_dtype dtype, int64_t size, int64_t channels, int n)
     return m;
 }
 
-static double element(lk_dtype dtype, const void *data, int64_t i)
-{
-    return dtype == LK_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
-}
-
 /* "value NAME COUNT : SUM SCALE VALUE..." must be said of `name` next. */
 static void check_next(FILE *f, const char *name, lk_dtype dtype, const void *data, int64_t count)
 {
@@ -79,12 +75,12 @@ static void check_next(FILE *f, const char *name, lk_dtype dtype, const void *da
     ASSERT_TRUE(strcmp(title, name) == 0 && n == count);
     ASSERT_EQ(read_values(line, value), 2 + SOME);
     for (int64_t i = 0; i < count; i++)
-        sum += element(dtype, data, i) * (double)(37 * i % 229 - 114) / 64;
+        sum += real_get(dtype, data, i) * (double)(37 * i % 229 - 114) / 64;
     if (!(fabs(sum - value[0]) <= tolerance * value[1]))
         TEST_FAIL("%s: the sum is %.17g, not %.17g, where the scale is %.17g", name, sum, value[0],
                   value[1]);
     for (int k = 0; k < SOME; k++)
-        check_near(name, element(dtype, data, k * count / SOME), value[2 + k], 100 * tolerance);
+        check_near(name, real_get(dtype, data, k * count / SOME), value[2 + k], 100 * tolerance);
 }
 
 static void check_values(FILE *f, lk_dtype dtype, int64_t size, int64_t channels)

@@ -1,6 +1,7 @@
 /* Residual blocks that concatenate, and U-Nets of them: which channels are where, values and gradients
  * of another program (tests/data/joined.py says how), parts, identity, and what does not fit. */
 #include "faults.h"
+#include "real.h"
 #include "written.h"
 
 #include <lockstep/config.h>
@@ -231,10 +232,7 @@ static void check_network(FILE *f, size_t which, lk_dtype dtype, double toleranc
         if (!gradient)
             numbers_set(dtype, data, value, n);
         for (int i = 0; gradient && i < n; i++)
-            check_near(name,
-                       dtype == LK_F32 ? (double)((const float *)data)[i]
-                                       : ((const double *)data)[i],
-                       value[i], tolerance);
+            check_near(name, real_get(dtype, data, i), value[i], tolerance);
         gradients += gradient;
     }
     ASSERT_EQ(gradients, 1 + lk_slab_layout_slices(lk_model_layout(w.model)));

@@ -1,5 +1,6 @@
 /* Every layer, on its own samples: gradients against differences, and the same bits however the
  * batch is cut and whoever computes it. */
+#include "drawn.h"
 #include "harness.h"
 
 #include <lockstep/extra/alloc.h>
@@ -20,25 +21,8 @@ struct bench {
 
 static lk_tensor *drawn(lk_dtype dtype, lk_shape sample, int64_t below, const char *purpose)
 {
-    lk_shape shape = {.ndim = sample.ndim + 1, .dim = {SAMPLES}};
-    lk_tensor *t = NULL;
-    void *data = NULL;
-    for (int i = 0; i < sample.ndim; i++)
-        shape.dim[i + 1] = sample.dim[i];
-    ASSERT_OK(lk_tensor_new(below ? LK_I64 : dtype, shape, &t));
-    ASSERT_OK(lk_tensor_writable_data(t, &data));
-    lk_rng rng = lk_rng_start(SEED, "test", purpose);
-    for (int64_t i = 0; i < lk_tensor_count(t); i++) {
-        double u = 0;
-        ASSERT_OK(lk_rng_uniform_f64(rng, (lk_rng_at){.element = i}, 1, &u));
-        if (below)
-            ((int64_t *)data)[i] = (int64_t)(u * (double)below);
-        else if (dtype == LK_F32)
-            ((float *)data)[i] = (float)(2 * u - 1);
-        else
-            ((double *)data)[i] = 2 * u - 1;
-    }
-    return t;
+    return test_drawn(lk_rng_start(SEED, "test", purpose), dtype, test_batch(SAMPLES, sample),
+                      below);
 }
 
 static struct bench bench_new(const lk_layer *layer, const lk_layer_sample *s, lk_dtype dtype)

@@ -1,5 +1,6 @@
 /* An answer for each position: dice, iou and weighted cross entropy against another program
  * (tests/data/segmentation.py says how) and against positions counted one by one. */
+#include "real.h"
 #include "written.h"
 
 #include <lockstep/loss.h>
@@ -108,8 +109,7 @@ static lk_tensor *one_hot(const segments *s)
 
 static double number_of(const lk_tensor *t, int i)
 {
-    return lk_tensor_dtype(t) == LK_F32 ? (double)((const float *)lk_tensor_data(t))[i]
-                                        : ((const double *)lk_tensor_data(t))[i];
+    return real_get(lk_tensor_dtype(t), lk_tensor_data(t), i);
 }
 
 static void check_gradient(const segments *s, const double *value, int n, double tolerance)

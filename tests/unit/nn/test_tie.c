@@ -1,5 +1,6 @@
 /* Layers that share a parameter: one tensor with one name, whose gradient is the tree over its uses of
  * what each has added up; values are those of another program (tests/data/tied.py says how). */
+#include "drawn.h"
 #include "faults.h"
 #include "written.h"
 
@@ -62,22 +63,7 @@ static double gradients(lk_model *m, lk_accumulator *sums, lk_tensor *x, lk_tens
 
 static lk_tensor *drawn(lk_dtype dtype, lk_shape shape, const char *purpose, int64_t below)
 {
-    lk_tensor *t = NULL;
-    ASSERT_OK(lk_tensor_zeros(below ? LK_I64 : dtype, shape, &t));
-    void *data = NULL;
-    ASSERT_OK(lk_tensor_writable_data(t, &data));
-    for (int64_t i = 0; i < lk_tensor_count(t); i++) {
-        double u = 0;
-        ASSERT_OK(lk_rng_uniform_f64(lk_rng_start(SEED, "tie", purpose), (lk_rng_at){.element = i},
-                                     1, &u));
-        if (below)
-            ((int64_t *)data)[i] = (int64_t)(u * (double)below);
-        else if (dtype == LK_F32)
-            ((float *)data)[i] = (float)(2 * u - 1);
-        else
-            ((double *)data)[i] = 2 * u - 1;
-    }
-    return t;
+    return test_drawn(lk_rng_start(SEED, "tie", purpose), dtype, shape, below);
 }
 
 /* ---- against parameters of their own ---- */
@@ -352,10 +338,7 @@ static void check_network(FILE *f, size_t which, lk_dtype dtype, double toleranc
             const void *got = slice_of(lk_accumulator_slab(sums), name, &bytes);
             ASSERT_EQ(bytes, n * (int64_t)lk_dtype_size(dtype));
             for (int i = 0; i < n; i++)
-                check_near(name,
-                           dtype == LK_F32 ? (double)((const float *)got)[i]
-                                           : ((const double *)got)[i],
-                           value[i], tolerance);
+                check_near(name, real_get(dtype, got, i), value[i], tolerance);
             continue;
         }
         lk_tensor *t = strcmp(name, "x") == 0 ? x : strcmp(name, "c") == 0 ? c : NULL;

@@ -1,5 +1,6 @@
 /* A pass on a tape that does not record: values go when the next layer has run, and nothing goes that somebody
  * may still read. */
+#include "drawn.h"
 #include "faults.h"
 
 #include <lockstep/nn.h>
@@ -9,23 +10,7 @@ enum { SAMPLES = 6, SEED = 7, WIDE = 256, DEEP = 24, MOST = 1 << 16 };
 
 static lk_tensor *drawn(lk_shape sample, int64_t below)
 {
-    lk_shape shape = {.ndim = sample.ndim + 1, .dim = {SAMPLES}};
-    lk_tensor *t = NULL;
-    void *data = NULL;
-    for (int i = 0; i < sample.ndim; i++)
-        shape.dim[i + 1] = sample.dim[i];
-    ASSERT_OK(lk_tensor_new(below ? LK_I64 : LK_F32, shape, &t));
-    ASSERT_OK(lk_tensor_writable_data(t, &data));
-    lk_rng rng = lk_rng_start(SEED, "test", "x");
-    for (int64_t i = 0; i < lk_tensor_count(t); i++) {
-        double u = 0;
-        ASSERT_OK(lk_rng_uniform_f64(rng, (lk_rng_at){.element = i}, 1, &u));
-        if (below)
-            ((int64_t *)data)[i] = (int64_t)(u * (double)below);
-        else
-            ((float *)data)[i] = (float)(2 * u - 1);
-    }
-    return t;
+    return test_drawn(lk_rng_start(SEED, "test", "x"), LK_F32, test_batch(SAMPLES, sample), below);
 }
 
 static lk_model *built(lk_model *m, lk_shape shape, int64_t below)

@@ -1,5 +1,6 @@
 /* Optimizers: each rule against its formula in double precision, and the same bits everywhere. */
 #include "faults.h"
+#include "real.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/isa.h>
@@ -37,29 +38,17 @@ static double gradient_at(int i, int64_t step, double w)
     return 0.5 * w + 0.2 * sin(1.7 * i + (double)step);
 }
 
-static double get(lk_dtype dtype, const void *data, int i)
-{
-    return dtype == LK_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
-}
-
-static void put(lk_dtype dtype, void *data, int i, double value)
-{
-    if (dtype == LK_F32)
-        ((float *)data)[i] = (float)value;
-    else
-        ((double *)data)[i] = value;
-}
-
 /* STEPS steps of the optimizer from the start; p->w holds the result. */
 static void steps_from_start(struct problem *p, lk_dtype dtype, lk_optimizer *o)
 {
     lk_slab_zero(p->w);
     lk_slab_zero(p->g);
     for (int i = 0; i < N; i++)
-        put(dtype, lk_slab_data(p->w), i, start_at(i));
+        real_set(dtype, lk_slab_data(p->w), i, start_at(i));
     for (int64_t s = 0; s < STEPS; s++) {
         for (int i = 0; i < N; i++)
-            put(dtype, lk_slab_data(p->g), i, gradient_at(i, s, get(dtype, lk_slab_data(p->w), i)));
+            real_set(dtype, lk_slab_data(p->g), i,
+                     gradient_at(i, s, real_get(dtype, lk_slab_data(p->w), i)));
         ASSERT_OK(lk_optimizer_step(
             o,
             &(lk_optimizer_input){.grads = p->g,
@@ -200,7 +189,7 @@ static void every_rule_follows_its_formula(void)
                     h += rules[r].decay * w;
                     w = rules[r].by_hand(w, h, s + 1, &m, &v);
                 }
-                double got = get(dtype, lk_slab_data(p.w), i);
+                double got = real_get(dtype, lk_slab_data(p.w), i);
                 if (!(fabs(got - w) <= (dtype == LK_F32 ? 2e-6 : 1e-13) * (1 + fabs(w))))
                     TEST_FAIL("%s %s, element %d: %.15g, by hand %.15g", rules[r].rule,
                               rules[r].options, i, got, w);
@@ -521,8 +510,8 @@ static void steps_run(struct problem *p, const char *rule, const int64_t *end, i
     lk_optimizer *o = NULL;
     ASSERT_OK(lk_optimizer_new(p->w, rule, "decay=0.01", &o));
     for (int i = 0; i < N; i++) {
-        put(LK_F32, lk_slab_data(p->w), i, start_at(i));
-        put(LK_F32, lk_slab_data(p->g), i, gradient_at(i, 0, start_at(i)));
+        real_set(LK_F32, lk_slab_data(p->w), i, start_at(i));
+        real_set(LK_F32, lk_slab_data(p->g), i, gradient_at(i, 0, start_at(i)));
     }
     for (int64_t s = 0; s < STEPS; s++) {
         lk_optimizer_input step = {.grads = p->g, .at = {.step = s, .steps_per_epoch = 1}};
