@@ -1,53 +1,13 @@
 /* Pooling a box of a larger array gives the bits of the definition, and touches nothing else: all six passes
  * on random shapes, boxes, instruction sets and threads. */
+#include "boxed.h"
 #include "guard.h"
 #include "kernel/reference/reference.h"
-#include "real.h"
 
 #include <lockstep/extra/isa.h>
 #include <lockstep/thread.h>
 
-enum { MAX, AVG, L2, AXES = LK_CONV_MAX_NDIM };
-
-/* How a box lies in an array [samples][axes...][channels] that is larger on every side. */
-struct place {
-    int ndim;
-    int64_t batch, size[AXES], channels; /* of the box */
-    int64_t sample, step[AXES];
-    int64_t first, count; /* elements: where the box begins, and of the whole array */
-};
-
-static int64_t below(uint64_t *state, int64_t n)
-{
-    return (int64_t)(real_random(state) >> 3) % n;
-}
-
-/* A margin before and one behind; behind there is often none, so that the box ends with the array. */
-static int64_t margin(uint64_t *state, int64_t *before)
-{
-    *before = below(state, 3);
-    return *before + (below(state, 2) ? below(state, 3) : 0);
-}
-
-static struct place place_make(const int64_t *size, const lk_pool_shape *s, uint64_t *state)
-{
-    struct place p = {.ndim = s->window.ndim, .batch = s->batch, .channels = s->channels};
-    int64_t before;
-    p.count = s->channels + margin(state, &before);
-    p.first = before;
-    for (int d = p.ndim - 1; d >= 0; d--) {
-        p.size[d] = size[d];
-        p.step[d] = p.count;
-        int64_t wide = size[d] + margin(state, &before);
-        p.first += before * p.step[d];
-        p.count *= wide;
-    }
-    p.sample = p.count;
-    int64_t samples = s->batch + margin(state, &before);
-    p.first += before * p.sample;
-    p.count *= samples;
-    return p;
-}
+enum { MAX, AVG, L2, AXES = BOXED_AXES };
 
 /* An operand: the array; for one that is written, what the array should become. */
 struct operand {
@@ -92,26 +52,6 @@ static void check_written(const char *name, const struct operand *o)
     memset(o->array.data, 0x55, bytes);
 }
 
-/* Few different values, so that maxima tie, in the box; NaN around it: whoever reads it shows. */
-static void fill_real(lk_dtype t, const struct operand *o, uint64_t seed)
-{
-    const struct place *p = o->at;
-    int64_t n = p->batch;
-    uint64_t state = seed;
-    for (int64_t i = 0; i < p->count; i++)
-        real_set(t, o->array.data, i, (double)NAN);
-    for (int d = 0; d < p->ndim; d++)
-        n *= p->size[d];
-    for (int64_t i = 0; i < n * p->channels; i++) {
-        int64_t rest = i / p->channels, at = i % p->channels;
-        for (int d = p->ndim - 1; d >= 0; d--) {
-            at += rest % p->size[d] * p->step[d];
-            rest /= p->size[d];
-        }
-        real_set(t, box_of(o), at + rest * p->sample, (double)below(&state, 9) * 0.37 - 1.5);
-    }
-}
-
 struct operands {
     struct operand x, dy, y[3], dx[3], index;
 };
@@ -152,7 +92,9 @@ static void check_passes(const lk_pool_shape *s, struct operands *p)
 
 static void check_shape(lk_pool_shape s, uint64_t *state, int n_threads)
 {
-    const struct place in = place_make(s.in, &s, state), out = place_make(s.out, &s, state);
+    const int ndim = s.window.ndim;
+    const struct place in = place_make(ndim, s.batch, s.in, s.channels, state);
+    const struct place out = place_make(ndim, s.batch, s.out, s.channels, state);
     s.x_sample = in.sample;
     s.y_sample = out.sample;
     memcpy(s.x_step, in.step, sizeof s.x_step);
@@ -165,8 +107,8 @@ static void check_shape(lk_pool_shape s, uint64_t *state, int n_threads)
         p.y[k] = operand_new(&out, elem);
         p.dx[k] = operand_new(&in, elem);
     }
-    fill_real(s.dtype, &p.x, 1 + *state);
-    fill_real(s.dtype, &p.dy, 2 + *state);
+    place_fill(&in, s.dtype, p.x.array.data, true, 1 + *state);
+    place_fill(&out, s.dtype, p.dy.array.data, true, 2 + *state);
     definition(&s, &p);
     for (int isa = 0; isa < LK_N_ISAS; isa++)
         for (int threads = 1; threads <= n_threads && lk_isa_is_available((lk_isa)isa); threads++) {

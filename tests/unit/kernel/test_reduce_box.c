@@ -1,7 +1,7 @@
 /* Reductions over boxes: the bits of the definition, whatever the steps, instruction set and threads. */
+#include "boxed.h"
 #include "guard.h"
 #include "kernel/reference/reference.h"
-#include "real.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/isa.h>
@@ -9,83 +9,39 @@
 
 #include <fenv.h>
 
-/* A box in an array that ends at a guard page and is NaN around the box. */
-struct box {
-    lk_dtype t;
-    lk_reduce_box_shape s;
-    int64_t first; /* where it begins */
-    struct guard array;
-};
-
-static int64_t below(uint64_t *state, int64_t n)
-{
-    return (int64_t)(real_random(state) >> 3) % n;
-}
-
-/* A margin before and one behind; often there is none, so that axes lie side by side. */
-static int64_t margin(uint64_t *state, int64_t *before)
-{
-    *before = below(state, 2) * below(state, 3);
-    return *before + below(state, 2) * below(state, 3);
-}
-
-static struct box box_new(lk_dtype t, const lk_reduce_box_shape *shape, uint64_t *state)
-{
-    struct box b = {.t = t, .s = *shape};
-    int64_t before, count = b.s.channels + margin(state, &before), rows = b.s.samples;
-    b.first = before;
-    for (int d = 2; d >= 0; d--) {
-        b.s.step[d] = count;
-        count *= b.s.n[d] + margin(state, &before);
-        b.first += before * b.s.step[d];
-        rows *= b.s.n[d];
-    }
-    b.s.sample_step = count;
-    count *= b.s.samples + margin(state, &before);
-    b.first += before * b.s.sample_step;
-    b.array = guard_new((size_t)count * lk_dtype_size(t));
-    for (int64_t i = 0; i < count; i++)
-        real_set(t, b.array.data, i, (double)NAN);
-    for (int64_t i = 0; i < rows; i++) {
-        int64_t rest = i, at = b.first;
-        for (int d = 2; d >= 0; d--) {
-            at += rest % b.s.n[d] * b.s.step[d];
-            rest /= b.s.n[d];
-        }
-        real_fill(t,
-                  (char *)b.array.data + (size_t)(at + rest * b.s.sample_step) * lk_dtype_size(t),
-                  b.s.channels, 3 + *state + (uint64_t)i, false);
-    }
-    return b;
-}
-
 static int64_t pieces_of(const lk_reduce_box_shape *s)
 {
     int64_t piece = s->piece > 0 ? s->piece : s->samples;
     return s->samples > 0 ? (s->samples - 1) / piece + 1 : 0;
 }
 
-static void check_box(const struct box *b, int n_threads)
+/* A box of an array that ends at a guard page. */
+static void check_box(lk_dtype t, lk_reduce_box_shape s, uint64_t *state, int n_threads)
 {
-    size_t bytes = (size_t)(pieces_of(&b->s) * b->s.channels) * lk_dtype_size(b->t);
-    const char *x = (char *)b->array.data + (size_t)b->first * lk_dtype_size(b->t);
+    const struct place p = place_make(3, s.samples, s.n, s.channels, state);
+    s.sample_step = p.sample;
+    memcpy(s.step, p.step, sizeof s.step);
+    const size_t elem = lk_dtype_size(t), bytes = (size_t)(pieces_of(&s) * s.channels) * elem;
+    struct guard array = guard_new((size_t)p.count * elem);
     struct guard y = guard_new(bytes), want = guard_new(bytes);
+    const void *x = (char *)array.data + (size_t)p.first * elem;
+    place_fill(&p, t, array.data, false, 3 + *state);
     for (int op = 0; op < LK_N_REDUCE_AXIS_OPS; op++) {
-        lk__ref_reduce_box(b->t, (lk_reduce_axis_op)op, &b->s, x, want.data);
+        lk__ref_reduce_box(t, (lk_reduce_axis_op)op, &s, x, want.data);
         for (int isa = 0; isa < LK_N_ISAS; isa++)
             for (int n = 1; n <= n_threads && lk_isa_is_available((lk_isa)isa); n++) {
                 ASSERT_OK(lk_isa_set((lk_isa)isa));
                 ASSERT_OK(lk_threads_set(n));
                 memset(y.data, 0x55, bytes);
-                ASSERT_OK(lk_reduce_box(b->t, (lk_reduce_axis_op)op, &b->s, x, y.data));
+                ASSERT_OK(lk_reduce_box(t, (lk_reduce_axis_op)op, &s, x, y.data));
                 if (memcmp(want.data, y.data, bytes) != 0)
                     TEST_FAIL("%s of %s [%lld][%lld][%lld][%lld][%lld], piece %lld",
-                              lk_reduce_axis_op_name((lk_reduce_axis_op)op), lk_dtype_name(b->t),
-                              (long long)b->s.samples, (long long)b->s.n[0], (long long)b->s.n[1],
-                              (long long)b->s.n[2], (long long)b->s.channels,
-                              (long long)b->s.piece);
+                              lk_reduce_axis_op_name((lk_reduce_axis_op)op), lk_dtype_name(t),
+                              (long long)s.samples, (long long)s.n[0], (long long)s.n[1],
+                              (long long)s.n[2], (long long)s.channels, (long long)s.piece);
             }
     }
+    guard_free(&array);
     guard_free(&y);
     guard_free(&want);
 }
@@ -110,9 +66,7 @@ static void boxes_give_the_bits_of_their_copies(void)
     uint64_t state = 18;
     for (int i = 0; i < (test_whole() ? 10000 : 500); i++) {
         lk_reduce_box_shape s = shape_make(&state);
-        struct box b = box_new(below(&state, 2) ? LK_F32 : LK_F64, &s, &state);
-        check_box(&b, 1);
-        guard_free(&b.array);
+        check_box(below(&state, 2) ? LK_F32 : LK_F64, s, &state, 1);
     }
 }
 
@@ -128,11 +82,8 @@ static void large_boxes_give_the_bits_of_their_copies(void)
     };
     uint64_t state = 19;
     for (int d = 0; d < 2; d++)
-        for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
-            struct box b = box_new(d == 0 ? LK_F32 : LK_F64, &shape[i], &state);
-            check_box(&b, 3);
-            guard_free(&b.array);
-        }
+        for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++)
+            check_box(d == 0 ? LK_F32 : LK_F64, shape[i], &state, 3);
 }
 
 static void steps_of_zero_are_dense(void)
