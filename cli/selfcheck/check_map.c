@@ -41,8 +41,3 @@ lk_status check_map_input(check_case *c, int64_t n, int turn)
     }
     return LK_OK;
 }
-
-int64_t check_map_cut(int64_t n)
-{
-    return n / 3;
-}

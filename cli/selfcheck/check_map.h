@@ -13,7 +13,4 @@
  */
 lk_status check_map_input(check_case *c, int64_t n, int turn) LK_NODISCARD;
 
-/* How maps are cut: at an odd place. */
-int64_t check_map_cut(int64_t n);
-
 #endif /* LK_CLI_CHECK_MAP_H */

@@ -19,25 +19,19 @@ struct gradient_case {
 static inline void gradient_case_new(struct gradient_case *c, const lk_conv_shape *shape,
                                      lk_dtype dtype, bool odd)
 {
+    const lk_conv_shape full = lk__ref_conv_shape(shape);
+    const lk_window *w = &full.window;
     c->shape = *shape;
     c->shape.dtype = dtype;
-    for (int d = 0; d < shape->window.ndim; d++) {
-        lk_conv_shape *q = &c->shape;
-        int64_t stride = q->window.stride[d] ? q->window.stride[d] : 1,
-                dilation = q->window.dilation[d] ? q->window.dilation[d] : 1;
-        if (q->out[d] == 0)
-            ASSERT_OK(lk_conv_out(q->in[d], q->window.kernel[d], stride, dilation,
-                                  q->window.pad_lo[d], q->window.pad_lo[d], &q->out[d]));
-    }
+    for (int d = 0; d < w->ndim; d++)
+        if (shape->out[d] == 0)
+            ASSERT_OK(lk_conv_out(shape->in[d], w->kernel[d], w->stride[d], w->dilation[d],
+                                  w->pad_lo[d], w->pad_lo[d], &c->shape.out[d]));
     ASSERT_OK(lk__conv_shape_make(&c->shape, &c->s));
-    size_t elem = (size_t)c->s.elem;
-    c->x = guard_new((size_t)c->s.x_extent * elem);
-    c->dy = guard_new((size_t)c->s.y_extent * elem);
-    c->dw_bytes = (size_t)c->s.w_extent * elem;
-    c->dw = guard_new(c->dw_bytes);
-    real_fill(dtype, c->x.data, c->s.x_extent, 1, odd);
-    real_fill(dtype, c->dy.data, c->s.y_extent, 2, odd);
-    real_fill(dtype, c->dw.data, c->s.w_extent, 3, odd);
+    c->dw_bytes = (size_t)(c->s.w_extent * c->s.elem);
+    c->x = guard_real(dtype, c->s.x_extent, 1, odd);
+    c->dy = guard_real(dtype, c->s.y_extent, 2, odd);
+    c->dw = guard_real(dtype, c->s.w_extent, 3, odd);
 }
 
 static inline void gradient_case_free(struct gradient_case *c)

@@ -3,7 +3,7 @@
 #ifndef LK_TEST_GUARD_H
 #define LK_TEST_GUARD_H
 
-#include "harness.h"
+#include "real.h"
 
 #include <sys/mman.h>
 
@@ -22,6 +22,14 @@ static inline struct guard guard_new(size_t bytes)
     ASSERT_TRUE(g.map != MAP_FAILED);
     ASSERT_EQ(mprotect((char *)g.map + body, page, PROT_NONE), 0);
     g.data = (char *)g.map + body - bytes;
+    return g;
+}
+
+/* n elements that real_fill() has filled. */
+static inline struct guard guard_real(lk_dtype t, int64_t n, uint64_t seed, bool odd)
+{
+    struct guard g = guard_new((size_t)n * lk_dtype_size(t));
+    real_fill(t, g.data, n, seed, odd);
     return g;
 }
 

@@ -3,12 +3,9 @@
  * The values are those of the sums.  With operands below 1, the transforms of one axis make at most
  * 16, 17, 24 or 48 of a product with the outputs of a tile that are 0, 1, 2 or 3 behind its first;
  * each product is rounded as often as there are channels, and 19 times more. */
-#include "kernel/reference/place.h"
 #include "kernel/reference/real.h"
 #include "kernel/reference/reference.h"
 #include "selfcheck/check_conv.h"
-
-#include <lockstep/extra/alloc.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -98,55 +95,50 @@ static lk_status winograd_run(const check_case *c, int way, void *const *out)
     return LK_OK;
 }
 
-/* The error that is allowed of position `at` of a result that is a sum over `n` channels. */
-static double allowed(lk_dtype dtype, int64_t n, const int64_t *at)
+/* The error that is allowed of a position of a result that is a sum over `n` channels. */
+static double allowed(lk_dtype dtype, int64_t n, int64_t row, int64_t column)
 {
     static const double most[4] = {16, 17, 24, 48};
-    double sums = (double)n * most[at[0] % 4] * most[at[1] % 4] + 1;
+    double sums = (double)n * most[row % 4] * most[column % 4] + 1;
     return (double)(n + 20) * real_epsilon(dtype) * sums;
 }
 
-/* The sums, in the order of the direct algorithm, into `value`; `scratch` begins as the output does. */
-static lk_status expect_sums(const check_case *c, const lk_conv_shape *winograd, bool data,
-                             void *scratch, lk__ref_value *value)
+/* Both passes by one of the algorithms. */
+static lk_status expect_by(const check_case *c, lk_conv_shape *s, lk_conv_algorithm algorithm,
+                           check_truth *truth)
 {
-    lk_conv_shape s = *winograd;
-    s.algorithm = LK_CONV_DIRECT;
-    if (data)
-        LK_TRY(lk__ref_conv_backward_data(&s, c->in[IN_DY].data, c->in[IN_W].data, NULL,
-                                          accumulates(c), scratch, value));
-    else
-        LK_TRY(lk__ref_conv_forward(&s, c->in[IN_X].data, c->in[IN_W].data, c->in[IN_BIAS].data,
-                                    LK_ACT_RELU, scratch, value));
-    const int64_t *size = data ? s.in : s.out, *step = data ? s.x_step : s.y_step;
-    int64_t n = data ? s.in_channels : s.out_channels, k = data ? s.out_channels : s.in_channels;
-    for (int64_t b = 0; b < s.batch; b++)
-        for (lk__ref_place o = place_first(size); o.is; o = place_next(o, size))
-            for (int64_t j = 0; j < n; j++)
-                value[b * (data ? s.x_sample : s.y_sample) + place_offset(o, step) + j]
-                    .bound = allowed(c->dtype, k, o.at);
+    const bool direct = algorithm == LK_CONV_DIRECT;
+    s->algorithm = algorithm;
+    LK_TRY(lk__ref_conv_forward(s, c->in[IN_X].data, c->in[IN_W].data, c->in[IN_BIAS].data,
+                                LK_ACT_RELU, truth->bits[OUT_Y],
+                                direct ? truth->value[OUT_Y] : NULL));
+    LK_TRY(lk__ref_conv_backward_data(s, c->in[IN_DY].data, c->in[IN_W].data, NULL, accumulates(c),
+                                      truth->bits[OUT_DX], direct ? truth->value[OUT_DX] : NULL));
     return LK_OK;
 }
 
+/* The values are those of the sums by the direct algorithm, with the bounds of this one. */
 static lk_status winograd_expect(const check_case *c, check_truth *truth)
 {
-    lk_status st;
     lk_conv_shape s;
-    void *scratch = NULL;
     LK_TRY(shape_of(c, &s));
-    LK_TRY_TO(done, lk_alloc(&scratch, c->out[OUT_Y].n + c->out[OUT_DX].n, sizeof(double)));
-    LK_TRY_TO(done, expect_sums(c, &s, false, scratch, truth->value[OUT_Y]));
-    memcpy(scratch, truth->bits[OUT_DX], (size_t)c->out[OUT_DX].n * lk_dtype_size(c->dtype));
-    LK_TRY_TO(done, expect_sums(c, &s, true, scratch, truth->value[OUT_DX]));
-    LK_TRY_TO(done,
-              lk__ref_conv_forward(&s, c->in[IN_X].data, c->in[IN_W].data, c->in[IN_BIAS].data,
-                                   LK_ACT_RELU, truth->bits[OUT_Y], NULL));
-    LK_TRY_TO(done, lk__ref_conv_backward_data(&s, c->in[IN_DY].data, c->in[IN_W].data, NULL,
-                                               accumulates(c), truth->bits[OUT_DX], NULL));
+    LK_TRY(expect_by(c, &s, LK_CONV_DIRECT, truth));
+    for (int64_t i = 0; i < c->out[OUT_Y].n; i++) {
+        int64_t at = i / s.out_channels;
+        truth->value[OUT_Y][i].bound = allowed(c->dtype, s.in_channels, at / s.out[1] % s.out[0],
+                                               at % s.out[1]);
+    }
+    for (int64_t i = 0; i < c->out[OUT_DX].n; i++) {
+        int64_t at = i / s.in_channels;
+        truth->value[OUT_DX][i].bound = allowed(c->dtype, s.out_channels, at / s.in[1] % s.in[0],
+                                                at % s.in[1]);
+    }
+    if (accumulates(c)) /* as it began */
+        memcpy(truth->bits[OUT_DX], c->out[OUT_DX].data,
+               (size_t)c->out[OUT_DX].n * lk_dtype_size(c->dtype));
+    LK_TRY(expect_by(c, &s, LK_CONV_WINOGRAD, truth));
     truth->has_bits[OUT_Y] = truth->has_bits[OUT_DX] = true;
-done:
-    lk_free(scratch);
-    return st;
+    return LK_OK;
 }
 
 const lk__check lk__check_conv_winograd = {

@@ -37,7 +37,7 @@ static lk_status map_setup(check_case *c)
 
 static lk_status map_run(const check_case *c, int way, void *const *out)
 {
-    int64_t n = c->in[0].n, cut = way == PARTS ? check_map_cut(n) : 0;
+    int64_t n = c->in[0].n, cut = way == PARTS ? n / 3 : 0;
     const void *x = c->in[0].data;
     if (way == IN_PLACE) {
         LK_TRY(lk_map1(c->dtype, LK_MAP1_COPY, 0, n, x, out[0]));

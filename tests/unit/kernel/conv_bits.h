@@ -31,13 +31,6 @@ typedef struct check {
     struct guard a, w, bias, got, before, want;
 } check;
 
-static inline struct guard random_values(lk_dtype dtype, int64_t n, uint64_t seed, bool odd)
-{
-    struct guard g = guard_new((size_t)n * lk_dtype_size(dtype));
-    real_fill(dtype, g.data, n, seed, odd);
-    return g;
-}
-
 static inline check check_new(const conv_case *c, lk_dtype dtype, variant v, bool odd)
 {
     const bool data = v >= DATA;
@@ -45,12 +38,12 @@ static inline check check_new(const conv_case *c, lk_dtype dtype, variant v, boo
     k.s.dtype = dtype;
     const lk_conv_shape full = lk__ref_conv_shape(&k.s);
     k.n = lk__ref_conv_extent(&full, !data);
-    k.a = random_values(dtype, lk__ref_conv_extent(&full, data), 1, odd);
-    k.w = random_values(dtype, lk__ref_conv_weights(&full), 2, odd);
-    k.bias = random_values(dtype, data ? k.s.in_channels : k.s.out_channels, 3, odd);
-    k.got = random_values(dtype, k.n, 4, odd);
-    k.before = random_values(dtype, k.n, 4, odd);
-    k.want = random_values(dtype, k.n, 4, odd);
+    k.a = guard_real(dtype, lk__ref_conv_extent(&full, data), 1, odd);
+    k.w = guard_real(dtype, lk__ref_conv_weights(&full), 2, odd);
+    k.bias = guard_real(dtype, data ? k.s.in_channels : k.s.out_channels, 3, odd);
+    k.got = guard_real(dtype, k.n, 4, odd);
+    k.before = guard_real(dtype, k.n, 4, odd);
+    k.want = guard_real(dtype, k.n, 4, odd);
     const void *bias = v == FORWARD_BIAS_RELU || v == DATA_BIAS ? k.bias.data : NULL;
     if (data)
         ASSERT_OK(lk__ref_conv_backward_data(&k.s, k.a.data, k.w.data, bias, v == DATA_ACCUMULATE,

@@ -19,10 +19,7 @@ struct gemm_case {
 static inline struct guard case_operand(lk_dtype dtype, int64_t rows, int64_t cols, int64_t ld,
                                         uint64_t seed, bool odd)
 {
-    const int64_t n = rows > 0 && cols > 0 ? (rows - 1) * ld + cols : 0;
-    struct guard g = guard_new((size_t)n * lk_dtype_size(dtype));
-    real_fill(dtype, g.data, n, seed, odd);
-    return g;
+    return guard_real(dtype, rows > 0 && cols > 0 ? (rows - 1) * ld + cols : 0, seed, odd);
 }
 
 /* Leading dimensions exceed the rows by `gap`. */

@@ -155,9 +155,7 @@ static void nothing_beyond_the_operands_is_touched(void)
     for (int type = LK_F32; type <= LK_F64; type++)
         for (int n = 1; n <= 40; n++) {
             lk_dtype t = (lk_dtype)type;
-            struct guard x = guard_new((size_t)n * lk_dtype_size(t));
-            struct guard y = guard_new((size_t)n * lk_dtype_size(t));
-            real_fill(t, x.data, n, 7, false);
+            struct guard x = guard_real(t, n, 7, false), y = guard_real(t, n, 8, false);
             for (int op = 0; op < LK_N_MAP1; op++)
                 ASSERT_OK(lk_map1(t, (lk_map1_op)op, 1, n, x.data, y.data));
             for (int op = 0; op < LK_N_MAP2; op++)

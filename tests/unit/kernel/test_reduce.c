@@ -27,10 +27,10 @@ static void check_same(lk_dtype t, const lk_reduce_axis_shape *s, lk_reduce_axis
 /* All instruction sets and numbers of threads on operands that end at a guard page. */
 static void check_shape(lk_dtype t, const lk_reduce_axis_shape *s, bool odd, int n_threads)
 {
-    size_t elem = lk_dtype_size(t), ny = (size_t)(s->outer * s->inner) * elem;
-    struct guard x = guard_new((size_t)(s->outer * s->n * s->inner) * elem);
+    size_t ny = (size_t)(s->outer * s->inner) * lk_dtype_size(t);
+    struct guard x = guard_real(t, s->outer * s->n * s->inner, (uint64_t)(s->n * 31 + s->inner),
+                                odd);
     struct guard y = guard_new(ny), want = guard_new(ny);
-    real_fill(t, x.data, s->outer * s->n * s->inner, (uint64_t)(s->n * 31 + s->inner), odd);
     for (int op = 0; op < LK_N_REDUCE_AXIS_OPS; op++) {
         lk__ref_reduce_axis(t, (lk_reduce_axis_op)op, s, x.data, want.data, NULL);
         for (int isa = 0; isa < LK_N_ISAS; isa++) {

@@ -37,23 +37,16 @@ struct operands {
     double expect[2][LK_MICRO_MR][MAX_N]; /* by a_off */
 };
 
-static struct guard guard_fill(lk_dtype dtype, int64_t n, uint64_t seed, bool odd)
-{
-    struct guard g = guard_new((size_t)n * lk_dtype_size(dtype));
-    real_fill(dtype, g.data, n, seed, odd);
-    return g;
-}
-
 static void operands_new(struct operands *o, lk_dtype dtype, bool odd)
 {
     *o = (struct operands){.dtype = dtype,
                            .size = lk_dtype_size(dtype),
-                           .a = guard_fill(dtype, A_LEN, 1, odd),
-                           .w = guard_fill(dtype, W_LEN, 2, odd),
-                           .bias = guard_fill(dtype, MAX_N, 3, odd),
-                           .c = guard_fill(dtype, C_LEN, 4, odd),
-                           .w_used = guard_fill(dtype, W_LEN, 0, false),
-                           .c_used = guard_fill(dtype, C_LEN, 0, false)};
+                           .a = guard_real(dtype, A_LEN, 1, odd),
+                           .w = guard_real(dtype, W_LEN, 2, odd),
+                           .bias = guard_real(dtype, MAX_N, 3, odd),
+                           .c = guard_real(dtype, C_LEN, 4, odd),
+                           .w_used = guard_real(dtype, W_LEN, 0, false),
+                           .c_used = guard_real(dtype, C_LEN, 0, false)};
 }
 
 static void operands_free(struct operands *o)
@@ -184,7 +177,7 @@ static void check_transpose(lk__transpose_fn *transpose, lk_dtype dtype, int64_t
                             int width)
 {
     const int64_t ld = n_k + 2, n_src = (n_valid - 1) * ld + n_k, n_dst = n_k * width;
-    struct guard src = guard_fill(dtype, n_src, 5, true), dst = guard_fill(dtype, n_dst, 6, false);
+    struct guard src = guard_real(dtype, n_src, 5, true), dst = guard_real(dtype, n_dst, 6, false);
     transpose(dst.data, src.data, ld, n_k, n_valid, width);
     for (int64_t k = 0; k < n_k; k++)
         for (int j = 0; j < width; j++) {

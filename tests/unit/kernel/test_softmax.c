@@ -160,9 +160,8 @@ static void nothing_beyond_the_rows_is_touched(void)
         for (int64_t cols = 1; cols <= 40; cols++)
             for (int log = 0; log < 2; log++) {
                 lk_dtype t = (lk_dtype)type;
-                size_t bytes = (size_t)(3 * cols) * lk_dtype_size(t);
-                struct guard x = guard_new(bytes), y = guard_new(bytes);
-                real_fill(t, x.data, 3 * cols, 5, false);
+                struct guard x = guard_real(t, 3 * cols, 5, false),
+                             y = guard_real(t, 3 * cols, 6, false);
                 lk_rows s = {.rows = 3, .cols = cols, .ld_x = cols, .ld_y = cols};
                 ASSERT_OK(both[log](t, &s, x.data, y.data));
                 guard_free(&x);

@@ -72,14 +72,11 @@ static struct sums_case case_new(lk_dtype t, int64_t rows, int64_t n, int64_t pi
                                    : of[k] == LK_SUMS_PIECES ? pieces_of(&c.s)
                                                              : 1);
         c.s.of[k] = of[k];
-        c.x[k] = guard_new((size_t)count * elem);
+        c.x[k] = guard_real(t, count, (uint64_t)(rows + n) + 7 * (uint64_t)k, odd);
         c.s.x[k] = c.x[k].data;
-        real_fill(t, c.x[k].data, count, (uint64_t)(rows + n) + 7 * (uint64_t)k, odd);
     }
-    for (int k = 0; k < LK_SUMS_MAX_P; k++) {
-        c.number[k] = guard_new((size_t)rows * elem);
-        real_fill(t, c.number[k].data, rows, (uint64_t)(99 + k + rows), false);
-    }
+    for (int k = 0; k < LK_SUMS_MAX_P; k++)
+        c.number[k] = guard_real(t, rows, (uint64_t)(99 + k + rows), false);
     c.y = guard_new((size_t)(rows * n) * elem);
     c.sums = guard_new((size_t)(2 * pieces_of(&c.s) * n) * elem);
     return c;

@@ -21,9 +21,8 @@ static void push_all(lk_tree *tree, lk_dtype t, const void *x, int64_t n, int64_
 static void check_tree(lk_dtype t, int64_t n, int64_t count)
 {
     size_t elem = lk_dtype_size(t);
-    struct guard x = guard_new((size_t)(n * count) * elem), sum = guard_new((size_t)count * elem),
-                 want = guard_new((size_t)count * elem);
-    real_fill(t, x.data, n * count, (uint64_t)(7 * n + count), n % 2);
+    struct guard x = guard_real(t, n * count, (uint64_t)(7 * n + count), n % 2),
+                 sum = guard_new((size_t)count * elem), want = guard_new((size_t)count * elem);
     lk__ref_tree_vectors(t, n, count, x.data, want.data, NULL);
     lk_tree *tree;
     ASSERT_OK(lk_tree_new(t, count, &tree));
