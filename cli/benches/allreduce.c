@@ -31,8 +31,8 @@ static const lk_option options[] = {
      .type = LK_OPTION_TEXT,
      .offset = FIELD(against),
      .value = "NAME",
-     .help = "mpi, any other algorithm (chain: no fixed tree), unchecked (ours without checks), or "
-             "none; mpi by default where the ranks are MPI's"},
+     .help = "mpi, any other algorithm, unchecked (ours without checks), or none; "
+             "mpi by default where the ranks are MPI's"},
     {.name = "sizes",
      .type = LK_OPTION_NAMES,
      .offset = FIELD(sizes),
@@ -372,8 +372,7 @@ const lk__verb lk__bench_kind_allreduce = {
         "not in that of its allreduce alone. Everybody is timed in turn; the time of a round is "
         "that of the slowest rank. Differences and the ratio of the wholes are taken within a "
         "round; the other ratio is that of the two differences. Against unchecked it shows what "
-        "the checks cost (names, digests, the board), against chain what the fixed tree "
-        "costs.\n" BENCH_NOISE_ABOUT
+        "the checks cost (names, digests, the board).\n" BENCH_NOISE_ABOUT
         "JSON: case, bytes, algorithm, peer, whole_microseconds, peer_whole_microseconds, "
         "whole_ratio, fill_microseconds (filling and reading ours), microseconds (alone), "
         "gbytes_per_s (bytes of the vector by that), peer_microseconds, ratio, peer_path (the "

@@ -104,7 +104,7 @@ typedef struct lk_trainer lk_trainer;
  * Errors: those of lk_options_parse(), on all ranks; LK_EINVAL for a name in `losses` that is none; LK_ESHAPE
  * and LK_EDTYPE when loader, model, loss and metrics do not fit, naming both sides; those of lk_optimizer_new(); LK_EINVAL when there are more ranks
  * than shards, or not as many as parallel.data says, or in canonical mode when the environment names an
- * algorithm that may give other bits (LK_ALLREDUCE=chain); LK_ENOTSUP for other layouts; LK_ESTATE for
+ * algorithm that may give other bits (LK_ALLREDUCE=mpi); LK_ENOTSUP for other layouts; LK_ESTATE for
  * a model that holds something else than the rank needs, and on all ranks when one has other data, or
  * something else, than rank 0: the message names both ranks and what differs; LK_ENOMEM.
  */

@@ -5,20 +5,19 @@
  *                 all outputs; say so, and wait for all
  *     swap        otherwise through the stages of the shared area, see swap.c
  *
- * With more ranks than cores, short vectors are joined by the last one that arrives, see together.h.
+ * With more ranks than cores, short vectors are joined by the last one that arrives, see last_arriver.h.
  *
  * Up to 16 ranks on one node with one subtree each; not f16 and bf16.
  *
  * Cost: 2 alpha + n beta + n gamma with an alpha of some 300 ns and nothing copied; swap copies 2 n
  * more within the node.
  */
-#include "coll/inplace.h"
 #include "coll/last_arriver.h"
 #include "coll/swap.h"
 
 enum { ARRIVE, MEET, SWAP, PART, TOGETHER };
 
-bool lk__inplace_eligible(const lk__coll_args *k, const char **why)
+static bool shared_eligible(const lk__coll_args *k, const char **why)
 {
     if (!lk__shm_area_eligible(k, why))
         return false;
@@ -29,7 +28,7 @@ bool lk__inplace_eligible(const lk__coll_args *k, const char **why)
     return true;
 }
 
-double lk__inplace_cost(const lk__coll_args *k, const lk__rates *r)
+static double shared_cost(const lk__coll_args *k, const lk__rates *r)
 {
     return 0.4 * r->alpha * k->size + (double)k->bytes * (0.3 * r->beta + r->gamma);
 }
@@ -79,7 +78,7 @@ static lk_status meet(lk__shm_call *c)
     return LK_OK;
 }
 
-lk_status lk__inplace_advance(lk_request *r)
+static lk_status shared_advance(lk_request *r)
 {
     lk__shm_call *c = (lk__shm_call *)r;
     bool all = false;
@@ -112,7 +111,7 @@ lk_status lk__inplace_advance(lk_request *r)
 
 static lk_status shared_start(const lk__coll_args *k, int number, lk_request **out)
 {
-    LK_TRY(lk__shm_area_start(k, number, lk__inplace_advance, out));
+    LK_TRY(lk__shm_area_start(k, number, shared_advance, out));
     return LK_OK;
 }
 
@@ -121,6 +120,6 @@ const lk__coll lk__coll_allreduce_shared = {
     .name = "shared",
     .summary = "in shared memory, a share for each rank",
     .needs = "2 to 16 ranks of one node with a subtree each, not f16 and bf16",
-    .eligible = lk__inplace_eligible,
-    .cost = lk__inplace_cost,
+    .eligible = shared_eligible,
+    .cost = shared_cost,
     .start = shared_start};

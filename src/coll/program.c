@@ -129,15 +129,6 @@ bool lk__program_node(const lk__coll_args *k, int node, lk__program *p, lk_range
     return true;
 }
 
-void lk__program_chain(lk__program *p)
-{
-    p->n_ops = 0;
-    p->pieces = 0;
-    p->n_sums = 1;
-    for (int i = 0; i < p->n_leaves; i++)
-        emit(p, i == 0 ? PUSH : WITH, i);
-}
-
 /* One block: where the sums are, [p->n_sums] of `stack`; what is pushed is copied to `room`. */
 static lk_status run_block(const lk__eval *e, int64_t from, int64_t n, unsigned char *const *room,
                            unsigned char **stack)

@@ -34,10 +34,6 @@ bool lk__program_runs(int64_t pieces, const int64_t *first, int size, lk__progra
  * p->rank counts them.  `sums` [LK_PROGRAM_DEPTH]: the subtrees that come out, in order. */
 bool lk__program_node(const lk__coll_args *k, int node, lk__program *p, lk_range *sums);
 
-/** Write another program: the p->n_leaves leaves one after the other, which is not the tree; of no
- * number of pieces. */
-void lk__program_chain(lk__program *p);
-
 /** What is joined, and into what. */
 typedef struct lk__eval {
     const lk__program *program;

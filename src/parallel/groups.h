@@ -51,7 +51,7 @@ typedef struct lk__groups lk__groups;
  * Make the groups of a plan.  The caller owns `*out` and frees it before plan, mesh and model.
  *
  * Errors: LK_ESTATE when the model holds no parameters yet; LK_EINVAL when the environment of a rank names
- * an algorithm that may give other bits, such as LK_ALLREDUCE=chain, unless the plan is fast; LK_ENOMEM;
+ * an algorithm that may give other bits, such as LK_ALLREDUCE=mpi, unless the plan is fast; LK_ENOMEM;
  * those of communication.
  */
 lk_status lk__groups_new(const lk_plan *plan, const lk_mesh *mesh, lk_model *model,

@@ -46,7 +46,7 @@ status 2 env DDL_GROUP_SIZE=x "$lockstep" bench allreduce --tensors 2 --transpor
 err 'DDL_GROUP_SIZE is "x": it must be a number of elements'
 status 2 "$lockstep" bench allreduce --tensors 2 --tape
 err 'option --tensors: it does not go with --tape'
-for other in unchecked chain; do
+for other in unchecked direct; do
     status 0 "$lockstep" bench allreduce --json --transport local --ranks 4 --seconds 0 --sizes 8,64K \
         --against $other
     figures
@@ -54,7 +54,7 @@ for other in unchecked chain; do
 done
 status 0 "$lockstep" list collectives
 out 'partners exchange whole vectors; needs: a power of two of ranks'
-out 'rank by rank, to measure the tree against; needs: 2 to 16 ranks of one node'
+out 'never chosen'
 status 2 "$lockstep" bench allreduce --sizes 8,6
 err 'a size is a multiple of 4 bytes'
 status 2 "$lockstep" bench allreduce --checks maybe

@@ -94,7 +94,7 @@ err 'give no lists'
 # What the environment names is tried as `train` has it, and refused likewise where bits are promised.
 status 0 env LK_ALLREDUCE=direct "$lockstep" verify "$work/net.yaml" --ranks 1,2 --steps 2 --json
 out '"algorithm": "direct"'
-for named in chain dummy; do
+for named in mpi dummy; do
     for verb in 'verify --ranks 1,2 --steps 2' 'run -n 2 --transport local -- train'; do
         # shellcheck disable=SC2086 # a list of words
         status 2 env LK_ALLREDUCE=$named "$lockstep" $verb "$work/net.yaml" parallel.update=each train.steps=2
@@ -106,9 +106,9 @@ done
 status 2 env LK_ALLREDUCE=rign "$lockstep" verify "$work/net.yaml" --ranks 1,2 --steps 2
 err 'LK_ALLREDUCE: there is no allreduce "rign"; see "lockstep list collectives"'
 no_out
-status 2 "$lockstep" verify "$work/net.yaml" --ranks 1,2 --algorithms chain
+status 2 "$lockstep" verify "$work/net.yaml" --ranks 1,2 --algorithms dummy
 err 'may give other bits: leave it out, or give parallel.mode=fast'
-status 0 env LK_ALLREDUCE=chain "$lockstep" run -n 2 --transport local -- train "$work/net.yaml" \
+status 0 env LK_ALLREDUCE=dummy "$lockstep" run -n 2 --transport local -- train "$work/net.yaml" \
     parallel.update=each train.steps=2 parallel.mode=fast
 
 # Fast mode gives the bits up: the step and the tensor are named, with both values; nothing is left.

@@ -211,25 +211,7 @@ static void another_name_in_the_same_place_is_read(lk_comm *comm)
     ASSERT_FAILS(lk_coll_run(comm, &c), LK_EINVAL, "no allreduce algorithm named \"nope\"");
 }
 
-/* The order of the ranks, where the tree would lose the last one. */
-static void chain_joins_rank_by_rank(lk_comm *comm)
-{
-    static const float give[] = {1e8F, 1, -1e8F, 1}, sums[] = {1e8F, 1e8F, 0, 1};
-    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
-    float y = rank < 4 ? give[rank] : 0;
-    lk_collective c = {
-        .call = LK_CALL_ALLREDUCE, .out = &y, .count = 1, .dtype = LK_F32, .algorithm = "chain"};
-    bool can = size >= 2 && lk_comm_nodes(comm) == 1;
-    if (!can) {
-        ASSERT_FAILS(lk_coll_run(comm, &c), LK_ENOTSUP, "2 to 16 ranks");
-        return;
-    }
-    ASSERT_OK(lk_coll_run(comm, &c));
-    ASSERT_EQ(y, sums[size < 4 ? size - 1 : 3]);
-}
-
 RANKS_MAIN(TEST(pieces_give_the_same_bits_on_any_ranks), TEST(uneven_runs_change_nothing),
            TEST(operators_work_on_every_dtype),
            TEST(several_at_once_may_be_waited_for_in_any_order), TEST(bad_arguments_are_refused),
-           TEST(kinds_are_known_by_name), TEST(another_name_in_the_same_place_is_read),
-           TEST(chain_joins_rank_by_rank))
+           TEST(kinds_are_known_by_name), TEST(another_name_in_the_same_place_is_read))
