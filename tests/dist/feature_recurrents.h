@@ -166,7 +166,7 @@ static inline struct whole whole_new(const struct recurrent_case *k, struct cut_
         int64_t n = outer_of(k, i) * last_of(k, i);
         bool zeros = i >= INPUTS || ((i == H0 || i == C0) && !k->state);
         v.at[i] = zeros ? array_new(k->dtype, n)
-                        : array_random(k->dtype, n, (uint64_t)i + 1, k->odd && i != DY);
+                        : real_new(k->dtype, n, (uint64_t)i + 1, k->odd && i != DY);
     }
     struct passing t = {
         .xw = array_new(k->dtype, rows * wide),

@@ -56,13 +56,6 @@ static inline void *array_new(lk_dtype dtype, int64_t n)
     return p;
 }
 
-static inline void *array_random(lk_dtype dtype, int64_t n, uint64_t seed, bool odd)
-{
-    void *p = array_new(dtype, n);
-    real_fill(dtype, p, n, seed, odd);
-    return p;
-}
-
 /* A range of the middle axis of [outer][n][inner], dense. */
 static inline void *array_part(lk_dtype dtype, const void *whole, int64_t outer, int64_t n,
                                int64_t inner, lk_range range)

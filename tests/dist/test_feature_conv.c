@@ -82,14 +82,11 @@ static struct whole whole_random(const struct conv_case *k)
 {
     lk_dtype t = k->dtype;
     struct sizes n = sizes_of(k);
-    return (struct whole){array_random(t, n.x * k->channels, 1, false),
-                          array_random(t, n.w * k->filters, 2, false),
-                          array_random(t, k->filters, 3, false),
-                          array_random(t, n.y * k->filters, 4, false),
-                          array_new(t, n.y * k->filters),
-                          array_new(t, n.x * k->channels),
-                          array_new(t, n.w * k->filters),
-                          array_new(t, k->filters)};
+    return (struct whole){
+        real_new(t, n.x * k->channels, 1, false), real_new(t, n.w * k->filters, 2, false),
+        real_new(t, k->filters, 3, false),        real_new(t, n.y * k->filters, 4, false),
+        array_new(t, n.y * k->filters),           array_new(t, n.x * k->channels),
+        array_new(t, n.w * k->filters),           array_new(t, k->filters)};
 }
 
 static struct whole whole_new(const struct conv_case *k, struct cut_rule rule)

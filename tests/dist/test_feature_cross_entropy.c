@@ -72,9 +72,9 @@ static struct whole whole_new(const struct entropy_case *k, struct cut_rule rule
     lk_dtype t = k->dtype;
     int64_t rows = k->samples * k->each, n = k->classes;
     bool each = k->reduction == LK_LOSS_NONE;
-    struct whole v = {.x = array_random(t, rows * n, 1, k->odd),
+    struct whole v = {.x = real_new(t, rows * n, 1, k->odd),
                       .label = calloc((size_t)rows + 1, 8),
-                      .dl = array_random(t, each ? rows : 1, 2, false),
+                      .dl = real_new(t, each ? rows : 1, 2, false),
                       .loss = array_new(t, each ? rows : 1),
                       .dx = array_new(t, rows * n),
                       .n_loss = each ? rows : 1};

@@ -38,10 +38,9 @@ static double plain_gradient(const struct embedding_case *k, const struct whole 
 static struct whole whole_new(const struct embedding_case *k)
 {
     int64_t n = k->samples * k->each;
-    struct whole v = {array_random(k->dtype, k->rows * k->units, 1, true),
-                      array_random(k->dtype, n * k->units, 2, true),
-                      array_new(k->dtype, n * k->units), array_new(k->dtype, k->rows * k->units),
-                      calloc((size_t)n + 1, 8)};
+    struct whole v = {real_new(k->dtype, k->rows * k->units, 1, true),
+                      real_new(k->dtype, n * k->units, 2, true), array_new(k->dtype, n * k->units),
+                      array_new(k->dtype, k->rows * k->units), calloc((size_t)n + 1, 8)};
     uint64_t state = 3;
     for (int64_t i = 0; i < n; i++) {
         int64_t row = (int64_t)real_random(&state) % k->rows;

@@ -41,14 +41,11 @@ static struct whole whole_new(const struct linear_case *k, struct cut_rule rule)
 {
     lk_dtype t = k->dtype;
     int64_t rows = k->samples * k->each;
-    struct whole v = {array_random(t, rows * k->in, 1, k->odd),
-                      array_random(t, k->in * k->units, 2, k->odd),
-                      array_random(t, k->units, 3, k->odd),
-                      array_random(t, rows * k->units, 4, k->odd),
-                      array_new(t, rows * k->units),
-                      array_new(t, rows * k->in),
-                      array_new(t, k->in * k->units),
-                      array_new(t, k->units)};
+    struct whole v = {
+        real_new(t, rows * k->in, 1, k->odd), real_new(t, k->in * k->units, 2, k->odd),
+        real_new(t, k->units, 3, k->odd),     real_new(t, rows * k->units, 4, k->odd),
+        array_new(t, rows * k->units),        array_new(t, rows * k->in),
+        array_new(t, k->in * k->units),       array_new(t, k->units)};
     lk_gemm y = {.dtype = t, .act = k->act, .m = rows, .n = k->units, .k = k->in};
     y.lda = k->in, y.ldb = y.ldc = k->units;
     /* From b on, or b last where the sum is cut. */

@@ -158,7 +158,7 @@ static int64_t net_draw(int64_t i, lk_feature_step *step)
 static lk_var weights_of(lk_tape *tape, const lk_feature_split *s, int64_t seed, bool in,
                          bool whole)
 {
-    void *all = array_random(LK_F32, N * N, (uint64_t)seed, false);
+    void *all = real_new(LK_F32, N * N, (uint64_t)seed, false);
     lk_range own = whole ? (lk_range){0, N} : range_of(s, N);
     void *part = array_part(LK_F32, all, in ? 1 : N, N, in ? N : 1, own);
     lk_tensor *t;
@@ -217,8 +217,7 @@ static void net_run(const lk_feature_split *s, const lk_feature_step *step, int6
                     const lk_feature_tag tag[2], float *y, float *dx)
 {
     lk_range all = {0, N}, own[2];
-    void *x = array_random(LK_F32, ROWS * N, 1, false),
-         *dy = array_random(LK_F32, ROWS * N, 2, false);
+    void *x = real_new(LK_F32, ROWS * N, 1, false), *dy = real_new(LK_F32, ROWS * N, 2, false);
     lk_tape *tape;
     lk_var value[LONGEST + 1];
     for (int i = 0; i < 2; i++)

@@ -109,8 +109,7 @@ static void case_run(const lk_feature_split *split, struct cut_rule rule,
     bool sums_back = k->node == COPY || k->node == GATHER_SUM;
     lk_range all = {0, k->n}, own = gathers ? range_of(split, k->n) : all;
     int64_t count = k->rows * k->n;
-    void *whole = array_random(k->dtype, count, 5, true),
-         *sum = sum_new(k->dtype, rule, k->of, count);
+    void *whole = real_new(k->dtype, count, 5, true), *sum = sum_new(k->dtype, rule, k->of, count);
     void *partial = partial_new(k->dtype, split, rule, k->of, count);
     void *in = k->node == JOIN ? array_part(k->dtype, partial, k->rows, k->n, 1, all)
                                : array_part(k->dtype, whole, k->rows, k->n, 1, own);

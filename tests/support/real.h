@@ -44,4 +44,13 @@ static inline void real_fill(lk_dtype t, void *p, int64_t n, uint64_t seed, bool
     }
 }
 
+/* n elements so filled; the caller frees them. */
+static inline void *real_new(lk_dtype t, int64_t n, uint64_t seed, bool odd)
+{
+    void *p = malloc((size_t)(n + 1) * lk_dtype_size(t));
+    ASSERT_TRUE(p);
+    real_fill(t, p, n, seed, odd);
+    return p;
+}
+
 #endif /* LK_TEST_REAL_H */

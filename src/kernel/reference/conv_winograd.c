@@ -1,6 +1,5 @@
 /* Convolution by Winograd's algorithm, F(4x4, 3x3): the expressions of docs/numerics.md, every operation
  * rounded to the type. */
-#include "kernel/reference/place.h"
 #include "kernel/reference/real.h"
 #include "kernel/reference/reference.h"
 
@@ -46,55 +45,49 @@ static void output_transform(lk_dtype t, const double *m, int by, int to, double
     y[3 * to] = real_add(t, real_fma(t, 8, d, b), m[5 * by]);
 }
 
-/* A pass in the terms of forward: what is read, and what is written. */
-struct side {
-    const int64_t *size, *step;
-    int64_t sample, channels;
-};
-
-struct pass {
-    const lk_conv_shape *s;
-    bool data;
-    struct side in, out;
-    int64_t pad[2];
-};
-
-static struct pass pass_of(const lk_conv_shape *s, bool data)
+/* Backward data in the terms of forward: from dy to dx. */
+static lk_conv_shape turned(const lk_conv_shape *s)
 {
-    const struct side x = {s->in, s->x_step, s->x_sample, s->in_channels},
-                      y = {s->out, s->y_step, s->y_sample, s->out_channels};
-    struct pass p = {.s = s, .data = data, .in = data ? y : x, .out = data ? x : y};
-    for (int d = 0; d < 2; d++)
-        p.pad[d] = data ? 2 - s->window.pad_lo[d] : s->window.pad_lo[d];
-    return p;
+    lk_conv_shape f = *s;
+    f.in_channels = s->out_channels;
+    f.out_channels = s->in_channels;
+    f.x_sample = s->y_sample;
+    f.y_sample = s->x_sample;
+    for (int d = 0; d < 2; d++) {
+        f.in[d] = s->out[d];
+        f.out[d] = s->in[d];
+        f.x_step[d] = s->y_step[d];
+        f.y_step[d] = s->x_step[d];
+        f.window.pad_lo[d] = 2 - s->window.pad_lo[d];
+    }
+    return f;
 }
 
 /* Component by component, channel k of the tile of sample n whose first output is `first`. */
-static void tile_make(const struct pass *p, const void *in, int64_t n, const int64_t first[2],
+static void tile_make(const lk_conv_shape *f, const void *x, int64_t n, const int64_t first[2],
                       int64_t k, double v[PARTS])
 {
-    const lk_dtype t = p->s->dtype;
     double half[PARTS];
     for (int i = 0; i < PARTS; i++) {
-        const int64_t row = first[0] + i / SIDE - p->pad[0], col = first[1] + i % SIDE - p->pad[1];
-        const bool inside = row >= 0 && row < p->in.size[0] && col >= 0 && col < p->in.size[1];
-        v[i] = inside ? real_get(t, in,
-                                 n * p->in.sample + row * p->in.step[0] + col * p->in.step[1] + k)
-                      : 0;
+        const int64_t row = first[0] + i / SIDE - f->window.pad_lo[0],
+                      col = first[1] + i % SIDE - f->window.pad_lo[1],
+                      at = n * f->x_sample + row * f->x_step[0] + col * f->x_step[1] + k;
+        const bool inside = row >= 0 && row < f->in[0] && col >= 0 && col < f->in[1];
+        v[i] = inside ? real_get(f->dtype, x, at) : 0;
     }
     for (int j = 0; j < SIDE; j++)
-        input_transform(t, v + j, SIDE, half + j);
+        input_transform(f->dtype, v + j, SIDE, half + j);
     for (int i = 0; i < SIDE; i++)
-        input_transform(t, half + SIDE * i, 1, v + SIDE * i);
+        input_transform(f->dtype, half + SIDE * i, 1, v + SIDE * i);
 }
 
-/* The weights from channel k of what is read to channel j of what is written. */
-static void weights_make(const struct pass *p, const void *w, int64_t k, int64_t j, double u[PARTS])
+/* The weights from channel k to channel j: those of `s`, or (`data`) turned around. */
+static void weights_make(const lk_conv_shape *s, bool data, const void *w, int64_t k, int64_t j,
+                         double u[PARTS])
 {
-    const lk_conv_shape *s = p->s;
     double g[9], half[18];
     for (int tap = 0; tap < 9; tap++) {
-        const int64_t place = p->data ? 8 - tap : tap, ic = p->data ? j : k, oc = p->data ? k : j;
+        const int64_t place = data ? 8 - tap : tap, ic = data ? j : k, oc = data ? k : j;
         g[tap] = real_get(s->dtype, w, (place * s->in_channels + ic) * s->out_channels + oc);
     }
     for (int c = 0; c < 3; c++)
@@ -122,14 +115,14 @@ struct ending {
 };
 
 /* Channel j of one tile, but for what is behind the last position. */
-static void tile_write(const struct pass *p, const struct ending *e, int64_t n,
+static void tile_write(const lk_conv_shape *f, const struct ending *e, int64_t n,
                        const int64_t first[2], int64_t j, const double y[TILE * TILE])
 {
-    const lk_dtype t = p->s->dtype;
+    const lk_dtype t = f->dtype;
     for (int i = 0; i < TILE * TILE; i++) {
         const int64_t row = first[0] + i / TILE, col = first[1] + i % TILE,
-                      to = n * p->out.sample + row * p->out.step[0] + col * p->out.step[1] + j;
-        if (row >= p->out.size[0] || col >= p->out.size[1])
+                      to = n * f->y_sample + row * f->y_step[0] + col * f->y_step[1] + j;
+        if (row >= f->out[0] || col >= f->out[1])
             continue;
         double v = y[i];
         if (e->bias)
@@ -141,20 +134,19 @@ static void tile_write(const struct pass *p, const struct ending *e, int64_t n,
 }
 
 /* All channels of one tile; `u` has the weights, `v` room for the tile. */
-static void tile_compute(const struct pass *p, const struct ending *e, const void *in, int64_t n,
+static void tile_compute(const lk_conv_shape *f, const struct ending *e, const void *x, int64_t n,
                          const int64_t first[2], const double *u, double *v)
 {
-    const int64_t channels = p->in.channels, filters = p->out.channels;
-    for (int64_t k = 0; k < channels; k++)
-        tile_make(p, in, n, first, k, v + k * PARTS);
-    for (int64_t j = 0; j < filters; j++) {
+    for (int64_t k = 0; k < f->in_channels; k++)
+        tile_make(f, x, n, first, k, v + k * PARTS);
+    for (int64_t j = 0; j < f->out_channels; j++) {
         double m[PARTS] = {0}, y[TILE * TILE];
-        for (int64_t k = 0; k < channels; k++)
+        for (int64_t k = 0; k < f->in_channels; k++)
             for (int c = 0; c < PARTS; c++)
-                m[c] = real_fma(p->s->dtype, v[k * PARTS + c], u[(k * filters + j) * PARTS + c],
-                                m[c]);
-        tile_finish(p->s->dtype, m, y);
-        tile_write(p, e, n, first, j, y);
+                m[c] = real_fma(f->dtype, v[k * PARTS + c],
+                                u[(k * f->out_channels + j) * PARTS + c], m[c]);
+        tile_finish(f->dtype, m, y);
+        tile_write(f, e, n, first, j, y);
     }
 }
 
@@ -162,20 +154,19 @@ lk_status lk__ref_conv_winograd(const lk_conv_shape *shape, bool data, const voi
                                 const void *w, const void *bias, bool accumulate, lk_act act,
                                 void *out)
 {
-    const lk_conv_shape s = lk__ref_conv_shape(shape);
-    const struct pass p = pass_of(&s, data);
+    const lk_conv_shape s = lk__ref_conv_shape(shape), f = data ? turned(&s) : s;
     const struct ending e = {bias, accumulate, act, out};
-    const int64_t channels = p.in.channels, filters = p.out.channels;
+    const int64_t pairs = f.in_channels * f.out_channels;
     double *u = NULL, *v = NULL;
     lk_status st;
-    LK_TRY_TO(done, lk_alloc(&u, channels * filters * PARTS, sizeof *u));
-    LK_TRY_TO(done, lk_alloc(&v, channels * PARTS, sizeof *v));
-    for (int64_t i = 0; i < channels * filters; i++)
-        weights_make(&p, w, i / filters, i % filters, u + i * PARTS);
+    LK_TRY_TO(done, lk_alloc(&u, pairs * PARTS, sizeof *u));
+    LK_TRY_TO(done, lk_alloc(&v, f.in_channels * PARTS, sizeof *v));
+    for (int64_t i = 0; i < pairs; i++)
+        weights_make(&s, data, w, i / f.out_channels, i % f.out_channels, u + i * PARTS);
     for (int64_t n = 0; n < s.batch; n++)
-        for (int64_t row = 0; row < p.out.size[0]; row += TILE)
-            for (int64_t col = 0; col < p.out.size[1]; col += TILE)
-                tile_compute(&p, &e, in, n, (int64_t[]){row, col}, u, v);
+        for (int64_t row = 0; row < f.out[0]; row += TILE)
+            for (int64_t col = 0; col < f.out[1]; col += TILE)
+                tile_compute(&f, &e, in, n, (int64_t[]){row, col}, u, v);
 done:
     lk_free(u);
     lk_free(v);

@@ -3,13 +3,6 @@
 
 #include <lockstep/thread.h>
 
-static float *random_floats(int64_t n, uint64_t seed)
-{
-    float *out = malloc((size_t)(n + 1) * sizeof *out);
-    real_fill(LK_F32, out, n, seed, false);
-    return out;
-}
-
 /* A chain of n roundings is off by n u of the sum of absolute products, and a little more. */
 static void errors_stay_within_the_bound_of_the_chain(void)
 {
@@ -17,8 +10,9 @@ static void errors_stay_within_the_bound_of_the_chain(void)
         lk_conv_shape s = lk__ref_conv_shape(&conv_cases[i].s);
         s.dtype = LK_F32;
         int64_t ny = lk__ref_conv_extent(&s, true), nw = lk__ref_conv_weights(&s);
-        float *x = random_floats(lk__ref_conv_extent(&s, false), 1), *w = random_floats(nw, 2);
-        float *y = random_floats(ny, 3), *want = random_floats(ny, 3);
+        float *x = real_new(LK_F32, lk__ref_conv_extent(&s, false), 1, false),
+              *w = real_new(LK_F32, nw, 2, false);
+        float *y = real_new(LK_F32, ny, 3, false), *want = real_new(LK_F32, ny, 3, false);
         lk__ref_value *exact = calloc((size_t)ny + 1, sizeof *exact);
         ASSERT_TRUE(exact);
         for (int64_t k = 0; k < ny; k++)
@@ -46,10 +40,10 @@ static void an_activation_is_the_map_of_the_finished_output(void)
     lk_conv_shape s = lk__ref_conv_shape(&conv_cases[1].s);
     s.dtype = LK_F32;
     int64_t ny = lk__ref_conv_extent(&s, true);
-    float *x = random_floats(lk__ref_conv_extent(&s, false), 1);
-    float *w = random_floats(lk__ref_conv_weights(&s), 2);
-    float *bias = random_floats(s.out_channels, 3);
-    float *got = random_floats(ny, 4), *want = random_floats(ny, 5);
+    float *x = real_new(LK_F32, lk__ref_conv_extent(&s, false), 1, false);
+    float *w = real_new(LK_F32, lk__ref_conv_weights(&s), 2, false);
+    float *bias = real_new(LK_F32, s.out_channels, 3, false);
+    float *got = real_new(LK_F32, ny, 4, false), *want = real_new(LK_F32, ny, 5, false);
     lk_conv_plan *plan;
     ASSERT_OK(lk_conv_plan_new(&s, &plan));
     for (int threads = 1; threads <= 4; threads++)
@@ -110,8 +104,9 @@ static const lk_conv_shape transposed = {.dtype = LK_F32,
 
 static void backward_data_is_a_transposed_convolution(void)
 {
-    float *u = random_floats(UH * UW * UC, 1), *w = random_floats(K * K * VC * UC, 2);
-    float *bias = random_floats(VC, 3), *v = random_floats(VH * VW * VC, 4);
+    float *u = real_new(LK_F32, UH * UW * UC, 1, false),
+          *w = real_new(LK_F32, K * K * VC * UC, 2, false);
+    float *bias = real_new(LK_F32, VC, 3, false), *v = real_new(LK_F32, VH * VW * VC, 4, false);
     float want[VH * VW * VC];
     for (int r = 0; r < VH; r++)
         for (int c = 0; c < VW; c++)
@@ -142,8 +137,9 @@ static void backward_data_is_a_transposed_convolution(void)
 /* <T u, g> = <u, T* g> for the transposed convolution T and its backward-data pass T*. */
 static void forward_is_the_adjoint_of_the_transposed_convolution(void)
 {
-    float *u = random_floats(UH * UW * UC, 1), *w = random_floats(K * K * VC * UC, 2);
-    float *g = random_floats(VH * VW * VC, 3), v[VH * VW * VC], du[UH * UW * UC];
+    float *u = real_new(LK_F32, UH * UW * UC, 1, false),
+          *w = real_new(LK_F32, K * K * VC * UC, 2, false);
+    float *g = real_new(LK_F32, VH * VW * VC, 3, false), v[VH * VW * VC], du[UH * UW * UC];
     lk_conv_plan *plan;
     ASSERT_OK(lk_conv_plan_new(&transposed, &plan));
     ASSERT_OK(lk_conv_backward_data(plan, u, w, NULL, false, v));

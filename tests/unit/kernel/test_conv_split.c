@@ -14,15 +14,10 @@ static whole whole_new(const conv_case *c)
     o.s.dtype = LK_F64;
     o.nx = lk__ref_conv_extent(&o.s, false);
     o.ny = lk__ref_conv_extent(&o.s, true);
-    int64_t nw = lk__ref_conv_weights(&o.s);
-    o.x = malloc((size_t)o.nx * sizeof *o.x);
-    o.y = malloc((size_t)o.ny * sizeof *o.y);
-    o.dx = malloc((size_t)o.nx * sizeof *o.dx);
-    o.w = malloc((size_t)nw * sizeof *o.w);
-    real_fill(LK_F64, o.x, o.nx, 5, false);
-    real_fill(LK_F64, o.w, nw, 6, false);
-    real_fill(LK_F64, o.y, o.ny, 7, false);
-    real_fill(LK_F64, o.dx, o.nx, 8, false);
+    o.x = real_new(LK_F64, o.nx, 5, false);
+    o.w = real_new(LK_F64, lk__ref_conv_weights(&o.s), 6, false);
+    o.y = real_new(LK_F64, o.ny, 7, false);
+    o.dx = real_new(LK_F64, o.nx, 8, false);
     return o;
 }
 

@@ -53,13 +53,10 @@ static whole whole_new(lk_conv_shape s)
     o.s.dtype = LK_F32;
     o.nx = lk__ref_conv_extent(&o.s, false);
     o.ny = lk__ref_conv_extent(&o.s, true);
-    int64_t nw = lk__ref_conv_weights(&o.s);
-    o.x = malloc((size_t)o.nx * sizeof *o.x);
-    o.y = malloc((size_t)o.ny * sizeof *o.y);
-    o.dx = malloc((size_t)o.nx * sizeof *o.dx);
-    o.w = malloc((size_t)nw * sizeof *o.w);
-    real_fill(LK_F32, o.x, o.nx, 5, false);
-    real_fill(LK_F32, o.w, nw, 6, false);
+    o.x = real_new(LK_F32, o.nx, 5, false);
+    o.w = real_new(LK_F32, lk__ref_conv_weights(&o.s), 6, false);
+    o.y = real_new(LK_F32, o.ny, 7, false);
+    o.dx = real_new(LK_F32, o.nx, 8, false);
     return o;
 }
 

@@ -36,22 +36,15 @@ typedef struct trial {
     void *x, *w, *bias, *y;
 } trial;
 
-static void *values_new(lk_dtype t, int64_t n, uint64_t seed)
-{
-    void *p = malloc((size_t)(n + 1) * lk_dtype_size(t));
-    real_fill(t, p, n, seed, false);
-    return p;
-}
-
 static trial trial_new(const lk_conv_shape *s, lk_dtype dtype)
 {
     trial t = {.s = lk__ref_conv_shape(s)};
     t.s.dtype = dtype;
     t.ny = lk__ref_conv_extent(&t.s, true);
-    t.x = values_new(dtype, lk__ref_conv_extent(&t.s, false), 11);
-    t.w = values_new(dtype, lk__ref_conv_weights(&t.s), 12);
-    t.bias = values_new(dtype, s->out_channels, 13);
-    t.y = values_new(dtype, t.ny, 14);
+    t.x = real_new(dtype, lk__ref_conv_extent(&t.s, false), 11, false);
+    t.w = real_new(dtype, lk__ref_conv_weights(&t.s), 12, false);
+    t.bias = real_new(dtype, s->out_channels, 13, false);
+    t.y = real_new(dtype, t.ny, 14, false);
     return t;
 }
 
