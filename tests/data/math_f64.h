@@ -1,5 +1,10 @@
 /* Exact values of the f64 functions, written by math_f64_generate.c: do not edit.
  *
+ * The build does not make it: MPFR, which the generator needs, is for nothing else here, and tools/setup does
+ * not install it.  To make it anew (Debian: apt install libmpfr-dev), in this folder:
+ *
+ *     cc math_f64_generate.c -lmpfr -lgmp -lm -o generate && ./generate >math_f64.h
+ *
  * y is f(x) correctly rounded, and f(x) is y + rest * ulp. */
 /* clang-format off */
 #ifndef LK_TEST_DATA_MATH_F64_H

@@ -1,7 +1,4 @@
-/* Writes math_f64.h: arguments and exact values of the f64 functions, computed with MPFR.
- *
- *     cc math_f64_generate.c -lmpfr -lgmp -lm -o generate && ./generate >math_f64.h
- */
+/* Writes math_f64.h, which says how: arguments and exact values of the f64 functions, computed with MPFR. */
 #include <math.h>
 #include <mpfr.h>
 #include <stdint.h>
@@ -237,14 +234,21 @@ static void print_pow(void)
 int main(void)
 {
     mpfr_inits2(BITS, t, u, (mpfr_ptr)0);
-    printf("/* Exact values of the f64 functions, written by math_f64_generate.c: do not edit.\n"
-           " *\n"
-           " * y is f(x) correctly rounded, and f(x) is y + rest * ulp. */\n"
-           "/* clang-format off */\n"
-           "#ifndef LK_TEST_DATA_MATH_F64_H\n#define LK_TEST_DATA_MATH_F64_H\n\n"
-           "#include <math.h>\n\n"
-           "struct math_sample {\n    double x, y, rest;\n};\n\n"
-           "struct math_sample2 {\n    double x, x2, y, rest;\n};\n");
+    printf(
+        "/* Exact values of the f64 functions, written by math_f64_generate.c: do not edit.\n"
+        " *\n"
+        " * The build does not make it: MPFR, which the generator needs, is for nothing else here, "
+        "and tools/setup does\n"
+        " * not install it.  To make it anew (Debian: apt install libmpfr-dev), in this folder:\n"
+        " *\n"
+        " *     cc math_f64_generate.c -lmpfr -lgmp -lm -o generate && ./generate >math_f64.h\n"
+        " *\n"
+        " * y is f(x) correctly rounded, and f(x) is y + rest * ulp. */\n"
+        "/* clang-format off */\n"
+        "#ifndef LK_TEST_DATA_MATH_F64_H\n#define LK_TEST_DATA_MATH_F64_H\n\n"
+        "#include <math.h>\n\n"
+        "struct math_sample {\n    double x, y, rest;\n};\n\n"
+        "struct math_sample2 {\n    double x, x2, y, rest;\n};\n");
     samples_exp();
     print_table("exp", exact_exp);
     samples_log();
