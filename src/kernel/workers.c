@@ -11,6 +11,9 @@
  * A worker that comes late finds the gate closed and waits for the next epoch, so nobody ever waits
  * for a worker that has not begun.  Both waits spin for a moment, giving way to other threads, and
  * then sleep on a futex.
+ *
+ * Each thread has a part of the tasks, the same range in every job of as many: what it wrote in one job
+ * it finds in its caches in the next.  Whoever is done with its part helps with those of others.
  */
 #include "kernel/workers.h"
 
@@ -29,7 +32,6 @@ enum {
     SPIN_NS = 100000, /* about what falling asleep and being woken costs on a virtual machine */
     SPIN_PAUSES = 64,
     STACK_BYTES = 2 << 20,
-    EVEN_TURNS = 4,   /* chunks for each thread; of more the last ones even it out */
     FEW_CHUNKS = 16,  /* of a job that may be short */
     SMALL_TASKS = 16, /* in a chunk of such a job */
     TRY_CUT = 8,      /* the part of a chunk that tells how long it is */
@@ -64,16 +66,23 @@ static bool spin_while(const lk__workers *p, _Atomic uint32_t *word, uint32_t va
     return false;
 }
 
-static void chunks_do(lk__workers *p)
+/* All chunks of a part that nobody has taken. */
+static void part_do(lk__workers *p, lk__task_part *part)
 {
     for (;;) {
-        int64_t c = atomic_fetch_add_explicit(&p->next_chunk, 1, memory_order_relaxed);
-        if (c >= p->n_chunks)
+        int64_t first = atomic_fetch_add_explicit(&part->next, p->chunk, memory_order_relaxed);
+        if (first >= part->end)
             return;
-        int64_t first = p->first + c * p->grain;
-        int64_t count = p->n - first < p->grain ? p->n - first : p->grain;
-        p->fn(p->arg, first, first + count);
+        int64_t left = part->end - first;
+        p->fn(p->arg, first, first + (left < p->chunk ? left : p->chunk));
     }
+}
+
+/* The part of thread `own`, the caller is 0, and then those of others. */
+static void chunks_do(lk__workers *p, int own)
+{
+    for (int i = 0; i < p->n_parts; i++)
+        part_do(p, &p->part[(own + i) % p->n_parts]);
 }
 
 static bool gate_enter(lk__workers *p)
@@ -129,6 +138,7 @@ static void *worker_main(void *arg)
 {
     lk__workers *p = arg;
     uint32_t seen = p->first_epoch;
+    const int own = atomic_fetch_add(&p->n_begun, 1) + 1;
     lk__fp_set();
     if (p->n_processors > 0)
         lk__thread_follow(&p->set);
@@ -138,7 +148,7 @@ static void *worker_main(void *arg)
         if (atomic_load(&p->stopping))
             return NULL;
         if (gate_enter(p)) {
-            chunks_do(p);
+            chunks_do(p, own);
             gate_leave(p);
         }
     }
@@ -162,6 +172,7 @@ void lk__workers_start(lk__workers *p, int n_wanted)
         return;
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     p->first_epoch = atomic_load(&p->epoch);
+    atomic_store(&p->n_begun, 0);
     while (p->n_workers < n_wanted) {
         pthread_t *t = &p->worker[p->n_workers];
         if (lk__thread_start(t, &attr, worker_main, p) != 0)
@@ -184,14 +195,20 @@ void lk__workers_stop(lk__workers *p)
     p->n_workers = p->n_wanted = 0;
 }
 
-/* How many tasks make a chunk: `grain`, or somewhat fewer where there are few chunks, so that all threads have
- * as much to do: of 12 tasks, 8 at a time, two threads do 6 each. */
-static int64_t grain_even(int64_t n, int64_t grain, int64_t threads)
+/* A part of tasks [first, n) for each thread, if each has `grain` of them at least; all threads have as much
+ * to do: of 12 tasks, 8 at a time, two threads do 6 each. */
+static void parts_cut(lk__workers *p, int64_t first, int64_t n, int64_t grain)
 {
-    int64_t chunks = (n - 1) / grain + 1, turns = (chunks - 1) / threads + 1;
-    if (turns > EVEN_TURNS)
-        return grain;
-    return (n - 1) / (turns == 1 ? chunks : turns * threads) + 1;
+    const int64_t tasks = n - first, chunks = (tasks - 1) / grain + 1, threads = p->n_workers + 1;
+    const int64_t parts = chunks < threads ? chunks : threads, most = (tasks - 1) / parts + 1;
+    const int64_t turns = (most - 1) / grain + 1;
+    p->n_parts = (int)parts;
+    p->chunk = (most - 1) / turns + 1;
+    for (int i = 0; i < p->n_parts; i++) {
+        atomic_store_explicit(&p->part[i].next, first, memory_order_relaxed);
+        first += tasks / parts + (i < tasks % parts);
+        p->part[i].end = first;
+    }
 }
 
 /* While workers sleep: begin a job of few chunks, to see how long it is.  A short one the caller finishes, as
@@ -218,14 +235,9 @@ void lk__workers_run(lk__workers *p, int64_t n, int64_t grain, lk__task_fn *fn, 
     p->alone_ns = 0;
     p->fn = fn;
     p->arg = arg;
-    p->first = done;
-    p->n = n;
-    p->grain = grain_even(n - done, grain, p->n_workers + 1);
-    p->n_chunks = (n - done - 1) / p->grain + 1;
-    atomic_store(&p->next_chunk, 0);
+    parts_cut(p, done, n, grain);
     atomic_store(&p->gate, GATE_OPEN);
-    int64_t others = p->n_chunks - 1;
-    epoch_step(p, others < p->n_workers ? (int)others : p->n_workers);
-    chunks_do(p);
+    epoch_step(p, p->n_parts - 1);
+    chunks_do(p, 0);
     gate_close(p);
 }

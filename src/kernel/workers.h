@@ -14,9 +14,16 @@
 
 enum { LK__CACHE_LINE = 64 };
 
+/* Tasks that one thread has, and others take over when they are done with theirs. */
+typedef struct lk__task_part {
+    _Alignas(LK__CACHE_LINE) _Atomic int64_t next;
+    int64_t end;
+} lk__task_part;
+
 typedef struct lk__workers {
     pthread_mutex_t lock; /* held by the caller whose job it is, and while starting and stopping */
     pthread_t worker[LK_MAX_THREADS];
+    _Atomic int n_begun; /* workers that have begun: each takes the next number */
     int n_workers;
     int n_wanted; /* more than n_workers if some could not be started */
     bool spins;   /* there is a core for each thread */
@@ -28,10 +35,11 @@ typedef struct lk__workers {
     /* The job; changes only while the gate is closed and nobody is inside. */
     lk__task_fn *fn;
     void *arg;
-    int64_t first, n, grain, n_chunks;
+    int64_t chunk; /* tasks that are taken at a time */
+    int n_parts;
     double alone_ns; /* short jobs that were done while a worker slept */
+    lk__task_part part[LK_MAX_THREADS];
 
-    _Alignas(LK__CACHE_LINE) _Atomic int64_t next_chunk;
     _Alignas(LK__CACHE_LINE) _Atomic uint32_t gate;
     _Alignas(LK__CACHE_LINE) _Atomic uint32_t epoch;
     _Atomic int sleepers; /* workers asleep on the epoch, or about to be */

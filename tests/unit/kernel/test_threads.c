@@ -214,6 +214,34 @@ static void all_threads_take_part(void)
         on_all_threads(threads, NULL);
 }
 
+/* Who does a task of a job in which all threads meet. */
+struct regulars {
+    struct meeting meeting;
+    pthread_t of[8];
+};
+
+static void meet_and_sign(void *arg, int64_t first, int64_t last)
+{
+    struct regulars *r = arg;
+    r->of[first] = pthread_self();
+    meet(&r->meeting, first, last);
+}
+
+static void a_thread_has_the_same_tasks_in_every_job(void)
+{
+    enum { THREADS = 4, JOBS = 50 };
+    struct regulars first, next;
+    ASSERT_OK(lk_threads_set(THREADS));
+    for (int i = 0; i < JOBS; i++) {
+        next = (struct regulars){.meeting.expected = THREADS};
+        ASSERT_OK(lk__parallel(THREADS, 1, meet_and_sign, &next));
+        for (int k = 0; k < THREADS && i > 0; k++)
+            ASSERT_TRUE(pthread_equal(first.of[k], next.of[k]));
+        first = next;
+    }
+    ASSERT_TRUE(pthread_equal(first.of[0], pthread_self()));
+}
+
 static void tally_nested(void *arg, int64_t first, int64_t last)
 {
     for (int64_t i = first; i < last; i++) {
@@ -448,7 +476,8 @@ static void a_child_forked_in_the_middle_of_a_job_starts_its_own_pool(void)
 TEST_MAIN(TEST(every_task_is_done_exactly_once), TEST(many_small_jobs_are_all_done),
           TEST(few_tasks_are_cut_evenly), TEST(a_short_job_wakes_nobody),
           TEST(a_long_job_of_small_tasks_is_shared), TEST(many_short_jobs_wake_a_worker),
-          TEST(all_threads_take_part), TEST(nested_calls_are_done_by_their_caller),
+          TEST(all_threads_take_part), TEST(a_thread_has_the_same_tasks_in_every_job),
+          TEST(nested_calls_are_done_by_their_caller),
           TEST(a_thousand_host_threads_call_kernels_at_once),
           TEST(workers_have_names_stacks_no_signals_and_canonical_arithmetic),
           TEST(stopping_leaves_no_thread_and_no_memory), TEST(an_idle_pool_sleeps),
