@@ -1,4 +1,5 @@
 /* A strip on the rows micro-kernel: its taps as segments, its positions in tiles. */
+#include "kernel/ahead.h"
 #include "kernel/conv_run.h"
 
 /* Segments of one call of the micro-kernel.  A longer list is cut, which changes no bit. */
@@ -35,19 +36,16 @@ static int rows_max(const lk__conv_strip *s, int pick)
     return crowded && mr > WAYS ? WAYS : mr;
 }
 
-/* Ask for the rows of A that the tile from position m on will read, to be in the second-level cache:
- * they are more lines than can be on their way to the first. */
-static void rows_prefetch(const lk__conv_strip *s, const void *a, int64_t m, int64_t n)
+/* Ask for the rows of A that the tile from position m on will read. */
+static void rows_ask(const lk__conv_strip *s, const char *a, int64_t m, int64_t n)
 {
-    enum { LINE = 64 };
     const lk__conv_pass *p = s->pass;
     for (int64_t end = m + n < s->n ? m + n : s->n; m < end; m++)
-        for (int64_t i = 0; i < p->a_group * p->elem; i += LINE)
-            __builtin_prefetch((const char *)a + s->a_off[m] * p->elem + i, 0, 2);
+        lk__ask(a + s->a_off[m] * p->elem, p->a_group * p->elem);
 }
 
 /* All tiles of one block, of as even a size as they can be: small ones are slow. */
-static void tiles_run(const lk__conv_strip *s, int pick, bool prefetch, lk__rows_args *t)
+static void tiles_run(const lk__conv_strip *s, int pick, bool ask, lk__rows_args *t)
 {
     const lk__rows_type *rows = s->pass->rows;
     int mr = rows_max(s, pick);
@@ -57,8 +55,8 @@ static void tiles_run(const lk__conv_strip *s, int pick, bool prefetch, lk__rows
         int64_t n = low + (i < n_high);
         t->a_off = s->a_off + m;
         t->c_off = s->c_off + m;
-        if (prefetch)
-            rows_prefetch(s, t->a, m + n, n);
+        if (ask)
+            rows_ask(s, t->a, m + n, n);
         rows->tile[pick][n](t);
         m += n;
     }

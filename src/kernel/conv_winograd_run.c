@@ -1,12 +1,14 @@
 /* Run a pass by Winograd's algorithm: blocks of tiles, each transformed, multiplied and transformed
  * back by one worker in its room. */
+#include "kernel/ahead.h"
 #include "kernel/conv_winograd.h"
 #include "kernel/parallel.h"
 
 #include <stdatomic.h>
 
-/* Panels that are multiplied together stay in the first-level cache. */
-enum { NEAR_BYTES = 16 * 1024 };
+/* Panels that are multiplied together stay in the first-level cache.  All of them stay in the second if they
+ * are no more than CLOSE_BYTES; otherwise they come from further away, and nothing else may delay them. */
+enum { NEAR_BYTES = 16 * 1024, CLOSE_BYTES = 640 * 1024 };
 
 typedef struct run {
     const lk__wino_pass *p;
@@ -26,18 +28,58 @@ static place tile_place(const lk__wino_pass *p, int64_t tile)
                    .at = {row % p->tiles[0] * LK_WINO_OUT, column * LK_WINO_OUT}};
 }
 
+/* The tile behind `t`. */
+static void place_move(const lk__wino_pass *p, place *t)
+{
+    t->at[1] += LK_WINO_OUT;
+    if (t->at[1] < p->c.size[1])
+        return;
+    t->at[1] = 0;
+    t->at[0] += LK_WINO_OUT;
+    if (t->at[0] < p->c.size[0])
+        return;
+    t->at[0] = 0;
+    t->sample++;
+}
+
+/* Ask for the 4x4 positions of a side from (y, x) on, as far as they exist. */
+static void positions_ask(const lk__wino_pass *p, const lk__wino_side *s, const char *from,
+                          int64_t sample, int64_t y, int64_t x)
+{
+    const int64_t left = x < 0 ? 0 : x, top = y < 0 ? 0 : y;
+    const int64_t right = x + LK_WINO_OUT < s->size[1] ? x + LK_WINO_OUT : s->size[1];
+    const int64_t end = y + LK_WINO_OUT < s->size[0] ? y + LK_WINO_OUT : s->size[0];
+    const int64_t bytes = (right - left) * s->step[1] * p->elem;
+    for (int64_t i = top; i < end; i++)
+        lk__ask(from + (sample * s->sample + i * s->step[0] + left * s->step[1]) * p->elem, bytes);
+}
+
+/* Ask for what a tile writes. */
+static void tile_ask_c(const run *r, const place *t)
+{
+    positions_ask(r->p, &r->p->c, r->call->c, t->sample, t->at[0], t->at[1]);
+}
+
+/* Ask for what a tile reads and those to the left and above have not: all but two columns and rows. */
+static void tile_ask_a(const run *r, const place *t)
+{
+    enum { SHARED = LK_WINO_IN - LK_WINO_OUT };
+    positions_ask(r->p, &r->p->a, r->call->a, t->sample, t->at[0] + SHARED - r->p->pad[0],
+                  t->at[1] + SHARED - r->p->pad[1]);
+}
+
 static void tile_read(const lk__wino_pass *p, const char *a, place t, lk__wino_input *args)
 {
     const lk__wino_side *s = &p->a;
-    int64_t y = t.at[0] - p->pad[0], x = t.at[1] - p->pad[1];
+    const int64_t y = t.at[0] - p->pad[0], x = t.at[1] - p->pad[1];
+    int64_t column[LK_WINO_IN]; /* bytes from the first of a row, or -1 for none */
+    for (int c = 0; c < LK_WINO_IN; c++)
+        column[c] = x + c >= 0 && x + c < s->size[1] ? (x + c) * s->step[1] * p->elem : -1;
     for (int r = 0; r < LK_WINO_IN; r++) {
-        bool in_row = y + r >= 0 && y + r < s->size[0];
-        int64_t row = in_row ? t.sample * s->sample + (y + r) * s->step[0] : 0;
-        for (int c = 0; c < LK_WINO_IN; c++) {
-            bool inside = in_row && x + c >= 0 && x + c < s->size[1];
-            args->at[LK_WINO_IN * r + c] = inside ? a + (row + (x + c) * s->step[1]) * p->elem
-                                                  : p->nothing;
-        }
+        const bool in_row = y + r >= 0 && y + r < s->size[0];
+        const char *row = in_row ? a + (t.sample * s->sample + (y + r) * s->step[0]) * p->elem : a;
+        for (int c = 0; c < LK_WINO_IN; c++)
+            args->at[LK_WINO_IN * r + c] = in_row && column[c] >= 0 ? row + column[c] : p->nothing;
     }
     p->micro->input(args);
 }
@@ -122,17 +164,15 @@ static void tail_multiply(const lk__wino_pass *p, const lk__strip_args *s, int64
     }
 }
 
-/* Tiles q ... q + n - 1. */
-static void block_run(const run *r, char *room, int64_t q, int64_t n)
+/* The products of n tiles from q on, one component after the other.  Where memory is idle meanwhile, it is
+ * asked for what these tiles write and for what the next n read. */
+static void block_multiply(const run *r, char *v, char *m, int64_t q, int64_t n)
 {
     const lk__wino_pass *p = r->p;
-    char *v = room, *m = room + LK_WINO_PARTS * p->v_step * p->elem;
-    lk__wino_input in = {.n = p->a.channels, .step = p->v_step};
-    for (int64_t i = 0; i < n; i++) {
-        in.v = v + i * p->lda * p->elem;
-        tile_read(p, r->call->a, tile_place(p, q + i), &in);
-    }
-    for (int c = 0; c < LK_WINO_PARTS; c++) {
+    const int64_t n_next = p->n_tiles - q - n < n ? p->n_tiles - q - n : n;
+    const bool idle = LK_WINO_PARTS * p->u_step * p->elem <= CLOSE_BYTES;
+    place here = tile_place(p, q), next = tile_place(p, q + n);
+    for (int64_t c = 0, i = 0; c < LK_WINO_PARTS; c++) {
         lk__strip_args t = {.a = v + c * p->v_step * p->elem,
                             .lda = p->lda,
                             .k = p->a.channels,
@@ -140,19 +180,44 @@ static void block_run(const run *r, char *room, int64_t q, int64_t n)
                             .start = LK_START_ZERO,
                             .c = m + c * p->m_step * p->elem,
                             .ldc = p->ldc};
+        for (; idle && i * LK_WINO_PARTS < (c + 1) * n; i++) {
+            tile_ask_c(r, &here);
+            if (i < n_next)
+                tile_ask_a(r, &next);
+            place_move(p, &here);
+            place_move(p, &next);
+        }
         panels_multiply(p, t, n);
         if (p->tail > 0)
             tail_multiply(p, &t, n);
     }
+}
+
+/* Tiles q ... q + n - 1. */
+static void block_run(const run *r, char *room, int64_t q, int64_t n)
+{
+    const lk__wino_pass *p = r->p;
+    char *v = room, *m = room + LK_WINO_PARTS * p->v_step * p->elem;
+    const place first = tile_place(p, q);
+    lk__wino_input in = {.n = p->a.channels, .step = p->v_step};
+    place t = first;
+    for (int64_t i = 0; i < n; i++) {
+        in.v = v + i * p->lda * p->elem;
+        tile_read(p, r->call->a, t, &in);
+        place_move(p, &t);
+    }
+    block_multiply(r, v, m, q, n);
     lk__wino_output out = {.step = p->m_step,
                            .n = p->c.channels,
                            .c_row = p->c.step[0],
                            .c_col = p->c.step[1],
                            .start = r->call->start,
                            .bias = r->call->bias};
+    t = first;
     for (int64_t i = 0; i < n; i++) {
         out.m = m + i * p->ldc * p->elem;
-        tile_write(p, r->call, tile_place(p, q + i), &out);
+        tile_write(p, r->call, t, &out);
+        place_move(p, &t);
     }
 }
 
