@@ -1,12 +1,25 @@
 /* Which files of a run are not on disk as they should be. */
 #include "train/ledger.h"
 
+#include "base/path.h"
+
 #include <stdio.h>
 
 void lk__ledger_clear(lk__ledger *l, lk_missing file)
 {
     l->missing &= ~(unsigned)file;
     l->told &= ~(unsigned)file;
+}
+
+bool lk__ledger_is_older(const lk__ledger *l, lk_missing file, const char *name)
+{
+    char path[LK_PATH_SIZE];
+    if (!(file & (LK_MISSING_WEIGHTS | LK_MISSING_BEST | LK_MISSING_REPORT)))
+        return false;
+    if (lk__path_join(l->folder, name, path, sizeof path) == LK_OK)
+        return lk__path_exists(path);
+    lk_error_clear();
+    return false;
 }
 
 void lk__ledger_note(lk__ledger *l, lk_missing file, const char *name, lk_status st,
@@ -23,6 +36,8 @@ void lk__ledger_note(lk__ledger *l, lk_missing file, const char *name, lk_status
         lk__out_put(&l->warnings, name);
         lk__out_put(&l->warnings, ", or not all of it: ");
         lk__out_put(&l->warnings, lk_error_message());
+        if (lk__ledger_is_older(l, file, name))
+            lk__out_put(&l->warnings, "; the one that is there is older");
         lk__out_put(&l->warnings, "\n");
     }
     l->missing |= file;

@@ -102,6 +102,7 @@ static lk_status output_open(lk__output *o, const lk__progress *resumed)
     char path[LK_PATH_SIZE];
     int64_t bytes = 0;
     lk__ledger *l = &o->ledger;
+    l->folder = o->folder;
     l->missing = resumed ? (unsigned)resumed->missing & ~(unsigned)LK_MISSING_CHECKPOINT : 0;
     LK_TRY(path_of(o, BEST, o->best.path));
     o->best.job = o->job;

@@ -243,15 +243,18 @@ static lk_status missing_raise(const lk__run *r)
 {
     static const char *const name[] = {NULL,          "weights.safetensors", "best.safetensors",
                                        "report.html", "metrics.jsonl",       "the event file"};
-    char list[160] = "";
+    char list[320] = "";
     const char *reason = r->no_checkpoint, *files = "";
     if (r->result.missing & LK_MISSING_CHECKPOINT)
         snprintf(list, sizeof list, "the checkpoint of step %lld",
                  (long long)lk_trainer_position(r->trainer).step);
     for (int i = 1; i < (int)(sizeof name / sizeof name[0]); i++) {
         size_t n = strlen(list);
+        bool older = r->output && lk__ledger_is_older(lk__output_ledger(r->output),
+                                                      (lk_missing)(1U << i), name[i]);
         if (r->result.missing >> i & 1)
-            snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", name[i]);
+            snprintf(list + n, sizeof list - n, "%s%s%s", n ? ", " : "", name[i],
+                     older ? " (an older one is there)" : "");
     }
     if (r->output)
         files = lk__output_ledger(r->output)->reason;
@@ -272,6 +275,16 @@ static lk_status missing_check(lk__run *r)
     return LK_OK;
 }
 
+/* Weights are those of a run that is complete: a stop leaves what was there. */
+static void stop_note(const lk__run *r)
+{
+    if (r->output && r->result.stopped && r->result.steps > 0 &&
+        lk__ledger_is_older(lk__output_ledger(r->output), LK_MISSING_WEIGHTS,
+                            "weights.safetensors"))
+        lk__run_tell(r, "warning: weights.safetensors is that of an earlier end of the run: one "
+                        "that is stopped writes none");
+}
+
 /* The files, then the last checkpoint: one that says that the run is complete. */
 lk_status lk__run_finish(lk__run *r)
 {
@@ -281,6 +294,7 @@ lk_status lk__run_finish(lk__run *r)
     LK_TRY(lk_trainer_hash(r->trainer, &r->result.state));
     r->result.done = true;
     LK_TRY(last_weights_write(r));
+    stop_note(r);
     LK_TRY(files_write(r, end_write, &r->result));
     LK_TRY(files_share(r));
     bool wanted = r->saver && (r->options->checkpoint.every.n > 0 || r->result.stopped);

@@ -87,6 +87,30 @@ if [ "$best" -ne 16 ]; then
     err "warning: best.safetensors is not that of step $best, the best so far, and the checkpoint "
 fi
 
+# Weights of an earlier end beside newer checkpoints: a run that cannot write new ones, or is stopped, says so.
+for features in 1 2; do
+    rm -rf "$run"
+    set -- "$work/net.yaml" "train.output=$run" 'pieces={blocks: 2, least_block: 4}' parallel.features=$features
+    status 0 "$lockstep" train --quiet "$@"
+    cp "$run/weights.safetensors" "$work/before"
+    mkdir "$run/weights.safetensors.part" # which cannot be written to
+    status 1 "$lockstep" train --quiet --resume "$@" train.epochs=4
+    grep -q 'warning: no weights.safetensors, or not all of it: .*; the one that is there is older$' "$work/err" ||
+        fail 'the warning does not say that the weights are older'
+    err 'not all is on disk: weights.safetensors (an older one is there) is missing ('
+    rmdir "$run/weights.safetensors.part"
+    cmp -s "$run/weights.safetensors" "$work/before" || fail 'the older weights are gone'
+    status 0 "$lockstep" train --quiet --resume "$@" train.epochs=4
+    ! grep -q 'older' "$work/err" || fail 'weights that were written are told to be older'
+    cp "$run/weights.safetensors" "$work/before"
+    "$lockstep" train --quiet --resume "$@" train.epochs=100000 train.checkpoint.keep=2 >"$work/out" 2>"$work/err" &
+    while kill -0 $! 2>/dev/null && ! grep -q '"step": 40,' "$run/metrics.jsonl"; do sleep 0.05; done
+    : >"$run/STOP"
+    wait $! && fail 'it was not stopped'
+    err 'warning: weights.safetensors is that of an earlier end of the run: one that is stopped writes none'
+    cmp -s "$run/weights.safetensors" "$work/before" || fail 'a run that was stopped writes weights'
+done
+
 # Checkpoints that do not say yet of which step the best are, nor what is missing, are gone on with.
 rm -rf "$run"
 status 0 "$lockstep" train --quiet "$work/net.yaml" "train.output=$run"
