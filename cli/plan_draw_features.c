@@ -173,7 +173,8 @@ static lk_status rows_make(picture *p)
     p->label = LABEL;
     for (int64_t i = 0; i < p->n_rows; i++) {
         row *r = &p->row[i];
-        svg_length width = (svg_length)strlen(r->names) * LETTER + r->depth * DEEPER + BETWEEN;
+        svg_length width = (svg_length)strlen(r->names) * LETTER + (svg_length)r->depth * DEEPER +
+                           BETWEEN;
         p->label = width > p->label ? width : p->label;
         y += r->n_sent == 0 ? QUIET : r->n_sent < 3 ? BUSY : BUSY + 2 * LINE;
         r->y = y;
@@ -287,7 +288,7 @@ static void gap_draw(const picture *p, svg *to, const row *above, const row *r)
         travels[back] = true;
         snprintf(text, sizeof text, "%s: %s, %lld bytes", back ? "backward" : "forward",
                  plan_kind_name[t->kind], (long long)t->bytes);
-        svg_text(to, back ? "back" : "ahead", x, y + i * LINE, text);
+        svg_text(to, back ? "back" : "ahead", x, y + (svg_length)i * LINE, text);
     }
     if (!above || !r->follows)
         return;
