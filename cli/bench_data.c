@@ -4,11 +4,8 @@
 #include <lockstep/extra/clock.h>
 #include <lockstep/lockstep.h>
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { FILES = 4, PIXELS = DATA_BYTES - 1, PREFETCH = 4 };
 
@@ -57,31 +54,14 @@ static lk_status files_write(const char *folder, int64_t samples)
     return LK_OK;
 }
 
-lk_status data_folder_make(const char *parent, int64_t samples, char *folder)
+lk_status data_folder_make(const char *parent, int64_t samples, char folder[DATA_PATH])
 {
-    const char *temporary = secure_getenv("TMPDIR");
-    if (!parent)
-        parent = temporary && temporary[0] ? temporary : "/tmp";
-    int n = snprintf(folder, DATA_PATH, "%s/lockstep-bench-XXXXXX", parent);
-    LK_CHECK(n > 0 && n < DATA_PATH, LK_EINVAL, "the path %s is too long", parent);
-    LK_CHECK(mkdtemp(folder), LK_EIO, "%s: no folder can be made there: %s", parent,
-             strerror(errno));
+    LK_TRY(scratch_make(parent, "bench", folder));
     lk_status st = files_write(folder, samples);
     if (st != LK_OK)
-        data_folder_remove(folder);
+        scratch_remove(folder);
     LK_TRY(st);
     return LK_OK;
-}
-
-void data_folder_remove(const char *folder)
-{
-    DIR *open = opendir(folder);
-    for (const struct dirent *e; open && (e = readdir(open));)
-        if (e->d_name[0] != '.')
-            (void)unlinkat(dirfd(open), e->d_name, 0);
-    if (open)
-        closedir(open);
-    (void)rmdir(folder);
 }
 
 /* ---- loaders ---- */

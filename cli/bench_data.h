@@ -2,10 +2,17 @@
 #ifndef LK_CLI_BENCH_DATA_H
 #define LK_CLI_BENCH_DATA_H
 
+#include "scratch.h"
+
 #include <lockstep/data.h>
 
 /* Samples of a batch; bytes of a sample: an image of 32x32x3 bytes and its label. */
-enum { DATA_BATCH = 128, DATA_BYTES = 32 * 32 * 3 + 1, DATA_PATH = 4096, DATA_MOST_READERS = 64 };
+enum {
+    DATA_BATCH = 128,
+    DATA_BYTES = 32 * 32 * 3 + 1,
+    DATA_PATH = SCRATCH_PATH,
+    DATA_MOST_READERS = 64
+};
 
 /* How records are read. */
 typedef struct data_case {
@@ -17,12 +24,10 @@ typedef struct data_case {
 
 extern const data_case data_cases[]; /* the last has no name */
 
-/** Make a folder below `parent`, NULL: TMPDIR or /tmp, with `samples` samples as plain and as packed records;
- * `folder` has DATA_PATH bytes. */
-lk_status data_folder_make(const char *parent, int64_t samples, char *folder) LK_NODISCARD;
-
-/** Remove it with its files. */
-void data_folder_remove(const char *folder);
+/** Make a folder below `parent`, NULL: TMPDIR or /tmp, with `samples` samples as plain and as packed
+ * records; scratch_remove() removes it. */
+lk_status data_folder_make(const char *parent, int64_t samples,
+                           char folder[DATA_PATH]) LK_NODISCARD;
 
 /* A loader, and where it is. */
 typedef struct data_side {

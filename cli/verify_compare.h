@@ -1,6 +1,4 @@
-/* Comparing two configurations of `lockstep verify`: the first step, then the layer and the tensor,
- * in which they differ.
- */
+/* Comparing two configurations of `lockstep verify`: the first step in which they differ. */
 #ifndef LK_CLI_VERIFY_COMPARE_H
 #define LK_CLI_VERIFY_COMPARE_H
 
@@ -18,10 +16,5 @@ typedef struct verify_difference {
 } verify_difference;
 
 verify_difference verify_compare(const verify_trace *a, const verify_trace *b);
-
-/** The first difference between two files of verify_snapshot_write(), in the order of layers: layer,
- * tensor, element and both values, or that there is none, in `text`.  Errors: LK_EIO, LK_ENOMEM, LK_ESTATE
- * unless both have the same tensors. */
-lk_status verify_explain(const char *a, const char *b, char text[VERIFY_TEXT]) LK_NODISCARD;
 
 #endif /* LK_CLI_VERIFY_COMPARE_H */

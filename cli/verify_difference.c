@@ -7,12 +7,9 @@
 #include "verify_difference.h"
 
 #include "plural.h"
+#include "scratch.h"
+#include "snapshot_compare.h"
 #include "verb.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 const char *verify_place_text(const verify_config *p, char buf[VERIFY_PLACE])
 {
@@ -36,26 +33,36 @@ static bool snapshot(const verify_config *p, int64_t step, const char *path)
     return made;
 }
 
+/* Compare two snapshots, and say where they differ first. */
+static lk_status snapshots_tell(const char *first, const char *second)
+{
+    lk_safetensors *a = NULL, *b = NULL;
+    char text[SNAPSHOT_TEXT];
+    int differ;
+    lk_status st;
+    LK_TRY_TO(done, lk_safetensors_open(first, &a));
+    LK_TRY_TO(done, lk_safetensors_open(second, &b));
+    LK_TRY_TO(done, snapshot_compare(a, b, &differ, text));
+    fprintf(stderr, "  first in %s\n", differ > 0 ? text : "no tensor, when both are run again");
+done:
+    lk_safetensors_close(a);
+    lk_safetensors_close(b);
+    return st;
+}
+
 static void explain(const verify_config *a, const verify_config *b, int64_t step)
 {
-    const char *tmp = secure_getenv("TMPDIR");
-    char folder[512], first[600], second[600], text[VERIFY_TEXT];
-    snprintf(folder, sizeof folder, "%s/lockstep-verify-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(folder)) {
-        fprintf(stderr, "  cannot make the folder %s: %s\n", folder, strerror(errno));
+    char folder[SCRATCH_PATH], first[SCRATCH_PATH + 16], second[SCRATCH_PATH + 16];
+    if (scratch_make(NULL, "verify", folder) != LK_OK) {
+        fprintf(stderr, "  %s\n", lk_error_message());
         return;
     }
     snprintf(first, sizeof first, "%s/a.safetensors", folder);
     snprintf(second, sizeof second, "%s/b.safetensors", folder);
-    if (snapshot(a, step, first) && snapshot(b, step, second)) {
-        if (verify_explain(first, second, text) == LK_OK)
-            fprintf(stderr, "  first in %s\n", text);
-        else
-            (void)verb_failed();
-    }
-    (void)!unlink(first);
-    (void)!unlink(second);
-    (void)!rmdir(folder);
+    if (snapshot(a, step, first) && snapshot(b, step, second) &&
+        snapshots_tell(first, second) != LK_OK)
+        (void)verb_failed();
+    scratch_remove(folder);
 }
 
 void verify_print_difference(const verify_config *a, const verify_config *b,

@@ -1,7 +1,8 @@
 /* Steps of an experiment, each with the hash of the state that it leads to. */
 #include "verify_train.h"
 
-#include "verify_snapshot.h"
+#include "phases.h"
+#include "snapshot.h"
 
 #include <lockstep/coll.h>
 #include <lockstep/extra/alloc.h>
@@ -98,38 +99,18 @@ done:
 
 /* ---- steps ---- */
 
-int64_t verify_phases(const lk_experiment *e)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < e->n_phases; i++)
-        n += e->phase[i].epochs > 0;
-    return n > 0 ? n : 1;
-}
-
-/* The phase that is number `k` of these. */
-static int64_t phase_at(const lk_experiment *e, int64_t k)
-{
-    for (int64_t i = 0; i < e->n_phases; i++)
-        if (e->phase[i].epochs > 0 && k-- == 0)
-            return i;
-    return 0;
-}
-
 static lk_status steps_run(lk_comm *comm, lk_job *job, const verify_setting *s, verify_trace *seen)
 {
-    const lk_experiment *e = lk_job_experiment(job);
-    int64_t phases = verify_phases(e);
     for (int64_t i = 0; i < s->until; i++) {
         lk_step_report report;
-        int64_t k = i * phases / s->steps; /* so many steps of each */
-        LK_TRY(lk_job_set_phase(job, phase_at(e, k)));
+        LK_TRY(lk_job_set_phase(job, phase_of_step(lk_job_experiment(job), i, s->steps)));
         LK_TRY(lk_trainer_step(lk_job_trainer(job), &report));
         LK_TRY(lk_trainer_hash(lk_job_trainer(job), &seen->state[i]));
         seen->loss[i] = report.loss;
     }
     LK_TRY(evaluate(job, &seen->score));
     if (s->snapshot)
-        LK_TRY(verify_snapshot_write(comm, lk_job_trainer(job), s->snapshot));
+        LK_TRY(snapshot_write(comm, lk_job_trainer(job), s->snapshot));
     LK_TRY(ranks_compare(comm, seen));
     return LK_OK;
 }

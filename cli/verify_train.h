@@ -24,9 +24,6 @@ typedef struct verify_trace {
     uint64_t score;  /* of loss and metrics in the evaluation at the end; 0: no evaluation */
 } verify_trace;
 
-/** The phases that are trained, of which those of 0 epochs are none; 1 without phases. */
-int64_t verify_phases(const lk_experiment *experiment);
-
 /** Make a trace of zeros.  The caller frees it, also after a failure. */
 lk_status verify_trace_new(int64_t steps, verify_trace *out) LK_NODISCARD;
 void verify_trace_free(verify_trace *trace);

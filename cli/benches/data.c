@@ -274,7 +274,7 @@ static int data_run(const void *given, int n_operands, char **operand)
     if (data_folder_make(o->folder, o->samples, b.folder) != LK_OK)
         return verb_failed();
     int status = bench_run_in(&b);
-    data_folder_remove(b.folder);
+    scratch_remove(b.folder);
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* lockstep verify: the same experiment on many layouts, and whether the bits are the same. */
 #include "experiment.h"
+#include "phases.h"
 #include "plural.h"
 #include "ranks.h"
 #include "report.h"
@@ -147,7 +148,7 @@ static int settings_check(const struct verify *v, const lk_experiment *e)
 {
     const struct verify_options *o = v->o;
     bool fast = e->parallel.mode == LK_REDUCTION_FAST;
-    int64_t phases = verify_phases(e);
+    int64_t phases = phases_trained(e);
     int status = LK_EXIT_DONE;
     if (o->steps < phases)
         status = verb_refuse(COMMAND ": option --steps: %lld for %lld phases: give at least %lld, "

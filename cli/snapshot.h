@@ -1,6 +1,6 @@
-/* All of a trainer's state in a file, for `lockstep verify` to compare. */
-#ifndef LK_CLI_VERIFY_SNAPSHOT_H
-#define LK_CLI_VERIFY_SNAPSHOT_H
+/* All of a trainer's state in a file, for verbs that compare layouts. */
+#ifndef LK_CLI_SNAPSHOT_H
+#define LK_CLI_SNAPSHOT_H
 
 #include <lockstep/comm.h>
 #include <lockstep/train.h>
@@ -14,7 +14,6 @@
  * Collective over `comm`, the trainer's.  Rank 0 writes; ranks may hold boxes of the tensors.  Errors:
  * those of lk_safetensors_write_boxes(), LK_ENOMEM.
  */
-lk_status verify_snapshot_write(lk_comm *comm, const lk_trainer *trainer,
-                                const char *path) LK_NODISCARD;
+lk_status snapshot_write(lk_comm *comm, const lk_trainer *trainer, const char *path) LK_NODISCARD;
 
-#endif /* LK_CLI_VERIFY_SNAPSHOT_H */
+#endif /* LK_CLI_SNAPSHOT_H */

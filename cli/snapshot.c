@@ -1,5 +1,5 @@
 /* Snapshots: the tensors of all slabs, sorted by layer. */
-#include "verify_snapshot.h"
+#include "snapshot.h"
 
 #include <lockstep/checkpoint.h>
 #include <lockstep/coll.h>
@@ -70,7 +70,7 @@ done:
     return st;
 }
 
-lk_status verify_snapshot_write(lk_comm *comm, const lk_trainer *trainer, const char *path)
+lk_status snapshot_write(lk_comm *comm, const lk_trainer *trainer, const char *path)
 {
     lk_state_tensors *all = NULL;
     lk_status st = lk_state_tensors_new(&all);
