@@ -48,6 +48,18 @@ static lk_status change_add(walk *w, const char *name, lk_feature_change change,
     return LK_OK;
 }
 
+/* The kind of node that a layer is which works on each feature for itself. */
+static const char *each_kind_of(const lk_layer_instance *l, const lk_feature_part *f)
+{
+    if (l->window.ndim > 0)
+        return l->n_params == 0 ? "pool" : f->x ? "conv_groups" : "element_wise";
+    if (l->reach == LK_REACH_SAMPLE) /* of all its positions */
+        return "pool";
+    if (l->layer->flags & LK_LAYER_RANDOM)
+        return "dropout";
+    return l->reach == LK_REACH_BATCH ? "batch_norm" : "element_wise";
+}
+
 /* The kind of node that a layer is. */
 static const char *kind_of(const lk_layer_instance *l, const lk_feature_part *f)
 {
@@ -55,9 +67,9 @@ static const char *kind_of(const lk_layer_instance *l, const lk_feature_part *f)
     if (f->kind == LK_FEATURES_WHOLE)
         return "whole";
     if (f->kind == LK_FEATURES_EACH)
-        return conv && l->n_params > 0 && f->x ? "conv_groups" : "element_wise";
+        return each_kind_of(l, f);
     if (f->kind == LK_FEATURES_IN)
-        return indices ? "embedding_rows" : "linear_in";
+        return indices ? "embedding_rows" : "linear_in_partial";
     if (indices)
         return "embedding_units";
     if (l->n_carries > 0)
@@ -69,6 +81,16 @@ static const char *kind_of(const lk_layer_instance *l, const lk_feature_part *f)
     return f->sum == LK_FEATURE_PARTIAL     ? "linear_partial"
            : f->sum == LK_FEATURE_SCATTERED ? "linear_scattered"
                                             : "linear";
+}
+
+/* Behind the product of a layer whose inputs are cut, which on the tape is one node with these: sums of blocks
+ * are joined, and the bias is added to what they come to, once. */
+static lk_status join_add(walk *w, const lk_layer_instance *l, int64_t *at)
+{
+    LK_TRY(node_add(w, l->name, "join", LK_FEATURE_INPUT, at));
+    if (l->n_params > 1)
+        LK_TRY(node_add(w, l->name, "bias", LK_FEATURE_INPUT, at));
+    return LK_OK;
 }
 
 /* ---- one layer ---- */
@@ -188,6 +210,8 @@ static lk_status layer_plan(walk *w, int64_t number, bool *varying, int64_t *at)
     part->features = f;
     LK_TRY(change_add(w, l->name, f.before, at));
     LK_TRY(node_add(w, l->name, kind_of(l, &f), LK_FEATURE_INPUT, at));
+    if (f.kind == LK_FEATURES_IN && lk_dtype_is_real(l->in.dtype))
+        LK_TRY(join_add(w, l, at));
     *varying = f.y;
     return LK_OK;
 }
