@@ -38,6 +38,7 @@ lk__ref_chain lk__ref_chain_join(lk__ref_chain a, lk__ref_chain b)
         chain_trace(&a, b.hi); /* not the rounded sum but what it approximates */
         a.lo += b.lo;
         a.magnitude += b.magnitude;
+        a.slack += b.slack;
         return a;
     }
 }
