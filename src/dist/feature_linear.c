@@ -24,8 +24,6 @@
 
 #include <string.h>
 
-enum { GRAIN_BYTES = 32768 };
-
 typedef struct linear_attr {
     lk__feature_node f; /* n: `in` where x is gathered, otherwise 0; of: the axis that is cut */
     lk_feature_cut cut;
@@ -156,7 +154,7 @@ static lk_status columns_order(lk_call *c, const lk_tensor *t, char **out)
     if (a->gates == 1 || j.held <= j.size)
         return LK_OK;
     LK_TRY(lk_call_scratch(c, t->count * elem, &j.to));
-    LK_TRY(lk__parallel(t->count / wide, GRAIN_BYTES / (wide * elem) + 1, columns_task, &j));
+    LK_TRY(lk__parallel(lk__tasks_bytes(t->count / wide, wide * elem), columns_task, &j));
     *out = j.to;
     return LK_OK;
 }

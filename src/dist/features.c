@@ -19,8 +19,6 @@
 
 #include <string.h>
 
-enum { GRAIN_BYTES = 32768 };
-
 /* ---- collectives ---- */
 
 lk_status lk__feature_run(lk_call *c, const lk__feature_node *a, lk_collective *call, int64_t bytes)
@@ -82,7 +80,7 @@ static void ranks_task(void *arg, int64_t first, int64_t last)
 static lk_status ranks_move(const ranks_job *job)
 {
     ranks_job j = *job;
-    LK_TRY(lk__parallel(j.rows, GRAIN_BYTES / (j.a->n * j.elem + 1) + 1, ranks_task, &j));
+    LK_TRY(lk__parallel(lk__tasks_bytes(j.rows, j.a->n * j.elem), ranks_task, &j));
     return LK_OK;
 }
 

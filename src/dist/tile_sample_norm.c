@@ -35,8 +35,6 @@ typedef struct norm_attr {
 /* What a row has for each sample, [OF_SAMPLE][samples]; mean and inv come from forward. */
 enum { MEAN, INV, MEAN_G, MEAN_G_NORMAL, OF_SAMPLE };
 
-enum { GRAIN = 8192 }; /* elements that one thread takes at a time, in whole lines */
-
 /* ---- maps over the tile ---- */
 
 /* An array: of the box, [samples][box...][channels]; of the tile, [samples][tile...][channels]; or of the
@@ -97,7 +95,9 @@ static lk_status lines_run(lines *l, lk__sum_term map, const lk_tensor *y, where
     l->map = map;
     l->y = (array){y, of};
     if (l->n > 0 && l->per_sample > 0)
-        LK_TRY(lk__parallel(l->samples * l->per_sample, GRAIN / (l->n + 1) + 1, lines_task, l));
+        LK_TRY(lk__parallel(
+            lk__tasks_bytes(l->samples * l->per_sample, l->n * (int64_t)lk_dtype_size(l->dtype)),
+            lines_task, l));
     return LK_OK;
 }
 

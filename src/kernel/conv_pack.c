@@ -69,14 +69,14 @@ lk_status lk__conv_pass_pack(lk__conv_pass *pass, const lk__conv_shape *s, const
 {
     if (pass->a_group == 0 || pass->depthwise)
         return LK_OK;
-    enum { GRAIN_BYTES = 64 * 1024 };
     pack t = {.p = pass,
               .w = w,
               .group_in = s->group_in,
               .out_channels = s->out_channels,
               .cuts = (pass->a_group + TASK_ROWS - 1) / TASK_ROWS};
     int64_t rows = pass->a_group < TASK_ROWS ? pass->a_group : TASK_ROWS;
-    LK_TRY(lk__parallel(pass->groups * pass->taps * t.cuts,
-                        GRAIN_BYTES / (rows * pass->c_group * pass->elem) + 1, pack_tasks, &t));
+    LK_TRY(lk__parallel(
+        lk__tasks_bytes(pass->groups * pass->taps * t.cuts, rows * pass->c_group * pass->elem),
+        pack_tasks, &t));
     return LK_OK;
 }

@@ -21,7 +21,6 @@
 enum {
     TURNS = 8,          /* in which a thread takes its share of the tiles */
     SLICE_BYTES = 4096, /* of the sums, joined while they are in cache */
-    GRAIN_SLICES = 4,
 };
 
 /* Where a stretch under way has its copies and slots. */
@@ -184,7 +183,9 @@ static lk_status chunk_run(lk__weights_job *job, const room *r, const void *x, c
         look_ahead(job, x, dy);
     /* Neighbouring tiles share a slice, so a thread takes several at a time. */
     int64_t tasks = lk__weights_tasks(job->p);
-    LK_TRY(lk__parallel(tasks, tasks / ((int64_t)job->p->crew * TURNS), lk__weights_tiles, job));
+    lk__tasks all = lk__tasks_long(tasks);
+    all.least = tasks / ((int64_t)job->p->crew * TURNS);
+    LK_TRY(lk__parallel(all, lk__weights_tiles, job));
     return LK_OK;
 }
 
@@ -285,11 +286,11 @@ static lk_status run(struct lk__conv_weights *w, char *memory, const void *x, co
     run.memory = memory;
     run.sums = memory + w->floor.sums;
     run.join = table->of[s->dtype].join[LK_REDUCE_AXIS_SUM];
-    LK_TRY(lk__parallel(w->floor.n_rooms, 1, stretches_run, &run));
+    LK_TRY(lk__parallel(lk__tasks_long(w->floor.n_rooms), stretches_run, &run));
     lk_status st = atomic_load(&run.failed);
     LK_CHECK(st == LK_OK, st, "some samples could not be computed");
     int64_t slices = (s->w_extent * s->elem + SLICE_BYTES - 1) / SLICE_BYTES;
-    LK_TRY(lk__parallel(slices, GRAIN_SLICES, sums_join, &run));
+    LK_TRY(lk__parallel(lk__tasks_bytes(slices, SLICE_BYTES * p->n_stretches), sums_join, &run));
     return LK_OK;
 }
 

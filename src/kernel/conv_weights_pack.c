@@ -87,7 +87,9 @@ static lk_status pack(packing *k, lk__weights_view *view)
         view->start -= k->box[d].lo * view->step[d];
     if (spread)
         view->start -= k->box[LK_CUT_COLUMN].lo * pixel;
-    LK_TRY(lk__parallel(n[0] * n[1] * n[2], 1, spread ? spread_rows : pack_rows, k));
+    const int64_t bytes = k->row_pixels * k->channels * k->p->s.elem;
+    LK_TRY(lk__parallel(lk__tasks_bytes(n[0] * n[1] * n[2], bytes),
+                        spread ? spread_rows : pack_rows, k));
     return LK_OK;
 }
 

@@ -279,10 +279,9 @@ lk_status lk__copy_run(const lk__copy_box *box, const char *src, char *dst)
     if (p.kind == TILES || p.past)
         LK_TRY(lk__copy_get(&p.table));
     const int64_t bytes = smaller(p.piece_rows * p.piece_cols * p.size, PIECE);
-    const int64_t grain = PIECE / larger(bytes, 1);
-    if (pieces <= grain || lk__rehearses())
+    if (lk__rehearses())
         pieces_copy(&p, 0, pieces);
     else
-        LK_TRY(lk__parallel(pieces, grain, pieces_copy, &p));
+        LK_TRY(lk__parallel(lk__tasks_bytes(pieces, bytes), pieces_copy, &p));
     return LK_OK;
 }

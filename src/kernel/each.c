@@ -13,9 +13,8 @@
 #include <string.h>
 
 enum {
-    RUN = LK_EACH_RUN,  /* elements */
-    GRAIN = 8192 / RUN, /* runs */
-    SHORT = 16 << 10,   /* bytes of a row that ends before the processor has seen where it leads */
+    RUN = LK_EACH_RUN, /* elements */
+    SHORT = 16 << 10,  /* bytes of a row that ends before the processor has seen where it leads */
     LINE = 64
 };
 
@@ -213,12 +212,49 @@ static void run_all(void *arg, int64_t first, int64_t last)
         run(j, at, n, buffer);
 }
 
+/* Whether a loop takes an elementary function of each element. */
+static bool takes_function(lk__loop loop)
+{
+    switch (loop) {
+    case LK__LOOP_EXP:
+    case LK__LOOP_LOG:
+    case LK__LOOP_SIN:
+    case LK__LOOP_COS:
+    case LK__LOOP_TANH:
+    case LK__LOOP_ERF:
+    case LK__LOOP_SIGMOID:
+    case LK__LOOP_SOFTPLUS:
+    case LK__LOOP_ELU:
+    case LK__LOOP_GELU:
+    case LK__LOOP_POW:
+    case LK__LOOP_ADD_SIGMOID:
+    case LK__LOOP_ADD_TANH:
+    case LK__LOOP_ELU_GRAD:
+    case LK__LOOP_ELU_BEND:
+    case LK__LOOP_SOFTPLUS_GRAD:
+    case LK__LOOP_ERF_GRAD:
+    case LK__LOOP_POW_DX:
+    case LK__LOOP_POW_DY:
+    case LK__LOOP_LOGISTIC_LOSS:
+    case LK__LOOP_LOGISTIC_LOSS_GRAD:
+    case LK__LOOP_LOG_SOFTMAX_GRAD:
+    case LK__LOOP_POW_SCALAR:
+    case LK__LOOP_POW_SCALAR_GRAD:
+    case LK__LOOP_GELU_SLOPE: return true;
+    default: return false;
+    }
+}
+
 lk_status lk__each_job_run(lk__each_job *j)
 {
     const lk__loops_table *t = NULL;
     LK_TRY(lk__loops_get(&t));
     j->loops = t->of[j->dtype];
     merge_axes(j);
-    LK_TRY(lk__parallel((j->n + RUN - 1) / RUN, GRAIN, run_all, j));
+    const int64_t runs = (j->n + RUN - 1) / RUN;
+    LK_TRY(lk__parallel(takes_function(j->loop)
+                            ? lk__tasks_functions(runs, RUN)
+                            : lk__tasks_bytes(runs, RUN * (int64_t)lk_dtype_size(j->dtype)),
+                        run_all, j));
     return LK_OK;
 }

@@ -4,9 +4,6 @@
 #include "base/fpenv.h"
 #include "kernel/parallel.h"
 
-/* Work that is worth the wake-up of a thread, in multiply-adds. */
-static const double grain_work = 1 << 18;
-
 /* Rows of A that stay in the second-level cache while the panels pass. */
 enum { BLOCK_ROWS = 160 };
 
@@ -115,10 +112,9 @@ static lk_status run_job(lk__gemm_job *job)
     }
     const double work = (double)lk__min(job->block_rows, g->m) * (double)job->panel *
                         (double)(g->k + 1);
-    const int64_t grain = work >= grain_work ? 1 : (int64_t)(grain_work / work) + 1;
-    const int64_t tasks = job->batch.count * job->n_blocks * job->n_panels;
-    together = lk__min(together, lk__parts(tasks, threads));
-    LK_TRY(lk__parallel(tasks, grain > together ? grain : together, fn, job));
+    lk__tasks tasks = lk__tasks_products(job->batch.count * job->n_blocks * job->n_panels, work);
+    tasks.least = together;
+    LK_TRY(lk__parallel(tasks, fn, job));
     return LK_OK;
 }
 

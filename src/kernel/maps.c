@@ -5,9 +5,7 @@
 #include "base/fpenv.h"
 #include "kernel/parallel.h"
 
-/* Elements that one thread takes at a time: two or three microseconds of the usual sums.  With less, what moves
- * between the caches of threads takes longer than what is saved. */
-enum { GRAIN = 32768 };
+enum { RUN = 512 }; /* elements of a task: whole lines of the cache */
 
 static const struct {
     const char *name, *formula;
@@ -83,6 +81,7 @@ struct map_job {
     lk__loop_fn *loop;
     double p;
     size_t size;
+    int64_t n;
     const char *x, *y; /* y: NULL with one argument */
     char *out;
 };
@@ -90,11 +89,19 @@ struct map_job {
 static void map_run(void *arg, int64_t first, int64_t last)
 {
     const struct map_job *j = arg;
-    size_t at = (size_t)first * j->size;
-    j->loop(&(lk__operands){.n = last - first,
+    const size_t at = (size_t)(first * RUN) * j->size;
+    const int64_t end = last * RUN < j->n ? last * RUN : j->n;
+    j->loop(&(lk__operands){.n = end - first * RUN,
                             .x = {j->x + at, j->y ? j->y + at : NULL},
                             .y = j->out + at,
                             .p = {j->p}});
+}
+
+static lk_status map_share(struct map_job *j)
+{
+    LK_TRY(
+        lk__parallel(lk__tasks_bytes((j->n + RUN - 1) / RUN, RUN * (int64_t)j->size), map_run, j));
+    return LK_OK;
 }
 
 lk_status lk_map1(lk_dtype dtype, lk_map1_op op, double p, int64_t n, const void *x, void *y)
@@ -109,8 +116,9 @@ lk_status lk_map1(lk_dtype dtype, lk_map1_op op, double p, int64_t n, const void
     size_t size = lk_dtype_size(dtype);
     LK_TRY(check_operand("x", x, "y", y, n * (int64_t)size));
     LK_TRY(lk__maps1_get(&t));
-    struct map_job job = {.loop = t->map[dtype][op], .p = p, .size = size, .x = x, .out = y};
-    LK_TRY(lk__parallel(n, GRAIN, map_run, &job));
+    struct map_job job = {
+        .loop = t->map[dtype][op], .p = p, .size = size, .n = n, .x = x, .out = y};
+    LK_TRY(map_share(&job));
     return LK_OK;
 }
 
@@ -129,7 +137,7 @@ lk_status lk_map2(lk_dtype dtype, lk_map2_op op, double p, int64_t n, const void
     LK_TRY(check_operand("y", y, "z", z, n * (int64_t)size));
     LK_TRY(lk__maps2_get(&t));
     struct map_job job = {
-        .loop = t->map[dtype][op], .p = p, .size = size, .x = x, .y = y, .out = z};
-    LK_TRY(lk__parallel(n, GRAIN, map_run, &job));
+        .loop = t->map[dtype][op], .p = p, .size = size, .n = n, .x = x, .y = y, .out = z};
+    LK_TRY(map_share(&job));
     return LK_OK;
 }

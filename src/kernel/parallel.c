@@ -26,6 +26,8 @@ static _Thread_local lk__workers *found; /* where the pool of this thread's set 
 
 static bool survives_fork;
 
+static atomic_bool shares_all;
+
 static void forget_workers(void)
 {
     lk__workers_forget(&common);
@@ -108,23 +110,29 @@ static void pool_restart(lk__workers *p, int n_wanted)
         lk__workers_start(p, n_wanted);
 }
 
-lk_status lk__parallel(int64_t n, int64_t grain, lk__task_fn *fn, void *arg)
+void lk__parallel_all(bool all)
+{
+    atomic_store(&shares_all, all);
+}
+
+lk_status lk__parallel(lk__tasks tasks, lk__task_fn *fn, void *arg)
 {
     const lk__bound_set *bound = lk__thread_binding();
     int threads;
     LK_TRY(lk__threads_of(bound, &threads));
-    if (n <= 0 || lk__rehearses())
+    if (tasks.n <= 0 || lk__rehearses())
         return LK_OK;
-    if (grain < 1)
-        grain = 1;
-    lk__workers *pool = threads == 1 || n <= grain ? NULL : pool_lock(bound);
+    if (atomic_load_explicit(&shares_all, memory_order_relaxed))
+        tasks.ns = lk__tasks_long(tasks.n).ns;
+    bool alone = threads == 1 || tasks.n == 1 || (double)tasks.n * tasks.ns < LK__WORKERS_LEAST_NS;
+    lk__workers *pool = alone ? NULL : pool_lock(bound);
     if (!pool) {
-        fn(arg, 0, n);
+        fn(arg, 0, tasks.n);
         return LK_OK;
     }
     if (pool->n_wanted != threads - 1)
         pool_restart(pool, threads - 1);
-    lk__workers_run(pool, n, grain, fn, arg);
+    lk__workers_run(pool, &tasks, fn, arg);
     pthread_mutex_unlock(&pool->lock);
     return LK_OK;
 }

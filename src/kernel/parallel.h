@@ -7,24 +7,60 @@
 
 #include <lockstep/thread.h>
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /** Do the tasks [first, last).  Runs on any thread; must write only the outputs of its tasks. */
 typedef void lk__task_fn(void *arg, int64_t first, int64_t last);
 
+/* What a kernel is cut into. */
+typedef struct lk__tasks {
+    int64_t n;
+    double ns;     /* about how long one takes on one thread, rather too short than too long */
+    int64_t least; /* of them in one call, if there are so many for each thread; 0: any number */
+} lk__tasks;
+
+/* Tasks that copy so many bytes each, or write them as results of a few operations; that take an elementary
+ * function of so many elements; that add up so many products.  Estimates for a fast processor that has
+ * everything in its caches. */
+static inline lk__tasks lk__tasks_bytes(int64_t n, int64_t bytes)
+{
+    return (lk__tasks){.n = n, .ns = (double)bytes / 64};
+}
+
+static inline lk__tasks lk__tasks_functions(int64_t n, int64_t elements)
+{
+    return (lk__tasks){.n = n, .ns = (double)elements / 2};
+}
+
+static inline lk__tasks lk__tasks_products(int64_t n, double products)
+{
+    return (lk__tasks){.n = n, .ns = products / 64};
+}
+
+/* Tasks that are worth a thread each: a kernel has made few of them for that. */
+static inline lk__tasks lk__tasks_long(int64_t n)
+{
+    return (lk__tasks){.n = n, .ns = 1e6};
+}
+
 /**
- * Do the tasks [0, n) with the pool, up to `grain` at a time (at least 1); returns when all are done.
+ * Do all tasks with the pool; returns when they are done.
  *
- * `grain` tasks should take a microsecond or more, as much as it costs to share them with threads that wait
- * for work.  Those that sleep are woken only for what takes longer than that.
+ * As few threads do them as pay: each has many times as much to do as it takes to reach it, which the pool
+ * measures.  Those that sleep are woken for what takes longer than that, or for many short jobs.
  *
- * Which thread does which tasks is not defined, so a task must not depend on it.  Nested calls and
- * calls while the pool is busy are one call fn(arg, 0, n) on the calling thread; so is one thread,
- * and so are n <= grain tasks.  Threads that cannot be started are done without.
+ * A thread has the same range of the tasks in each job of as many, but which one does a task is not
+ * defined, so a task must not depend on it.  Nested calls and calls while the pool is busy are one call
+ * fn(arg, 0, n) on the calling thread; so are one thread, and tasks that are too short to share.  Threads
+ * that cannot be started are done without.
  *
  * Errors: as lk_threads_now(), and then nothing was done.
  */
-lk_status lk__parallel(int64_t n, int64_t grain, lk__task_fn *fn, void *arg) LK_NODISCARD;
+lk_status lk__parallel(lk__tasks tasks, lk__task_fn *fn, void *arg) LK_NODISCARD;
+
+/** From now on, whether all jobs of two tasks and more are shared by all threads: for tests, whose jobs are short. */
+void lk__parallel_all(bool all);
 
 /** Threads that a kernel of a thread with this binding may use (NULL: of one that is not bound); errors
  * as lk_threads_now(). */

@@ -19,7 +19,6 @@
 enum {
     CHANNEL_BLOCK = 64, /* channels of a task where positions are few */
     FEW_POSITIONS = 64,
-    CHUNK_ELEMENTS = 1 << 14, /* work that is worth waking a thread for */
 };
 
 /* Operands as the kernels name them; see lk__pool_args. */
@@ -173,8 +172,8 @@ static lk_status job_run(struct job *j)
                                 : s->window.kernel[d];
         taps *= n < j->from_size[d] ? n : j->from_size[d];
     }
-    int64_t grain = CHUNK_ELEMENTS / (taps * j->block + 1) + 1;
-    LK_TRY(lk__parallel(s->batch * j->n_to * j->n_blocks, grain, pool_tasks, j));
+    const int64_t tasks = s->batch * j->n_to * j->n_blocks;
+    LK_TRY(lk__parallel(lk__tasks_bytes(tasks, taps * j->block * s->elem), pool_tasks, j));
     return LK_OK;
 }
 

@@ -10,9 +10,8 @@
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/checked.h>
 
-/* Most samples of a block; work that is worth the wake-up of a thread, in multiply-adds. */
+/* Most samples of a block. */
 enum { BLOCK = 48 };
-static const double grain_work = 1 << 20;
 
 int64_t lk_recurrence_gates(lk_cell cell)
 {
@@ -165,7 +164,7 @@ lk_status lk__recurrence_open(lk__recurrence_job *j, void *room)
         j->block = BLOCK;
     const double times = j->parts ? 1 : (double)r->times,
                  work = (double)j->block * times * (double)j->all * (double)j->wide;
-    j->grain = work >= grain_work ? 1 : (int64_t)(grain_work / (work + 1)) + 1;
+    j->tasks = lk__tasks_products((r->samples + j->block - 1) / j->block, work);
     weights_pack(j, &cross->of[r->dtype]);
     return LK_OK;
 }
@@ -173,7 +172,7 @@ lk_status lk__recurrence_open(lk__recurrence_job *j, void *room)
 /* Give the blocks to the pool. */
 static lk_status blocks_run(lk__recurrence_job *j, lk__task_fn *task)
 {
-    LK_TRY(lk__parallel((j->r->samples + j->block - 1) / j->block, j->grain, task, j));
+    LK_TRY(lk__parallel(j->tasks, task, j));
     return LK_OK;
 }
 

@@ -9,6 +9,7 @@
 
 #include "kernel/gates.h"
 #include "kernel/micro.h"
+#include "kernel/parallel.h"
 
 /* A state of which r->units units are here: `x`, `y`, `kept` and all states have these alone, and u is
  * [all][gates * units]. */
@@ -37,9 +38,10 @@ typedef struct lk__recurrence_job {
     int64_t ld_s, ld_kept, ld_h, ld_all; /* elements of rows in the room */
     int64_t ld_sums;                     /* the same for sums of pieces, of each sample */
     int64_t row_bytes;                   /* of the room, for each sample */
-    int64_t block, grain;                /* samples of a block; blocks of a task */
-    int64_t now;                         /* the time of a step */
-    char *packed, *room;                 /* the weights, in panels of the rows micro-kernel; rows */
+    int64_t block;                       /* samples of a task */
+    lk__tasks tasks;
+    int64_t now;         /* the time of a step */
+    char *packed, *room; /* the weights, in panels of the rows micro-kernel; rows */
 } lk__recurrence_job;
 
 /** Sizes of the job, whose r, v, g and parts are set, and bytes that it needs as room. */

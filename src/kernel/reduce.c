@@ -23,7 +23,6 @@ enum {
     BLOCK_BYTES = LK_REDUCE_BLOCK_BYTES,
     LINE_BYTES = LK_REDUCE_LINE_BYTES,
     PARTIAL_BYTES = 16384, /* room for the partial results of runs */
-    CHUNK_ELEMENTS = LK_REDUCE_CHUNK_ELEMENTS,
 };
 
 static const struct {
@@ -125,7 +124,7 @@ int64_t lk__reduce_width(int64_t columns, int64_t elem, int64_t wanted)
 static void plan_cut(struct plan *p, int threads)
 {
     const lk_reduce_axis_shape *s = p->s;
-    bool small = s->outer * s->n * s->inner <= CHUNK_ELEMENTS;
+    bool small = s->outer * s->n * s->inner * p->elem <= LK_REDUCE_SMALL;
     int64_t wanted = small ? 1 : threads;
     p->width = lk__reduce_width(s->inner, p->elem, (wanted - 1) / s->outer + 1);
     p->n_blocks = (s->inner - 1) / p->width + 1;
@@ -150,8 +149,8 @@ static lk_status plan_run(struct plan *p, void *y)
     _Alignas(LINE_BYTES) unsigned char partial[PARTIAL_BYTES];
     p->y = p->n_runs > 1 ? partial : y;
     int64_t per_task = smaller(s->n, p->run * p->piece) * p->width;
-    int64_t grain = CHUNK_ELEMENTS / (per_task + 1) + 1;
-    LK_TRY(lk__parallel(s->outer * p->n_blocks * p->n_runs, grain, reduce_tasks, p));
+    const int64_t tasks = s->outer * p->n_blocks * p->n_runs;
+    LK_TRY(lk__parallel(lk__tasks_bytes(tasks, per_task * p->elem), reduce_tasks, p));
     if (p->n_runs == 1)
         return LK_OK;
     int64_t outputs = s->outer * s->inner;

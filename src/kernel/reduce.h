@@ -46,9 +46,9 @@ typedef struct lk__reduce_table {
 LK_ISA_TABLE(lk__reduce_table, lk__reduce)
 
 enum {
-    LK_REDUCE_BLOCK_BYTES = 512,        /* the widest block of columns, in bytes of a row */
-    LK_REDUCE_LINE_BYTES = 64,          /* narrower blocks would share cache lines */
-    LK_REDUCE_CHUNK_ELEMENTS = 1 << 15, /* work that is worth waking a thread for */
+    LK_REDUCE_BLOCK_BYTES = 512, /* the widest block of columns, in bytes of a row */
+    LK_REDUCE_LINE_BYTES = 64,   /* narrower blocks would share cache lines */
+    LK_REDUCE_SMALL = 1 << 17,   /* bytes that are not cut for several threads */
 };
 
 /* Columns of a block when `columns` > 0 are cut into at least `wanted` blocks, or as many as there can

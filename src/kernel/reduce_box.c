@@ -151,12 +151,12 @@ static lk_status plan_run(struct plan *p)
     int threads;
     LK_TRY(lk_threads_now(&threads));
     int64_t positions = p->extent > 0 ? p->n[0] * p->n[1] * p->n[2] : 0;
-    bool small = p->samples * positions * p->channels <= LK_REDUCE_CHUNK_ELEMENTS;
+    bool small = p->samples * positions * p->channels * p->elem <= LK_REDUCE_SMALL;
     int64_t wanted = small ? 1 : threads;
     p->width = lk__reduce_width(p->channels, p->elem, (wanted - 1) / p->n_pieces + 1);
     p->n_blocks = (p->channels - 1) / p->width + 1;
-    int64_t grain = LK_REDUCE_CHUNK_ELEMENTS / (p->piece * positions * p->width + 1) + 1;
-    LK_TRY(lk__parallel(p->n_pieces * p->n_blocks, grain, box_tasks, p));
+    const int64_t bytes = p->piece * positions * p->width * p->elem;
+    LK_TRY(lk__parallel(lk__tasks_bytes(p->n_pieces * p->n_blocks, bytes), box_tasks, p));
     return LK_OK;
 }
 

@@ -6,7 +6,6 @@
 #include <lockstep/extra/checked.h>
 
 /* Elements that one thread takes at a time, in whole rows. */
-enum { GRAIN = 8192 };
 
 struct softmax_job {
     lk__softmax_fn *row;
@@ -90,7 +89,7 @@ static lk_status softmax_rows(bool log, lk_dtype dtype, const lk_rows *s, const 
         .x = x,
         .y = y,
     };
-    LK_TRY(lk__parallel(s->rows, GRAIN / s->cols + 1, softmax_run, &job));
+    LK_TRY(lk__parallel(lk__tasks_functions(s->rows, s->cols), softmax_run, &job));
     return LK_OK;
 }
 

@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-    GRAIN = 8192,          /* elements that one thread takes at a time, in whole lines */
+    SMALL = 1 << 16,       /* bytes of an input whose sums down columns are not shared */
     FEW_BYTES = 8192,      /* of an input, for one call of the function */
     SHEET_BYTES = 1 << 17, /* of an input, for sums down columns */
     PAST = 16 << 20,       /* bytes of y that is written around the cache */
@@ -229,12 +229,14 @@ static void lanes_task(void *arg, int64_t first, int64_t last)
 /* All pieces: each by one thread, or each by all. */
 static lk_status sums_run(sums_job *j)
 {
+    const int64_t bytes = j->s->rows * j->s->n * j->elem;
     if (j->n_pieces >= j->threads) {
-        LK_TRY(lk__parallel(j->n_chunks, 1, pieces_task, j));
+        LK_TRY(lk__parallel(lk__tasks_bytes(j->n_chunks, bytes / j->n_chunks), pieces_task, j));
         return LK_OK;
     }
-    const int64_t tasks = LK_LANES * j->n_pieces;
-    LK_TRY(lk__parallel(tasks, (tasks - 1) / j->threads + 1, lanes_task, j));
+    lk__tasks lanes = lk__tasks_bytes(LK_LANES * j->n_pieces, bytes / (LK_LANES * j->n_pieces));
+    lanes.least = (lanes.n - 1) / j->threads + 1;
+    LK_TRY(lk__parallel(lanes, lanes_task, j));
     for (int64_t piece = 0; piece < j->n_pieces; piece++)
         lanes_join(j, piece, lanes_of(j, piece));
     return LK_OK;
@@ -277,7 +279,7 @@ static sums_job job_plan(const lk__map_sums *s)
     const int64_t bytes = j->fold * s->n * j->elem;
     j->few = smaller(FEW_BYTES / bytes + 1, LK_SHEET_ROWS);
     j->most = smaller((SHEET_BYTES / bytes / LK_LANES + 1) * LK_LANES, LK_SHEET_ROWS);
-    j->threads = s->rows * s->n <= GRAIN ? 1 : s->threads;
+    j->threads = s->rows * s->n * j->elem <= SMALL ? 1 : s->threads;
     j->chunk = j->n_pieces <= j->threads ? 1 : (j->n_pieces - 1) / (4 * j->threads) + 1;
     j->chunk = j->threads == 1 ? j->n_pieces : j->chunk; /* few lanes stay in cache */
     j->n_chunks = (j->n_pieces - 1) / j->chunk + 1;
@@ -337,6 +339,6 @@ lk_status lk__map_sums_run(const lk__map_sums *s, void *room)
     }
     const int64_t last = rows_of(&j, j.n_pieces - 1);
     const int64_t lines = (j.n_pieces - 1) * j.lines + (last - 1) / j.fold + 1;
-    LK_TRY(lk__parallel(lines, GRAIN / (j.fold * s->n + 1) + 1, lines_task, &j));
+    LK_TRY(lk__parallel(lk__tasks_bytes(lines, j.fold * s->n * j.elem), lines_task, &j));
     return LK_OK;
 }

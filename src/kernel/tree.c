@@ -10,7 +10,6 @@
 
 enum {
     SLICE_BYTES = 4096, /* carried through all levels while it is in cache */
-    GRAIN_SLICES = 32,
 };
 
 struct lk_tree {
@@ -73,7 +72,9 @@ static lk_status chain_join(const lk_tree *t, struct chain *c)
     c->bytes = t->count * t->elem;
     c->elem = t->elem;
     c->join = table->of[t->dtype].join[LK_REDUCE_AXIS_SUM];
-    LK_TRY(lk__parallel((c->bytes + SLICE_BYTES - 1) / SLICE_BYTES, GRAIN_SLICES, chain_tasks, c));
+    LK_TRY(lk__parallel(
+        lk__tasks_bytes((c->bytes + SLICE_BYTES - 1) / SLICE_BYTES, SLICE_BYTES * (c->n - 1)),
+        chain_tasks, c));
     return LK_OK;
 }
 

@@ -4,8 +4,7 @@
 #include "base/fpenv.h"
 #include "kernel/parallel.h"
 
-/* Elements that one thread takes at a time. */
-enum { GRAIN = 16384 };
+enum { RUN = 512 }; /* elements of a task: whole lines of the cache */
 
 struct job {
     const lk__update *update;
@@ -16,8 +15,8 @@ struct job {
 static void work(void *arg, int64_t first, int64_t last)
 {
     const struct job *job = arg;
-    int64_t end = last * GRAIN;
-    job->fn(job->update, first * GRAIN, end < job->n ? end : job->n);
+    int64_t end = last * RUN;
+    job->fn(job->update, first * RUN, end < job->n ? end : job->n);
 }
 
 lk_status lk__update_run(lk_dtype dtype, lk__update_rule rule, const lk__update *u, int64_t n)
@@ -29,6 +28,7 @@ lk_status lk__update_run(lk_dtype dtype, lk__update_rule rule, const lk__update 
              lk_dtype_name(dtype));
     LK_TRY(lk__updates_get(&t));
     struct job job = {.update = u, .fn = t->of[dtype][rule], .n = n};
-    LK_TRY(lk__parallel((n + GRAIN - 1) / GRAIN, 1, work, &job));
+    LK_TRY(lk__parallel(lk__tasks_bytes((n + RUN - 1) / RUN, RUN * (int64_t)lk_dtype_size(dtype)),
+                        work, &job));
     return LK_OK;
 }

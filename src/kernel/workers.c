@@ -32,15 +32,23 @@ enum {
     SPIN_NS = 100000, /* about what falling asleep and being woken costs on a virtual machine */
     SPIN_PAUSES = 64,
     STACK_BYTES = 2 << 20,
-    FEW_CHUNKS = 16,  /* of a job that may be short */
-    SMALL_TASKS = 16, /* in a chunk of such a job */
-    TRY_CUT = 8,      /* the part of a chunk that tells how long it is */
-    WAKE_NS = 30000, /* a job that is worth waking others: the call, and the time until they come */
+    CHUNK_NS = 1000, /* of a call of the task's function, at least */
+    PAYS = 8,        /* times as long as it takes to reach a thread it must have work */
+    REACH_NS = 100,  /* as long as nothing is measured: of cores that share a cache */
+    FAR_NS = 2000,   /* the most that is believed: it was late for other reasons */
+    WAKE_NS = 30000,
+    LATE_NS = 200000, /* the same of those that sleep */
+    LEARN = 8,        /* a measurement is this part of what is believed next */
+    FORGET = 256      /* without one, this part of it is lost */
 };
 
-/* The gate: two flags and the number of workers inside. */
+/* The gate: two flags, how many more may come in, and the number of workers inside. */
 #define GATE_OPEN 0x80000000U
 #define GATE_WAITING 0x40000000U /* the caller sleeps until the last worker leaves */
+#define GATE_PLACE 0x1000U
+#define GATE_PLACES 0x3ffff000U
+
+_Static_assert(LK_MAX_THREADS < GATE_PLACE, "all fit in");
 
 static int64_t now_ns(void)
 {
@@ -88,8 +96,8 @@ static void chunks_do(lk__workers *p, int own)
 static bool gate_enter(lk__workers *p)
 {
     uint32_t g = atomic_load(&p->gate);
-    while (g & GATE_OPEN)
-        if (atomic_compare_exchange_weak(&p->gate, &g, g + 1))
+    while (g & GATE_OPEN && g & GATE_PLACES)
+        if (atomic_compare_exchange_weak(&p->gate, &g, g - GATE_PLACE + 1))
             return true;
     return false;
 }
@@ -103,7 +111,8 @@ static void gate_leave(lk__workers *p)
 /* Let nobody in any more and wait for those inside. */
 static void gate_close(lk__workers *p)
 {
-    uint32_t g = atomic_fetch_and(&p->gate, ~GATE_OPEN) & ~GATE_OPEN;
+    const uint32_t closed = ~(GATE_OPEN | GATE_PLACES);
+    uint32_t g = atomic_fetch_and(&p->gate, closed) & closed;
     while (g != 0 && spin_while(p, &p->gate, g))
         g = atomic_load(&p->gate);
     if (g == 0)
@@ -115,16 +124,18 @@ static void gate_close(lk__workers *p)
     }
 }
 
-static void epoch_wait(lk__workers *p, uint32_t seen)
+/* Returns whether it slept. */
+static bool epoch_wait(lk__workers *p, uint32_t seen)
 {
     if (spin_while(p, &p->epoch, seen))
-        return;
+        return false;
     /* Counting comes before the kernel compares the epoch, and the caller's step of the epoch
      * before it reads the count: one of the two notices the other. */
     atomic_fetch_add(&p->sleepers, 1);
     while (atomic_load(&p->epoch) == seen)
         lk__futex_wait_private(&p->epoch, seen);
     atomic_fetch_sub(&p->sleepers, 1);
+    return true;
 }
 
 static void epoch_step(lk__workers *p, int n_wake)
@@ -132,6 +143,30 @@ static void epoch_step(lk__workers *p, int n_wake)
     atomic_fetch_add(&p->epoch, 1);
     if (atomic_load(&p->sleepers) > 0)
         lk__futex_wake_private(&p->epoch, n_wake);
+}
+
+static void learn(_Atomic int64_t *about, int64_t measured, int64_t most)
+{
+    int64_t old = atomic_load_explicit(about, memory_order_relaxed);
+    measured = measured < most ? measured : most;
+    atomic_store_explicit(about, old + (measured - old) / LEARN, memory_order_relaxed);
+}
+
+/* Nobody is measured: things may have changed. */
+static void forget(_Atomic int64_t *about)
+{
+    int64_t old = atomic_load_explicit(about, memory_order_relaxed);
+    atomic_store_explicit(about, old - old / FORGET, memory_order_relaxed);
+}
+
+/* A worker is inside. */
+static void reached(lk__workers *p, bool slept)
+{
+    int64_t ns = now_ns() - p->opened_ns;
+    if (slept)
+        learn(&p->wake_ns, ns, LATE_NS);
+    else
+        learn(&p->reach_ns, ns, FAR_NS);
 }
 
 static void *worker_main(void *arg)
@@ -143,11 +178,12 @@ static void *worker_main(void *arg)
     if (p->n_processors > 0)
         lk__thread_follow(&p->set);
     for (;;) {
-        epoch_wait(p, seen);
+        bool slept = epoch_wait(p, seen);
         seen = atomic_load(&p->epoch);
         if (atomic_load(&p->stopping))
             return NULL;
         if (gate_enter(p)) {
+            reached(p, slept);
             chunks_do(p, own);
             gate_leave(p);
         }
@@ -173,6 +209,8 @@ void lk__workers_start(lk__workers *p, int n_wanted)
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     p->first_epoch = atomic_load(&p->epoch);
     atomic_store(&p->n_begun, 0);
+    atomic_store(&p->reach_ns, REACH_NS);
+    atomic_store(&p->wake_ns, WAKE_NS);
     while (p->n_workers < n_wanted) {
         pthread_t *t = &p->worker[p->n_workers];
         if (lk__thread_start(t, &attr, worker_main, p) != 0)
@@ -195,49 +233,59 @@ void lk__workers_stop(lk__workers *p)
     p->n_workers = p->n_wanted = 0;
 }
 
-/* A part of tasks [first, n) for each thread, if each has `grain` of them at least; all threads have as much
- * to do: of 12 tasks, 8 at a time, two threads do 6 each. */
-static void parts_cut(lk__workers *p, int64_t first, int64_t n, int64_t grain)
+/* How many threads a job is worth; those that sleep count if it pays to wake them.  Jobs for which it does not
+ * are added up, so that many of them do wake. */
+static int crew(lk__workers *p, const lk__tasks *tasks)
 {
-    const int64_t tasks = n - first, chunks = (tasks - 1) / grain + 1, threads = p->n_workers + 1;
-    const int64_t parts = chunks < threads ? chunks : threads, most = (tasks - 1) / parts + 1;
-    const int64_t turns = (most - 1) / grain + 1;
-    p->n_parts = (int)parts;
+    const double ns = (double)tasks->n * tasks->ns;
+    const int sleepers = atomic_load(&p->sleepers), awake = p->n_workers + 1 - sleepers;
+    double paid = ns / (double)(PAYS * atomic_load_explicit(&p->reach_ns, memory_order_relaxed));
+    int all = tasks->n < p->n_workers + 1 ? (int)tasks->n : p->n_workers + 1;
+    int n = paid < all ? (int)paid : all;
+    if (n < all)
+        forget(&p->reach_ns);
+    if (n <= awake)
+        return n;
+    p->alone_ns += ns;
+    if (p->alone_ns < (double)atomic_load_explicit(&p->wake_ns, memory_order_relaxed))
+        return awake;
+    p->alone_ns = 0;
+    return n;
+}
+
+/* A part of the tasks for each of n threads, in calls of as many tasks: of 12 tasks, 5 at a time, two threads
+ * do 3 twice. */
+static void parts_cut(lk__workers *p, const lk__tasks *tasks, int n)
+{
+    const int64_t most = (tasks->n - 1) / n + 1;
+    const double chunk = CHUNK_NS / tasks->ns;
+    int64_t least = chunk < (double)most ? (int64_t)chunk + 1 : most;
+    least = least < tasks->least ? tasks->least : least;
+    const int64_t turns = (most - 1) / least + 1;
+    p->n_parts = n;
     p->chunk = (most - 1) / turns + 1;
-    for (int i = 0; i < p->n_parts; i++) {
+    int64_t first = 0;
+    for (int i = 0; i < n; i++) {
         atomic_store_explicit(&p->part[i].next, first, memory_order_relaxed);
-        first += tasks / parts + (i < tasks % parts);
+        first += tasks->n / n + (i < tasks->n % n);
         p->part[i].end = first;
     }
 }
 
-/* While workers sleep: begin a job of few chunks, to see how long it is.  A short one the caller finishes, as
- * waking others would take longer.  Such jobs are added up, so that many of them do wake the others.  Returns
- * how many tasks are done: none, some or all. */
-static int64_t short_try(lk__workers *p, int64_t n, int64_t grain, lk__task_fn *fn, void *arg)
+void lk__workers_run(lk__workers *p, const lk__tasks *tasks, lk__task_fn *fn, void *arg)
 {
-    if (grain < SMALL_TASKS || n / grain >= FEW_CHUNKS || atomic_load(&p->sleepers) == 0)
-        return 0;
-    int64_t some = grain / TRY_CUT + 1, start = now_ns();
-    fn(arg, 0, some);
-    p->alone_ns += (double)(now_ns() - start) * (double)n / (double)some;
-    if (p->alone_ns >= WAKE_NS)
-        return some;
-    fn(arg, some, n);
-    return n;
-}
-
-void lk__workers_run(lk__workers *p, int64_t n, int64_t grain, lk__task_fn *fn, void *arg)
-{
-    int64_t done = short_try(p, n, grain, fn, arg);
-    if (done == n)
+    int n = crew(p, tasks);
+    if (n <= 1) {
+        fn(arg, 0, tasks->n);
         return;
-    p->alone_ns = 0;
+    }
     p->fn = fn;
     p->arg = arg;
-    parts_cut(p, done, n, grain);
-    atomic_store(&p->gate, GATE_OPEN);
-    epoch_step(p, p->n_parts - 1);
+    parts_cut(p, tasks, n);
+    p->opened_ns = now_ns();
+    const uint32_t others = (uint32_t)n - 1;
+    atomic_store(&p->gate, GATE_OPEN | others * GATE_PLACE);
+    epoch_step(p, n - 1);
     chunks_do(p, 0);
     gate_close(p);
 }

@@ -12,7 +12,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { LK__CACHE_LINE = 64 };
+enum {
+    LK__CACHE_LINE = 64,
+    LK__WORKERS_LEAST_NS = 1000 /* of a job that may be shared */
+};
 
 /* Tasks that one thread has, and others take over when they are done with theirs. */
 typedef struct lk__task_part {
@@ -37,10 +40,13 @@ typedef struct lk__workers {
     void *arg;
     int64_t chunk; /* tasks that are taken at a time */
     int n_parts;
-    double alone_ns; /* short jobs that were done while a worker slept */
+    int64_t opened_ns;
+    double alone_ns; /* jobs that were done by fewer threads, as others slept */
     lk__task_part part[LK_MAX_THREADS];
 
     _Alignas(LK__CACHE_LINE) _Atomic uint32_t gate;
+    /* From opening a job until a worker is inside, the last ones count most; of one that slept, too. */
+    _Atomic int64_t reach_ns, wake_ns;
     _Alignas(LK__CACHE_LINE) _Atomic uint32_t epoch;
     _Atomic int sleepers; /* workers asleep on the epoch, or about to be */
     atomic_bool stopping;
@@ -52,8 +58,8 @@ void lk__workers_start(lk__workers *p, int n_wanted);
 /** End all of them. */
 void lk__workers_stop(lk__workers *p);
 
-/** Do the tasks [0, n), n > 0, as lk__parallel() says. */
-void lk__workers_run(lk__workers *p, int64_t n, int64_t grain, lk__task_fn *fn, void *arg);
+/** Do the tasks, at least one, as lk__parallel() says. */
+void lk__workers_run(lk__workers *p, const lk__tasks *tasks, lk__task_fn *fn, void *arg);
 
 /** In a forked child, which has no workers, whatever the parent's were doing: begin anew. */
 void lk__workers_forget(lk__workers *p);

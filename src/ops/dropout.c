@@ -19,13 +19,13 @@
 
 #include <stdatomic.h>
 
-enum { GRAIN = 8192, RUN = 512 };
+enum { RUN = 512 };
 
 typedef struct dropout_job {
     const lk_dropout_attr *attr;
     lk_dtype dtype;
-    int64_t per_sample; /* elements */
-    int64_t stretch;    /* elements that lie side by side in the whole sample too */
+    int64_t n, per_sample; /* elements */
+    int64_t stretch;       /* elements that lie side by side in the whole sample too */
     uint64_t below;
     double scale;
     bool first;        /* y = 0 + the result */
@@ -123,18 +123,19 @@ static inline int32_t signed_order(uint32_t u)
             y[i] = y[i] + s[at + i];                                   \
     }
 
-/* Elements [first, last), in row-major order. */
+/* Runs [first, last) of elements, in row-major order. */
 static void dropout_task(void *arg, int64_t first, int64_t last)
 {
     dropout_job *j = arg;
+    const int64_t end = last * RUN < j->n ? last * RUN : j->n;
     uint32_t bits[RUN];
     const int32_t last_kept = signed_order((uint32_t)(j->below - 1));
-    for (int64_t at = first, n; at < last; at += n) {
+    for (int64_t at = first * RUN, n; at < end; at += n) {
         lk_rng_at place = {.step = j->attr->step,
                            .sample = j->attr->first + at / j->per_sample,
                            .element = element_number(j->attr, at % j->per_sample)};
         n = j->stretch - at % j->stretch;
-        n = n < last - at ? n : last - at;
+        n = n < end - at ? n : end - at;
         n = n < RUN ? n : RUN;
         lk_status st = lk_rng_bits(j->attr->stream, place, n, bits);
         if (st != LK_OK) {
@@ -154,6 +155,7 @@ static lk_status dropout_forward(lk_call *c)
     const lk_tensor *x = x_of(c);
     dropout_job j = {.attr = a,
                      .dtype = x->dtype,
+                     .n = x->count,
                      .below = (uint64_t)(a->keep * 0x1p32 + 0.5),
                      .scale = 1 / a->keep,
                      .first = c->overwrite,
@@ -175,7 +177,7 @@ static lk_status dropout_forward(lk_call *c)
         (void)lk_box_next(&walk);
         j.stretch = walk.n;
     }
-    LK_TRY(lk__parallel(x->count, GRAIN, dropout_task, &j));
+    LK_TRY(lk__parallel(lk__tasks_functions((j.n + RUN - 1) / RUN, RUN), dropout_task, &j));
     LK_CHECK(j.failed == LK_OK, (lk_status)j.failed,
              "dropout of %s: an element has no place in the stream", lk_tensor_text(x).s);
     return LK_OK;

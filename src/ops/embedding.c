@@ -17,7 +17,7 @@
 
 #include <lockstep/pieces.h>
 
-enum { GRAIN_BYTES = 32768, BLOCK_BYTES = 512 };
+enum { BLOCK_BYTES = 512 };
 
 lk_status lk__embedding_infer(lk_call *c, lk_output_spec *out)
 {
@@ -72,7 +72,7 @@ lk_status lk__embedding_copy(const lk_tensor *table, const lk_tensor *index, int
                   .table = lk__tensor_start(table),
                   .y = y};
     LK_TRY(lk__index_check(index, all, "embedding: index"));
-    LK_TRY(lk__parallel(index->count, GRAIN_BYTES / (j.bytes + 1) + 1, copy_task, &j));
+    LK_TRY(lk__parallel(lk__tasks_bytes(index->count, j.bytes), copy_task, &j));
     return LK_OK;
 }
 
@@ -198,7 +198,7 @@ static lk_status embedding_grad_forward(lk_call *c)
         j.n_pieces = (index->shape.dim[0] - 1) / piece + 1;
     }
     LK_TRY(sort_places(c, index, rows, &j));
-    LK_TRY(lk__parallel(rows.n, GRAIN_BYTES / (j.bytes + 1) + 1, grad_task, &j));
+    LK_TRY(lk__parallel(lk__tasks_bytes(rows.n, j.bytes), grad_task, &j));
     return LK_OK;
 }
 

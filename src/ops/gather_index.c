@@ -9,8 +9,6 @@
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
-enum { GRAIN_BYTES = 65536 };
-
 static lk_status gather_index_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_index_attr *a = c->attr;
@@ -56,7 +54,7 @@ static lk_status gather_index_forward(lk_call *c)
     for (int d = a->axis + 1; d < x->shape.ndim; d++)
         j.row *= x->shape.dim[d];
     int64_t rows = y->count * (int64_t)lk_dtype_size(x->dtype) / j.row;
-    LK_TRY(lk__parallel(rows, 1 + GRAIN_BYTES / j.row, gather_rows, &j));
+    LK_TRY(lk__parallel(lk__tasks_bytes(rows, j.row), gather_rows, &j));
     return LK_OK;
 }
 

@@ -20,8 +20,6 @@
 
 #include <math.h>
 
-enum { GRAIN = 8192 };
-
 static lk__gauss window_of(const lk_lcn_attr *a, int64_t channels)
 {
     return (lk__gauss){{a->window[0], a->window[1]}, channels > 0 ? channels : 1};
@@ -102,7 +100,7 @@ static lk_status pixel_map(pixels s, lk__task_fn *map)
     s.b = s.b ? s.b : s.a;
     s.p = s.p ? s.p : s.a;
     s.q = s.q ? s.q : s.p;
-    LK_TRY(lk__parallel(s.n, GRAIN / (s.channels + 1) + 1, map, &s));
+    LK_TRY(lk__parallel(lk__tasks_functions(s.n, s.channels), map, &s));
     return LK_OK;
 }
 

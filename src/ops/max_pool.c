@@ -107,7 +107,7 @@ static lk_status gather_forward(lk_call *c)
                     .channels = y->shape.dim[y->shape.ndim - 1],
                     .x_sample = x->count / y->shape.dim[0],
                     .y_sample = y->count / y->shape.dim[0]};
-    LK_TRY(lk__parallel(y->count, 8192, gather_elements, &j));
+    LK_TRY(lk__parallel(lk__tasks_functions(y->count, 1), gather_elements, &j));
     return LK_OK;
 }
 

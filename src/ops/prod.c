@@ -178,7 +178,7 @@ static lk_status prod_grad_forward(lk_call *c)
     /* factors, gradients, and both of every step: half as many each time, rounded up */
     j.room = (4 * j.n + 128) * j.rows * j.cols * j.size;
     LK_TRY(lk_call_scratch(c, j.tasks * j.room, &j.scratch));
-    LK_TRY(lk__parallel(j.tasks, 1, grad_task, &j));
+    LK_TRY(lk__parallel(lk__tasks_functions(j.tasks, x->count / j.tasks), grad_task, &j));
     LK_CHECK(j.failed == LK_OK, (lk_status)j.failed, "prod_grad of %s", lk_tensor_text(x).s);
     return LK_OK;
 }

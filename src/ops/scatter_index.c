@@ -13,7 +13,7 @@
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
-enum { WIDTH = 64, GRAIN = 16384 };
+enum { WIDTH = 64 };
 
 static lk_status scatter_index_infer(lk_call *c, lk_output_spec *out)
 {
@@ -95,8 +95,8 @@ static lk_status scatter_index_forward(lk_call *c)
     for (int d = a->axis + 1; d < x->shape.ndim; d++)
         j.inner *= x->shape.dim[d];
     int64_t parts = y->count / (j.size * j.inner), width = j.inner < WIDTH ? j.inner : WIDTH;
-    LK_TRY(lk__parallel(parts * blocks_of(&j), 1 + GRAIN / ((j.size + j.n) * width), scatter_blocks,
-                        &j));
+    int64_t bytes = (j.size + j.n) * width * (int64_t)lk_dtype_size(x->dtype);
+    LK_TRY(lk__parallel(lk__tasks_bytes(parts * blocks_of(&j), bytes), scatter_blocks, &j));
     return LK_OK;
 }
 

@@ -12,8 +12,6 @@
 #include "ops/common/ops.h"
 #include "ops/common/parts.h"
 
-enum { GRAIN = 8192 }; /* elements that one thread takes at a time */
-
 static int64_t step_of(const lk_slice_attr *a)
 {
     return a->step == 0 ? 1 : a->step;
@@ -94,7 +92,7 @@ static lk_status stretches_run(lk_call *c, const lk_slice_attr *s)
                      .y = lk__tensor_start(y)};
     LK_TRY(lk__loops_get(&loops));
     j.copy = loops->of[y->dtype][LK__LOOP_COPY];
-    LK_TRY(lk__parallel(y->count / j.all, GRAIN / j.all + 1, stretches_put, &j));
+    LK_TRY(lk__parallel(lk__tasks_bytes(y->count / j.all, j.all * j.size), stretches_put, &j));
     return LK_OK;
 }
 

@@ -303,7 +303,7 @@ static lk_status range_update(const lk_optimizer *o, const lk_optimizer_input *s
 {
     int64_t each = CHUNK / (int64_t)lk_dtype_size(o->dtype);
     struct range r = {.o = o, .step = step, .call = call};
-    LK_TRY(lk__parallel((step->n + each - 1) / each, 8, range_work, &r));
+    LK_TRY(lk__parallel(lk__tasks_bytes((step->n + each - 1) / each, CHUNK), range_work, &r));
     LK_CHECK(atomic_load(&r.failed) == LK_OK, (lk_status)atomic_load(&r.failed),
              "%s could not update", o->rule->descriptor.name);
     return LK_OK;

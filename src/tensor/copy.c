@@ -17,7 +17,6 @@
 enum {
     CHUNK = 256,
     STRIP = 16,         /* elements of a row where src jumps along it */
-    GRAIN = 1 << 14,    /* elements that a thread converts at a time */
     REHEARSED = 1 << 14 /* elements that a rehearsal does not copy */
 };
 
@@ -166,7 +165,7 @@ static lk_status elements_convert(const lk_tensor *src, const lk_tensor *dst)
 {
     const int64_t *dim = src->shape.dim;
     convert_job job = {.src = src, .dst = dst};
-    if (src->count <= GRAIN || lk__rehearses()) {
+    if (src->count <= CHUNK || lk__rehearses()) {
         rows_convert(src, dst);
         return LK_OK;
     }
@@ -174,7 +173,7 @@ static lk_status elements_convert(const lk_tensor *src, const lk_tensor *dst)
         if (dim[d] > dim[job.axis])
             job.axis = d;
     const int64_t n = dim[job.axis];
-    LK_TRY(lk__parallel(n, GRAIN / (src->count / n), ranges_convert, &job));
+    LK_TRY(lk__parallel(lk__tasks_functions(n, src->count / n), ranges_convert, &job));
     return LK_OK;
 }
 

@@ -4,7 +4,7 @@
 #include "kernel/parallel.h"
 #include "tensor/tensor.h"
 
-enum { TILE = 16, GRAIN = 8192 };
+enum { TILE = 16 };
 
 /* dst [outer][cols][rows] = src [outer][rows][cols]. */
 typedef struct transpose_job {
@@ -50,7 +50,8 @@ static lk_status transpose(int64_t outer, transpose_job j)
     if (j.rows == 0 || j.cols == 0)
         return LK_OK;
     int64_t strips = (j.cols - 1) / TILE + 1;
-    LK_TRY(lk__parallel(outer * strips, GRAIN / (TILE * j.rows) + 1, transpose_task, &j));
+    LK_TRY(lk__parallel(lk__tasks_bytes(outer * strips, TILE * j.rows * (int64_t)j.size),
+                        transpose_task, &j));
     return LK_OK;
 }
 

@@ -7,8 +7,6 @@
 #include "ops/common/pick.h"
 #include "tensor/tensor.h"
 
-enum { GRAIN = 16384 };
-
 typedef struct extreme_job {
     lk__reduction_groups g;
     int64_t row, step; /* elements of the last reduced axis */
@@ -68,7 +66,7 @@ lk_status lk__extreme_find(lk_call *c, bool smallest)
         j.step = j.g.reduced.stride[0];
     }
     if (y->count > 0)
-        LK_TRY(lk__parallel(y->count, 1 + GRAIN / j.g.n, find_groups, &j));
+        LK_TRY(lk__parallel(lk__tasks_functions(y->count, j.g.n), find_groups, &j));
     return LK_OK;
 }
 

@@ -8,8 +8,6 @@
 
 #include <lockstep/extra/map.h>
 
-enum { GRAIN = 8192 };
-
 /* exp(-d^2 / (2 sigma^2)) with sigma^2 = (a^2 + b^2) / 9, divided by its sum and the channels; all
  * in f64, the sum in raster order. */
 lk_status lk__gauss_make(lk_call *c, const lk__gauss *w, const double **out)
@@ -75,8 +73,9 @@ lk_status lk__gauss_sum(const lk__gauss_shape *s, const void *x, void *y)
 {
     window_job j = {s, x, y};
     int64_t work = s->columns * s->window->size[0] * s->window->size[1];
+    int64_t size = (int64_t)lk_dtype_size(s->dtype);
     LK_TRY(lk__fp_check());
-    LK_TRY(lk__parallel(s->n * s->rows, GRAIN / (work + 1) + 1, window_task, &j));
+    LK_TRY(lk__parallel(lk__tasks_bytes(s->n * s->rows, work * size), window_task, &j));
     return LK_OK;
 }
 

@@ -12,8 +12,6 @@
 
 #include <lockstep/op.h>
 
-enum { GRAIN = 4096 };
-
 typedef struct pick_attr {
     lk_axes axes;
     lk_shape shape; /* of the tensor with groups */
@@ -50,7 +48,7 @@ static lk_status pick_run(lk_call *c, bool into)
                   .into = into,
                   .x = lk__tensor_start(c->x[0]),
                   .y = lk__tensor_start(c->y[0])};
-    LK_TRY(lk__parallel(c->x[1]->count, GRAIN, pick_groups, &j));
+    LK_TRY(lk__parallel(lk__tasks_functions(c->x[1]->count, 1), pick_groups, &j));
     return LK_OK;
 }
 

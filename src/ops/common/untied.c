@@ -327,7 +327,7 @@ lk_status lk__untied_run_boxes(lk_call *c, lk__untied_result result, const lk__u
     LK_TRY(slot_room(&u));
     LK_TRY(lk_mul_i64(u.slot_bytes, u.n_slots, &bytes));
     LK_TRY(lk_call_scratch(c, bytes, &u.slots));
-    LK_TRY(lk__parallel(u.n_slots, 1, run_slots, &u));
+    LK_TRY(lk__parallel(lk__tasks_products(u.n_slots, work / (double)u.n_slots), run_slots, &u));
     LK_CHECK(u.failed == LK_OK, (lk_status)u.failed, "%s: a part of the positions failed",
              c->op->name);
     return LK_OK;

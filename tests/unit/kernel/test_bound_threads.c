@@ -54,7 +54,7 @@ static void meet(void *arg, int64_t first, int64_t last)
         ASSERT_EQ(pthread_getname_np(pthread_self(), name, sizeof name), 0);
         m->workers += strncmp(name, "lockstep-", 9) == 0;
         pthread_t nested;
-        ASSERT_OK(lk__parallel(7, 1, inner, &nested));
+        ASSERT_OK(lk__parallel(lk__tasks_long(7), inner, &nested));
         ASSERT_TRUE(pthread_equal(nested, pthread_self()));
     }
 }
@@ -63,7 +63,7 @@ static void meet_on(const lk__processors *set, int expected)
 {
     struct meeting m = {.set = *set, .expected = expected};
     ASSERT_EQ(threads(), expected);
-    ASSERT_OK(lk__parallel(expected, 1, meet, &m));
+    ASSERT_OK(lk__parallel(lk__tasks_long(expected), meet, &m));
     ASSERT_EQ(m.present, expected);
     ASSERT_EQ(m.workers, expected - 1);
 }
@@ -208,7 +208,7 @@ static void *pair_main(void *arg)
 {
     struct pair *p = arg;
     ASSERT_OK(lk__thread_bind(&p->set));
-    ASSERT_OK(lk__parallel(2, 1, begin_and_wait, p));
+    ASSERT_OK(lk__parallel(lk__tasks_long(2), begin_and_wait, p));
     return NULL;
 }
 
@@ -242,7 +242,7 @@ static void a_bound_and_a_free_thread_have_different_pools(void)
     struct pair bound = {all, &begun};
     pthread_t thread;
     ASSERT_EQ(pthread_create(&thread, NULL, pair_main, &bound), 0);
-    ASSERT_OK(lk__parallel(2, 1, begin_and_wait, &bound));
+    ASSERT_OK(lk__parallel(lk__tasks_long(2), begin_and_wait, &bound));
     ASSERT_EQ(pthread_join(thread, NULL), 0);
 }
 

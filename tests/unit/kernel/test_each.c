@@ -1,4 +1,5 @@
 /* Runs of elements: inputs of any strides, each kind of store, any number of threads. */
+#include "all_threads.h"
 #include "harness.h"
 #include "kernel/each.h"
 
@@ -80,7 +81,7 @@ static void elements_are_found_whatever_the_strides(void)
     for (int i = 0; i < MOST; i++)
         other[i] = (float)(i % 7) - 3;
     for (int threads = 1; threads <= 3; threads++) {
-        ASSERT_OK(lk_threads_set(threads));
+        all_threads_set(threads);
         for (int k = 0; k < (int)(sizeof shapes / sizeof *shapes); k++)
             for (int store = LK_EACH_STORE; store <= LK_EACH_FIRST; store++) {
                 shape_check(k, LK__LOOP_COPY, (lk__each_store)store);

@@ -1,4 +1,5 @@
 /* Every kernel in a host that traps: none raises a signal, and flags and traps are left alone. */
+#include "all_threads.h"
 #include "conv_cases.h"
 #include "traps.h"
 
@@ -9,7 +10,7 @@
 #include <lockstep/extra/pool.h>
 #include <lockstep/extra/reduce.h>
 
-enum { N = 3 * 8192 + 5 }; /* all threads have a part of a map */
+enum { N = 3 * 8192 + 5 };
 
 static _Alignas(64) double x[N], y[N], z[N], out[N];
 
@@ -190,7 +191,7 @@ static void halves_do_not_trap(void)
 static void threads_that_begin_in_a_trapping_host_do_not_trap(void)
 {
     inputs_fill(LK_F32, TRAPS_MIXED);
-    ASSERT_OK(lk_threads_set(3));
+    all_threads_set(3);
     for (int k = 0; k < 20; k++) {
         lk_threads_stop();
         TRAPPING(lk_map2(LK_F32, LK_MAP2_DIV, 0, N, x, y, out), "%s", "a new pool");

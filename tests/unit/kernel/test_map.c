@@ -1,4 +1,5 @@
 /* Element-wise maps: formulas, operands, refusals, and the same bits everywhere. */
+#include "all_threads.h"
 #include "guard.h"
 #include "harness.h"
 #include "kernel/reference/reference.h"
@@ -81,7 +82,7 @@ static void every_map_gives_the_same_bits_everywhere(void)
             }
             ASSERT_OK(lk_isa_set(best));
             for (int threads = 2; threads <= 4; threads++) {
-                ASSERT_OK(lk_threads_set(threads));
+                all_threads_set(threads);
                 map_run(t, op, 0, N, got);
                 bits_check(t, op, "threads", threads);
             }

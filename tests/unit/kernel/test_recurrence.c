@@ -1,5 +1,6 @@
 /* Recurrent cells over all times, and their gradients: everywhere the bits of the definition, and nothing
  * outside the operands. */
+#include "all_threads.h"
 #include "guard.h"
 #include "kernel/reference/reference.h"
 #include "real.h"
@@ -91,7 +92,7 @@ static void check_everywhere(lk_recurrence r)
     for (int isa = 0; isa < LK_N_ISAS; isa++)
         for (int threads = 1; threads <= 4 && lk_isa_is_available((lk_isa)isa); threads++) {
             ASSERT_OK(lk_isa_set((lk_isa)isa));
-            ASSERT_OK(lk_threads_set(threads));
+            all_threads_set(threads);
             struct operands got = operands_new(r);
             passes(&got, BOTH);
             for (int i = INPUTS; i < ARRAYS; i++)

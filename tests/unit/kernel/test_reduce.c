@@ -1,4 +1,5 @@
 /* Reductions: the bits of the definition, whatever the layout, instruction set and threads. */
+#include "all_threads.h"
 #include "guard.h"
 #include "harness.h"
 #include "kernel/isa.h"
@@ -38,7 +39,7 @@ static void check_shape(lk_dtype t, const lk_reduce_axis_shape *s, bool odd, int
                 continue;
             ASSERT_OK(lk_isa_set((lk_isa)isa));
             for (int threads = 1; threads <= n_threads; threads++) {
-                ASSERT_OK(lk_threads_set(threads));
+                all_threads_set(threads);
                 memset(y.data, 0x55, ny);
                 ASSERT_OK(lk_reduce_axis(t, (lk_reduce_axis_op)op, s, x.data, y.data));
                 check_same(t, s, (lk_reduce_axis_op)op, want.data, y.data);

@@ -1,4 +1,5 @@
 /* Reductions over boxes: the bits of the definition, whatever the steps, instruction set and threads. */
+#include "all_threads.h"
 #include "boxed.h"
 #include "guard.h"
 #include "kernel/reference/reference.h"
@@ -31,7 +32,7 @@ static void check_box(lk_dtype t, lk_reduce_box_shape s, uint64_t *state, int n_
         for (int isa = 0; isa < LK_N_ISAS; isa++)
             for (int n = 1; n <= n_threads && lk_isa_is_available((lk_isa)isa); n++) {
                 ASSERT_OK(lk_isa_set((lk_isa)isa));
-                ASSERT_OK(lk_threads_set(n));
+                all_threads_set(n);
                 memset(y.data, 0x55, bytes);
                 ASSERT_OK(lk_reduce_box(t, (lk_reduce_axis_op)op, &s, x, y.data));
                 if (memcmp(want.data, y.data, bytes) != 0)

@@ -50,10 +50,10 @@ static void tasks_are_left_undone(void)
 {
     int64_t n = 0;
     ASSERT_TRUE(!lk__rehearsal_set(true));
-    ASSERT_OK(lk__parallel(3, 3, task_count, &n));
+    ASSERT_OK(lk__parallel(lk__tasks_long(3), task_count, &n));
     ASSERT_TRUE(n == 0);
     ASSERT_TRUE(lk__rehearsal_set(false));
-    ASSERT_OK(lk__parallel(3, 3, task_count, &n));
+    ASSERT_OK(lk__parallel(lk__tasks_long(3), task_count, &n));
     ASSERT_TRUE(n == 3);
 }
 

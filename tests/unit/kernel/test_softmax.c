@@ -1,4 +1,5 @@
 /* Softmax and log-softmax by rows. */
+#include "all_threads.h"
 #include "guard.h"
 #include "harness.h"
 #include "kernel/reference/reference.h"
@@ -139,7 +140,7 @@ static void every_way_gives_the_same_bits(void)
                 }
                 ASSERT_OK(lk_isa_set(best));
                 for (int threads = 2; threads <= 4; threads++) {
-                    ASSERT_OK(lk_threads_set(threads));
+                    all_threads_set(threads);
                     ASSERT_OK(both[log](t, &s, x_values, got));
                     ASSERT_SAME_BITS(got, want, bytes);
                 }

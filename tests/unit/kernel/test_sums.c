@@ -1,5 +1,6 @@
 /* Sums of maps: along rows and down columns the lane sums of terms that are computed one by one, whatever
  * the lengths, the pieces, the instruction set and the threads. */
+#include "all_threads.h"
 #include "guard.h"
 #include "harness.h"
 #include "kernel/reference/reference.h"
@@ -127,7 +128,7 @@ static void check_everywhere(struct sums_case *c, void (*check)(const struct sum
     for (int isa = 0; isa < LK_N_ISAS; isa++)
         for (int threads = 1; threads <= 3 && lk_isa_is_available((lk_isa)isa); threads++) {
             ASSERT_OK(lk_isa_set((lk_isa)isa));
-            ASSERT_OK(lk_threads_set(threads));
+            all_threads_set(threads);
             case_run(c);
             check(c);
         }

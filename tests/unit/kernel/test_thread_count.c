@@ -171,7 +171,7 @@ static void a_wrong_LK_THREADS_is_an_error_that_quotes_it(void)
         snprintf(quoted, sizeof quoted, "LK_THREADS is \"%s\"", wrong[i]);
         ASSERT_TRUE(strstr(lk_error_message(), quoted));
         ASSERT_TRUE(strstr(lk_error_message(), "from 1 to 256"));
-        ASSERT_EQ(lk__parallel(10, 1, touch, &touched), LK_EINVAL);
+        ASSERT_EQ(lk__parallel(lk__tasks_long(10), touch, &touched), LK_EINVAL);
         ASSERT_EQ(touched, 0);
     }
     setenv("LK_THREADS", "2", 1);

@@ -57,14 +57,16 @@ static void check_tally(const struct tally *t, int64_t n)
 static void every_task_is_done_exactly_once(void)
 {
     static const int64_t n[] = {0, 1, 2, 3, 64, 997, MAX_TASKS};
-    static const int64_t grain[] = {0, 1, 3, 64, MAX_TASKS, INT64_MAX};
+    static const int64_t least[] = {0, 1, 3, 64, MAX_TASKS, INT64_MAX};
+    static const double ns[] = {0, 1, 1e6};
     static struct tally t;
     for (int threads = 1; threads <= 5; threads++) {
         ASSERT_OK(lk_threads_set(threads));
         for (int i = 0; i < 7; i++)
-            for (int g = 0; g < 6; g++) {
+            for (int k = 0; k < 18; k++) {
                 memset(&t, 0, sizeof t);
-                ASSERT_OK(lk__parallel(n[i], grain[g], tally_tasks, &t));
+                ASSERT_OK(
+                    lk__parallel((lk__tasks){n[i], ns[k / 6], least[k % 6]}, tally_tasks, &t));
                 check_tally(&t, n[i]);
             }
     }
@@ -76,7 +78,7 @@ static void many_small_jobs_are_all_done(void)
     static struct tally t;
     memset(&t, 0, sizeof t);
     for (int i = 0; i < 3000; i++)
-        ASSERT_OK(lk__parallel(MAX_TASKS / 100, 7, tally_tasks, &t));
+        ASSERT_OK(lk__parallel((lk__tasks){MAX_TASKS / 100, 100, 0}, tally_tasks, &t));
     for (int i = 0; i < MAX_TASKS / 100; i++)
         ASSERT_EQ(t.done[i], 3000);
 }
@@ -92,15 +94,16 @@ static void few_tasks_are_cut_evenly(void)
 {
     static const struct {
         int threads;
-        int64_t n, grain, size; /* what each but the last chunk has */
-    } of[] = {{2, 12, 8, 6}, {2, 9, 8, 5}, {2, 12, 5, 3}, {8, 20, 15, 10}, {3, 100, 1, 1}};
+        int64_t n, least, size; /* what each call has, or one less */
+    } of[] = {{2, 12, 8, 6}, {2, 9, 8, 5}, {2, 12, 5, 3}, {8, 20, 15, 3}, {3, 100, 0, 1}};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         static _Atomic int64_t size[100];
         ASSERT_OK(lk_threads_set(of[i].threads));
-        ASSERT_OK(lk__parallel(of[i].n, of[i].grain, keep_size, size));
-        int64_t tail = of[i].n % of[i].size;
+        lk__tasks tasks = lk__tasks_long(of[i].n);
+        tasks.least = of[i].least;
+        ASSERT_OK(lk__parallel(tasks, keep_size, size));
         for (int64_t k = 0; k < of[i].n; k++)
-            ASSERT_EQ(size[k], k < of[i].n - tail ? of[i].size : tail);
+            ASSERT_TRUE(size[k] == of[i].size || (size[k] > 0 && size[k] == of[i].size - 1));
     }
 }
 
@@ -127,7 +130,7 @@ static void on_all_threads(int threads, void (*then)(void))
 {
     struct meeting m = {.expected = threads, .then = then};
     ASSERT_OK(lk_threads_set(threads));
-    ASSERT_OK(lk__parallel(threads, 1, meet, &m));
+    ASSERT_OK(lk__parallel(lk__tasks_long(threads), meet, &m));
     ASSERT_EQ(m.present, threads);
 }
 
@@ -181,7 +184,7 @@ static void a_short_job_wakes_nobody(void)
         on_all_threads(2, NULL);
         sleep_a_while();
         long before = sleeps();
-        ASSERT_OK(lk__parallel(64, 32, take_time, &t));
+        ASSERT_OK(lk__parallel((lk__tasks){64, (double)t.ns, 0}, take_time, &t));
         sleep_a_while();
         n += sleeps() - before;
     }
@@ -193,7 +196,7 @@ static void a_long_job_of_small_tasks_is_shared(void)
     struct timed t = {.caller = pthread_self(), .ns = 1000000};
     on_all_threads(2, NULL);
     sleep_a_while();
-    ASSERT_OK(lk__parallel(64, 32, take_time, &t));
+    ASSERT_OK(lk__parallel((lk__tasks){64, (double)t.ns, 0}, take_time, &t));
     ASSERT_TRUE(t.by_others > 0);
 }
 
@@ -204,8 +207,16 @@ static void many_short_jobs_wake_a_worker(void)
     on_all_threads(2, NULL);
     sleep_a_while();
     for (int i = 0; i < 10000 && t.by_others == 0; i++)
-        ASSERT_OK(lk__parallel(64, 32, take_time, &t));
+        ASSERT_OK(lk__parallel((lk__tasks){64, (double)t.ns, 0}, take_time, &t));
     ASSERT_TRUE(t.by_others > 0);
+}
+
+static void a_job_that_is_said_to_be_short_is_not_shared(void)
+{
+    struct timed t = {.caller = pthread_self(), .ns = 1000000};
+    on_all_threads(2, NULL); /* they are awake */
+    ASSERT_OK(lk__parallel((lk__tasks){4, 100, 0}, take_time, &t));
+    ASSERT_EQ(t.by_others, 0);
 }
 
 static void all_threads_take_part(void)
@@ -234,7 +245,7 @@ static void a_thread_has_the_same_tasks_in_every_job(void)
     ASSERT_OK(lk_threads_set(THREADS));
     for (int i = 0; i < JOBS; i++) {
         next = (struct regulars){.meeting.expected = THREADS};
-        ASSERT_OK(lk__parallel(THREADS, 1, meet_and_sign, &next));
+        ASSERT_OK(lk__parallel(lk__tasks_long(THREADS), meet_and_sign, &next));
         for (int k = 0; k < THREADS && i > 0; k++)
             ASSERT_TRUE(pthread_equal(first.of[k], next.of[k]));
         first = next;
@@ -247,7 +258,7 @@ static void tally_nested(void *arg, int64_t first, int64_t last)
     for (int64_t i = first; i < last; i++) {
         struct tally *t = arg;
         pthread_t before = pthread_self();
-        ASSERT_OK(lk__parallel(50, 1, tally_tasks, t));
+        ASSERT_OK(lk__parallel(lk__tasks_long(50), tally_tasks, t));
         ASSERT_TRUE(pthread_equal(before, pthread_self()));
     }
 }
@@ -257,7 +268,7 @@ static void nested_calls_are_done_by_their_caller(void)
     static struct tally t;
     memset(&t, 0, sizeof t);
     ASSERT_OK(lk_threads_set(4));
-    ASSERT_OK(lk__parallel(20, 1, tally_nested, &t));
+    ASSERT_OK(lk__parallel(lk__tasks_long(20), tally_nested, &t));
     for (int i = 0; i < 50; i++)
         ASSERT_EQ(t.done[i], 20);
 }
@@ -405,8 +416,8 @@ static void threads_that_cannot_be_started_are_done_without(void)
         creations_left = can;
         memset(&t, 0, sizeof t);
         ASSERT_OK(lk_threads_set(9));
-        ASSERT_OK(lk__parallel(MAX_TASKS, 10, tally_tasks, &t));
-        ASSERT_OK(lk__parallel(0, 10, tally_tasks, &t));
+        ASSERT_OK(lk__parallel(lk__tasks_long(MAX_TASKS), tally_tasks, &t));
+        ASSERT_OK(lk__parallel(lk__tasks_long(0), tally_tasks, &t));
         check_tally(&t, MAX_TASKS);
         creations_left = -1;
         ASSERT_TRUE(count_threads() >= can + 1);
@@ -454,7 +465,7 @@ static void tally_until_forked(void *arg, int64_t first, int64_t last)
 
 static void *busy_host(void *arg)
 {
-    ASSERT_OK(lk__parallel(100, 1, tally_until_forked, arg));
+    ASSERT_OK(lk__parallel(lk__tasks_long(100), tally_until_forked, arg));
     return NULL;
 }
 
@@ -476,7 +487,8 @@ static void a_child_forked_in_the_middle_of_a_job_starts_its_own_pool(void)
 TEST_MAIN(TEST(every_task_is_done_exactly_once), TEST(many_small_jobs_are_all_done),
           TEST(few_tasks_are_cut_evenly), TEST(a_short_job_wakes_nobody),
           TEST(a_long_job_of_small_tasks_is_shared), TEST(many_short_jobs_wake_a_worker),
-          TEST(all_threads_take_part), TEST(a_thread_has_the_same_tasks_in_every_job),
+          TEST(a_job_that_is_said_to_be_short_is_not_shared), TEST(all_threads_take_part),
+          TEST(a_thread_has_the_same_tasks_in_every_job),
           TEST(nested_calls_are_done_by_their_caller),
           TEST(a_thousand_host_threads_call_kernels_at_once),
           TEST(workers_have_names_stacks_no_signals_and_canonical_arithmetic),

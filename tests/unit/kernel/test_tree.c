@@ -1,4 +1,5 @@
 /* The tree as a stream: pieces pushed in order, or runs of pieces joined by ranks, give one sum. */
+#include "all_threads.h"
 #include "guard.h"
 #include "harness.h"
 #include "kernel/reference/reference.h"
@@ -55,7 +56,7 @@ static void any_number_of_pieces_gives_the_fixed_tree(void)
 static void large_pieces_give_the_same_bits_on_any_number_of_threads(void)
 {
     for (int threads = 1; threads <= 4; threads++) {
-        ASSERT_OK(lk_threads_set(threads));
+        all_threads_set(threads);
         check_tree(LK_F32, 13, 100003);
         check_tree(LK_F64, 7, 50021);
     }

@@ -1,0 +1,15 @@
+/* Tests of what kernels compute on several threads: their jobs are shorter than any that is worth sharing. */
+#ifndef LK_TEST_ALL_THREADS_H
+#define LK_TEST_ALL_THREADS_H
+
+#include "harness.h"
+#include "kernel/parallel.h"
+
+/* Kernels from now on use n threads, all of them for each job. */
+static inline void all_threads_set(int n)
+{
+    ASSERT_OK(lk_threads_set(n));
+    lk__parallel_all(true);
+}
+
+#endif /* LK_TEST_ALL_THREADS_H */
