@@ -377,7 +377,14 @@ int plan_draw_features(const lk_plan *plan, const lk_model *model, const char *w
     p.column = (ALL_COLUMNS - (size - 1) * (svg_length)BETWEEN) / size;
     if (p.column < NARROW)
         p.column = NARROW;
-    int status = rows_make(&p) == LK_OK ? picture_write(&p, word, path) : verb_failed();
+    int status;
+    if (rows_make(&p) != LK_OK)
+        status = verb_failed();
+    else if (p.n_rows == 0)
+        status = verb_refuse("lockstep plan: option --draw: rank %d runs no layer",
+                             rank_number(plan, plan->split->rank));
+    else
+        status = picture_write(&p, word, path);
     lk_free(p.row);
     return status;
 }
