@@ -6,6 +6,7 @@
 #include "selfcheck/check_buffer.h"
 
 #include <lockstep/extra/alloc.h>
+#include <lockstep/extra/threads.h>
 #include <lockstep/hash.h>
 #include <lockstep/thread.h>
 
@@ -202,6 +203,7 @@ static bool use(struct configuration *g, const check_setting *s, int isa, int th
                 check_result *r)
 {
     *g = (struct configuration){.isa = s->isa[isa], .threads = s->threads[threads]};
+    lk_threads_share_all(true); /* cases are too short to share otherwise */
     if (lk_isa_set(g->isa) == LK_OK && lk_threads_set(g->threads) == LK_OK)
         return true;
     fail(r, "%s", lk_error_message());

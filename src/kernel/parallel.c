@@ -11,6 +11,8 @@
 #include "base/rehearsal.h"
 #include "kernel/workers.h"
 
+#include <lockstep/extra/threads.h>
+
 enum { MAX_SETS = 64 }; /* more than fit on a machine side by side: a set of one needs no pool */
 
 static lk__workers common = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -110,7 +112,7 @@ static void pool_restart(lk__workers *p, int n_wanted)
         lk__workers_start(p, n_wanted);
 }
 
-void lk__parallel_all(bool all)
+void lk_threads_share_all(bool all)
 {
     atomic_store(&shares_all, all);
 }

@@ -59,9 +59,6 @@ static inline lk__tasks lk__tasks_long(int64_t n)
  */
 lk_status lk__parallel(lk__tasks tasks, lk__task_fn *fn, void *arg) LK_NODISCARD;
 
-/** From now on, whether all jobs of two tasks and more are shared by all threads: for tests, whose jobs are short. */
-void lk__parallel_all(bool all);
-
 /** Threads that a kernel of a thread with this binding may use (NULL: of one that is not bound); errors
  * as lk_threads_now(). */
 lk_status lk__threads_of(const lk__bound_set *bound, int *out) LK_NODISCARD;

@@ -3,13 +3,15 @@
 #define LK_TEST_ALL_THREADS_H
 
 #include "harness.h"
-#include "kernel/parallel.h"
+
+#include <lockstep/extra/threads.h>
+#include <lockstep/thread.h>
 
 /* Kernels from now on use n threads, all of them for each job. */
 static inline void all_threads_set(int n)
 {
     ASSERT_OK(lk_threads_set(n));
-    lk__parallel_all(true);
+    lk_threads_share_all(true);
 }
 
 #endif /* LK_TEST_ALL_THREADS_H */
