@@ -606,6 +606,12 @@ if(NOT CMAKE_CROSSCOMPILING)
   add_executable(signal_after tests/cli/signal_after.c)
   add_executable(checkpoint_make tests/cli/checkpoint_make.c)
   target_link_libraries(checkpoint_make PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
+  # The command with planted faults, which `lockstep gradcheck --layout` must find.
+  add_executable(lockstep_planted tests/cli/planted.c $<TARGET_OBJECTS:lockstep>)
+  target_include_directories(lockstep_planted PRIVATE src)
+  target_link_libraries(lockstep_planted PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
+  target_link_options(lockstep_planted PRIVATE -Wl,--wrap=lk_accumulator_add
+    -Wl,--wrap=lk__groups_allreduce -Wl,--wrap=lk__batch_join)
   if(LK_YAML)
     lk_test(cli.cifar10_options cli tests/cifar10_options.sh $<TARGET_FILE:lockstep>
       $<TARGET_FILE:json_lines> $<TARGET_FILE:example_cifar10_cnn>)

@@ -1,5 +1,6 @@
 /* lockstep gradcheck: the backward of ops, and of communication between ranks, against central
- * differences. */
+ * differences; and with --layout that of models under random layouts against one rank. */
+#include "gradcheck_layout.h"
 #include "plural.h"
 #include "ranks.h"
 #include "report.h"
@@ -13,8 +14,8 @@
 #include <string.h>
 
 struct gradcheck_options {
-    bool json;
-    int64_t seed, ranks;
+    bool json, layout;
+    int64_t seed, ranks, count, steps;
     double tolerance;
     const char *transport;
 };
@@ -38,6 +39,26 @@ static const lk_option options[] = {
      .help =
          "check communication nodes on local, mpi or self; mpi under an MPI launcher by default, "
          "otherwise local"},
+    {.name = "layout",
+     .type = LK_OPTION_FLAG,
+     .offset = FIELD(layout),
+     .help = "check models under random layouts"},
+    {.name = "count",
+     .type = LK_OPTION_INT,
+     .offset = FIELD(count),
+     .value = "N",
+     .def = "0",
+     .min = 0,
+     .max = 1000000,
+     .help = "with --layout: how many layouts of each model; 0: 12"},
+    {.name = "steps",
+     .type = LK_OPTION_INT,
+     .offset = FIELD(steps),
+     .value = "N",
+     .def = "0",
+     .min = 0,
+     .max = 1000000,
+     .help = "with --layout: steps of each; 0: 3"},
     {.name = "seed",
      .type = LK_OPTION_INT,
      .offset = FIELD(seed),
@@ -45,7 +66,7 @@ static const lk_option options[] = {
      .def = "1",
      .min = 0,
      .max = 1e15,
-     .help = "seed of the inputs and cotangents"},
+     .help = "seed of the inputs and cotangents, or of the layouts"},
     {.name = "tolerance",
      .type = LK_OPTION_REAL,
      .offset = FIELD(tolerance),
@@ -57,7 +78,7 @@ static const lk_option options[] = {
     {.name = "json",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(json),
-     .help = "print one JSON object for each op or node"},
+     .help = "print one JSON object for each op, node or layout"},
     {.name = NULL},
 };
 
@@ -226,10 +247,33 @@ static int nodes_run(struct nodes *run, lk_comm *comm)
     return run->failed ? LK_EXIT_FAILED : LK_EXIT_DONE;
 }
 
+/* ---- layouts ---- */
+
+enum { USUAL_COUNT = 12, USUAL_STEPS = 3 };
+
+static int layouts_run(const struct gradcheck_options *o, int n, char **operand)
+{
+    if (o->ranks > 0 || o->transport)
+        return verb_refuse("lockstep gradcheck: option --%s: --layout starts ranks as its layouts "
+                           "need them",
+                           o->transport ? "transport" : "ranks");
+    return gradcheck_layout_run(
+        &(gradcheck_layout_options){.seed = o->seed,
+                                    .count = o->count > 0 ? o->count : USUAL_COUNT,
+                                    .steps = o->steps > 0 ? o->steps : USUAL_STEPS,
+                                    .json = o->json},
+        n, operand);
+}
+
 static int gradcheck_run(const void *given, int n, char **operand)
 {
     struct nodes run = {.o = given, .n_names = n, .names = operand};
     lk_comm *comm = NULL;
+    if (run.o->layout)
+        return layouts_run(run.o, n, operand);
+    if (run.o->count > 0 || run.o->steps > 0)
+        return verb_refuse("lockstep gradcheck: option --%s: it goes with --layout",
+                           run.o->count > 0 ? "count" : "steps");
     int status = ranks_open_on(run.o->transport, &comm);
     if (status == LK_EXIT_DONE) {
         bool alone = !run.o->transport && strcmp(lk_comm_transport(comm), "self") == 0;
@@ -242,8 +286,8 @@ static int gradcheck_run(const void *given, int n, char **operand)
 
 const lk__verb lk__verb_gradcheck = {
     .name = "gradcheck",
-    .summary = "check the backward of ops and of communication against differences",
-    .operands = "[NAME...]",
+    .summary = "check the backward of ops, of communication and of layouts",
+    .operands = "[NAME...] | --layout [FILE.yaml] [KEY=VALUE...]",
     .about =
         "Checks ops on their own samples, in f64, with random cotangents: first derivatives by "
         "backward against differences of fourth order, the adjoint identity <c, F x> = <F* c, x> "
@@ -257,7 +301,19 @@ const lk__verb lk__verb_gradcheck = {
         "split; and the gradients in f32 against those in f64, which may be 1e-4 apart.\n"
         "JSON: name, samples, numbers, first, adjoint, second, single (in f32, of nodes), error "
         "(the "
-        "largest in f64), pass, failure.",
+        "largest in f64), pass, failure.\n"
+        "With --layout it trains a few steps of an experiment on one rank, then under random "
+        "layouts of up to 16 (parts of the batch, tiles, features, stages, and products of them, "
+        "with random schedules), which its shards, pieces and layers allow, and compares what each "
+        "step leaves, byte by byte: parameters, gradients, statistics and loss. So that gradients "
+        "are seen, its optimizer is replaced by one that keeps them: what is told of the "
+        "optimizer's momentum is the gradient. The exit status is 1 if a byte differs; then it "
+        "names the step, layer, tensor and element. At the end it counts the nodes that the "
+        "layouts had on all ranks, by kind. Without a file it checks models of its own, which have "
+        "every type of layer; there the status is 1 as well if no layout had a node of some kind.\n"
+        "JSON: an object a layout: model, layout, ranks, schedule, lag, micro_batch, recompute "
+        "(these four with stages), nodes, pass, failure; then one a kind: kind, nodes, forward, "
+        "backward (what travels).",
     .options = options,
     .options_size = sizeof(struct gradcheck_options),
     .max_operands = 256,
