@@ -86,10 +86,9 @@ lk_status lk__each_run(lk_call *c, lk__loop loop)
 lk_status lk__each_forward(lk_call *c)
 {
     const lk__each *each = c->op->data;
-    double p[LK_LOOP_MAX_P] = {0};
-    if (c->op->attr_size > 0)
-        memcpy(p, c->attr, c->op->attr_size);
-    LK_TRY(lk__each_run_with(c, each->loop, p[0], p[1]));
+    const double *p = c->attr;
+    const size_t n = c->op->attr_size / sizeof *p;
+    LK_TRY(lk__each_run_with(c, each->loop, n > 0 ? p[0] : 0, n > 1 ? p[1] : 0));
     return LK_OK;
 }
 
