@@ -321,6 +321,8 @@ set(ranks_of_test_tile_features "1 2 3 4 6 8 9 12") # tiles times features
 set(ranks_of_test_tile_payload "2 3 4 6 8")
 set(ranks_of_test_tile_plan "1 2 3 4 6 8 9")
 set(ranks_of_test_spatial_positions "1 2 3 4 6 8")
+set(ranks_of_test_stage_schedules "1 2 3 4 5 6 7 8")
+set(threads_of_test_stage_schedules "3 8")
 set(ranks_of_test_sum_tiles "1 2 3 4 5 6 8 9 12 16")
 set(ranks_of_test_tile_samples "1 2 3 4 5 6 7 8 9 16")
 set(ranks_of_test_tile_local_conv "1 2 3 4 5 6 8")
@@ -385,8 +387,8 @@ set(daily_threads test_adjoints test_chain_jobs test_chain_training test_checkpo
   test_double_buffering test_folds test_multi_node_optimizer test_plan test_recurrent test_recurrent_chains
   test_scatter_dataset test_training)
 # What ranks compute on tiles, threads show every day; that its messages arrive, test_spatial, test_fetch and
-# test_unet show with each MPI.
-set(long_in_mpi test_recompute_nets test_spatial_layers test_spatial_positions test_term_layouts
+# test_unet show with each MPI.  Those of stages are in test_stage_plan and test_stage_trace.
+set(long_in_mpi test_recompute_nets test_spatial_layers test_spatial_positions test_stage_schedules test_term_layouts
   test_tile_conv test_tile_features test_tile_local_conv test_tile_norm test_tile_pool test_tile_samples
   test_tile_sums test_unit_norm)
 # What is made of calls and messages that others try with each MPI runs every day with one of them, in turns.
@@ -493,6 +495,8 @@ foreach(name tile_local_conv spatial_positions)
   lk_test(local.test_${name}.whole long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
     $<TARGET_FILE:test_${name}>)
 endforeach()
+lk_test(local.test_stage_schedules.on_all long env "TEST_RANKS=${ranks_of_test_stage_schedules}"
+  ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test_stage_schedules>)
 lk_test(local.sum_tiles_whole long env TEST_LONG=1 "TEST_RANKS=${ranks_of_test_sum_tiles}"
   ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test_sum_tiles>)
 foreach(mpi IN LISTS LK_MPIS)

@@ -115,7 +115,7 @@ set(long_in_asan test_checkpoint_crash test_conv_bits test_conv_gradient test_co
 set(few_in_asan test_batch_statistics test_chain_jobs test_chain_training test_checkpoint_boxes
   test_checkpoint_failures test_ddl test_domains test_double_buffering test_folds test_iterators
   test_margins test_multi_node_optimizer test_plan test_recompute_nets test_recurrent test_recurrent_chains
-  test_scatter_dataset test_spatial test_spatial_layers test_spatial_positions test_term_layouts
+  test_scatter_dataset test_spatial test_spatial_layers test_spatial_positions test_stage_schedules test_term_layouts
   test_tile_conv test_tile_features test_tile_local_conv test_tile_payload test_tile_plan test_training
   test_unet test_unit_norm test_wire)
 # What ranks do on tiles in earnest is in test_spatial, messages of fetches in test_fetch.
@@ -128,7 +128,7 @@ set(long_in_tsan ${of_tiles} test_checkpoint_boxes test_checkpoint_failures test
   test_held_hash test_mismatches test_patience test_plan test_rank_traps test_recompute_nets
   test_feature_conv test_feature_cross_entropy test_feature_linear test_feature_payload
   test_feature_places test_feature_recurrent test_feature_tags
-  test_stage_plan test_thousand_ranks test_tile_payload test_weights_boxes)
+  test_stage_plan test_stage_schedules test_thousand_ranks test_tile_payload test_weights_boxes)
 set(few_in_tsan ${few_in_asan} test_checkpoints)
 # Kernels for AVX-512, unrolled and with checks, take a quarter of each build, and those for AVX2 are the
 # same loops: every day only these are checked.  That AVX-512 reads and writes nothing outside its

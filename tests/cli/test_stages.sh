@@ -164,7 +164,7 @@ err "a stage begins with a layer of the model's own list"
 sed 's/checkpoint: {every: 1 steps}/log: never, &/' "$work/net.yaml" >"$work/long.yaml"
 status 0 "$lockstep" train --quiet "$work/long.yaml" train.epochs=40 train.output="$work/whole"
 cp "$work/out" "$work/state"
-for place in local $first; do
+for place in local $(echo "$on" | tr , ' '); do
     case $place in local) how='--transport local' ;; *) how="--mpi $place" ;; esac
     rm -rf "$work/killed"
     # shellcheck disable=SC2086 # two words
