@@ -8,9 +8,9 @@
  * transposed into dw.
  *
  *   slices  the channels of a side, cut into tile heights or widths; never across groups.
- *   panels  a side copied slice by slice, so that a tile reads dense memory.  The rows side always
- *           is; the columns side only if it is read often enough.  Input columns that differ by the
- *           stride are neighbours in a panel.
+ *   panels  a side copied slice by slice, so that a tile reads dense memory.  The columns side is if it
+ *           is read often enough and does not lie so already, the rows side nearly always.  Input columns
+ *           that differ by the stride are neighbours in a panel.
  *   runs    with few input channels x is read in place, and a slice is cut from the run (kernel
  *           column, input channel), consecutive in memory.  Kernel columns then are no taps, and
  *           the elements of one tile may differ in their valid output columns: see lk__phase.
@@ -72,7 +72,7 @@ typedef struct lk__weights_aims {
     int64_t chunk_bytes;       /* unless copies would then be larger, for each */
     int64_t stretch_positions; /* at least; with fewer, joining the sums takes over */
     int64_t sums_bytes;        /* of all stretches, at most */
-    lk__weights_wish swapped, pack_cols;
+    lk__weights_wish swapped, pack_rows, pack_cols;
 } lk__weights_aims;
 
 extern const lk__weights_aims lk__weights_default;

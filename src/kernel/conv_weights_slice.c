@@ -5,7 +5,8 @@
  *
  *     taps * (sum over tiles of their time)  +  PACK per vector that is copied
  *
- * and for a columns side that is read in place a share of the first term instead of its copies.
+ * and for a columns side that is read in place a share of the first term instead of its copies, or nothing if
+ * it lies there as a panel would.  Then the rows side is not copied either, unless its pixels are far apart.
  */
 #include "kernel/conv_weights_plan.h"
 
@@ -16,6 +17,7 @@ enum {
     LATENCY = 8,       /* multiply-adds under way that keep the units busy */
     PACK = 6,          /* copying a vector, in multiply-adds */
     BAD_STRIDE = 2048, /* bytes; pixels such a distance apart share few sets of the cache */
+    FAR_STRIDE = 256,  /* bytes; pixels further apart have lines of their own in each slice */
 };
 
 static const double in_place_cost = 0.05, masked_cost = 0.2, never = 1e30;
@@ -77,33 +79,53 @@ static double x_ratio(const lk__conv_shape *s)
 }
 
 typedef struct choice {
-    bool swapped, pack_cols;
+    bool swapped, pack_rows, pack_cols;
     double time;
 } choice;
+
+static bool chosen(lk__weights_wish wish, bool best)
+{
+    return wish == LK_WEIGHTS_CHOOSE ? best : wish == LK_WEIGHTS_YES;
+}
+
+/* Bytes from a pixel of a side to the next. */
+static int64_t pixel_step(const lk__conv_shape *s, bool x)
+{
+    int64_t stride = s->window.stride[2] < s->in[2] ? s->window.stride[2] : 1;
+    return (x ? s->x_step[2] * stride : s->y_step[2]) * s->elem;
+}
+
+/* What it costs to read the columns side in place. */
+static double place_time(const lk__weights_plan *p, bool swapped, int64_t cols, double compute)
+{
+    const int64_t step = pixel_step(&p->s, swapped);
+    const int width = p->micro->width[lk__weights_width(p->micro, cols % p->micro->width[0])];
+    if (step % BAD_STRIDE == 0)
+        return never;
+    if (cols <= p->micro->width[0] && cols % width == 0 && step == cols * p->s.elem)
+        return 0;
+    return compute * (cols % width == 0 ? in_place_cost : in_place_cost + masked_cost);
+}
 
 static choice choose(const lk__weights_plan *p, bool swapped)
 {
     const lk__conv_shape *s = &p->s;
     int64_t rows = swapped ? s->group_out : p->tap_rows;
     int64_t cols = swapped ? s->group_in : s->group_out;
-    int64_t stride = s->window.stride[2] < s->in[2] ? s->window.stride[2] : 1;
-    int64_t step = swapped ? s->x_step[2] * stride : s->y_step[2];
     double compute = (double)p->n_taps * tiles_time(p, rows, cols);
-    double rows_copied = p->runs ? 0 : (double)div_up(rows, height(p->micro, cols));
+    double place = place_time(p, swapped, cols, compute);
+    double rows_copied = (double)div_up(rows, height(p->micro, cols));
     double cols_copied = (double)div_up(cols, p->lanes);
     if (swapped)
         cols_copied *= x_ratio(s);
     else
         rows_copied *= x_ratio(s);
-    double place = compute * in_place_cost;
-    if (cols % p->micro->width[lk__weights_width(p->micro, cols % p->micro->width[0])] != 0)
-        place += compute * masked_cost;
-    if (step * s->elem % BAD_STRIDE == 0)
-        place = never;
-    choice c = {.swapped = swapped, .pack_cols = PACK * cols_copied < place};
-    if (p->aims.pack_cols != LK_WEIGHTS_CHOOSE)
-        c.pack_cols = p->aims.pack_cols == LK_WEIGHTS_YES;
-    c.time = compute + PACK * rows_copied + (c.pack_cols ? PACK * cols_copied : place);
+    bool near = place == 0 && pixel_step(s, !swapped) <= FAR_STRIDE;
+    choice c = {.swapped = swapped,
+                .pack_rows = !p->runs && chosen(p->aims.pack_rows, !near),
+                .pack_cols = chosen(p->aims.pack_cols, PACK * cols_copied < place)};
+    c.time = compute + (c.pack_rows ? PACK * rows_copied : 0) +
+             (c.pack_cols ? PACK * cols_copied : place);
     return c;
 }
 
@@ -188,7 +210,7 @@ static void sides_choose(lk__weights_plan *p)
             best = other;
     }
     p->swapped = best.swapped;
-    lk__weights_rows(p)->packed = !p->runs;
+    lk__weights_rows(p)->packed = best.pack_rows;
     lk__weights_cols(p)->packed = best.pack_cols;
 }
 

@@ -208,7 +208,12 @@ static void check_cut(struct gradient_case *c, const void *grad, const lk__weigh
 
 /* The smallest parts there are: rows, and stretches of one piece. */
 static const lk__weights_aims one_row = {
-    1, 1, 1, 1, 1, 1, 1, 1 << 20, LK_WEIGHTS_CHOOSE, LK_WEIGHTS_CHOOSE};
+    1, 1, 1, 1, 1, 1, 1, 1 << 20, LK_WEIGHTS_CHOOSE, LK_WEIGHTS_CHOOSE, LK_WEIGHTS_CHOOSE};
+
+static lk__weights_wish wish(int bit)
+{
+    return bit ? LK_WEIGHTS_YES : LK_WEIGHTS_NO;
+}
 
 static void check_cuts(struct gradient_case *c, const void *grad)
 {
@@ -217,12 +222,12 @@ static void check_cuts(struct gradient_case *c, const void *grad)
     check_cut(c, grad, &aims, "default");
     check_cut(c, grad, &one_row, "one row at a time");
     aims.strip_bytes = 1;
-    for (int swapped = LK_WEIGHTS_NO; swapped <= LK_WEIGHTS_YES; swapped++)
-        for (int pack = LK_WEIGHTS_NO; pack <= LK_WEIGHTS_YES; pack++) {
-            aims.swapped = (lk__weights_wish)swapped;
-            aims.pack_cols = (lk__weights_wish)pack;
-            check_cut(c, grad, &aims, swapped == LK_WEIGHTS_NO ? "not swapped" : "swapped");
-        }
+    for (int i = 0; i < 8; i++) {
+        aims.swapped = wish(i & 1);
+        aims.pack_rows = wish(i & 2);
+        aims.pack_cols = wish(i & 4);
+        check_cut(c, grad, &aims, i & 1 ? "swapped" : "not swapped");
+    }
 }
 
 static void check_shapes(lk_dtype dtype, bool odd)
