@@ -248,18 +248,23 @@ done:
     return st;
 }
 
-bench_figure bench_limits_of(const bench_limits *l, double bytes)
+/* The size of arrays two of which are together nearest to `footprint` bytes, in powers. */
+static int size_near(double footprint)
 {
+    const double bytes = footprint / 2;
     int size = 0;
-    bytes /= 2;
-    /* Nearer to the next size than to this one, in powers. */
     while (size + 1 < BENCH_N_SIZES &&
            bytes * bytes > (double)bench_limit_bytes[size] * (double)bench_limit_bytes[size + 1])
         size++;
-    bench_figure best = l->gbytes[size][BENCH_READ];
-    for (int i = 1; i < BENCH_N_LOOPS; i++)
-        if (bench_known(l->gbytes[size][i]) &&
-            !(bench_known(best) && best.value >= l->gbytes[size][i].value))
-            best = l->gbytes[size][i];
-    return best;
+    return size;
+}
+
+bench_figure bench_limits_seconds(const bench_limits *l, double footprint, double read,
+                                  double written)
+{
+    const bench_figure *gbytes = l->gbytes[size_near(footprint)];
+    /* Seconds for each GB that is read, and for each that is copied, which is read as well. */
+    bench_figure reads = bench_rate(1, gbytes[BENCH_READ]),
+                 copies = bench_rate(2, gbytes[BENCH_COPY]);
+    return bench_combined(read - written, reads, written, copies);
 }

@@ -27,7 +27,15 @@ typedef struct bench_limits {
  */
 lk_status bench_limits_measure(int threads, double seconds, bench_limits *out) LK_NODISCARD;
 
-/** The best of the loops on two arrays that are together about as large as `bytes`. */
-bench_figure bench_limits_of(const bench_limits *l, double bytes);
+/**
+ * The seconds that it takes at best to read some GB and write others, of arrays that are together about as
+ * large as `footprint` bytes.
+ *
+ * Both are as fast as on two arrays of that size: a byte that is read takes its time of `read`, one that is
+ * written what `copy` takes more than that.  So what a processor moves to write, as the line that it reads
+ * before, is in it; an op that copies reaches it as far as it is as fast as memcpy().
+ */
+bench_figure bench_limits_seconds(const bench_limits *l, double footprint, double read,
+                                  double written);
 
 #endif /* LK_CLI_BENCH_LIMITS_H */

@@ -125,6 +125,15 @@ static double gbytes_of(const bench_op_job *j, const char *arrays)
     return 1e-9 * bytes;
 }
 
+/* What is written of `moved` GB: y, or the gradients of inputs. */
+static double written_of(const bench_op_job *j, bool backward, double moved)
+{
+    double bytes = backward ? 0 : (double)j->bytes[BENCH_OP_MAX_IN];
+    for (int i = 0; i < j->n && backward; i++)
+        bytes += j->in[i].has_grad ? (double)j->bytes[i] : 0;
+    return fmin(1e-9 * bytes, moved);
+}
+
 static double footprint_of(const bench_op_job *j)
 {
     double bytes = 2.0 * (double)j->bytes[BENCH_OP_MAX_IN];
@@ -141,6 +150,10 @@ static void evaluate(struct timed *t, bool against, bench_op_result *r)
     r->gbytes[BENCH_OP_FORWARD] = gbytes_of(j, j->c->forward);
     r->gbytes[BENCH_OP_BACKWARD] = gbytes_of(j, j->c->backward);
     r->gbytes[BENCH_OP_BOTH] = r->gbytes[BENCH_OP_FORWARD] + r->gbytes[BENCH_OP_BACKWARD];
+    for (int pass = BENCH_OP_FORWARD; pass <= BENCH_OP_BACKWARD; pass++) {
+        r->written[pass] = written_of(j, pass == BENCH_OP_BACKWARD, r->gbytes[pass]);
+        r->written[BENCH_OP_BOTH] += r->written[pass];
+    }
     r->footprint = footprint_of(j);
     for (int pass = 0; pass < BENCH_N_OP_PASSES; pass++) {
         const double *a = ours, *b = theirs;

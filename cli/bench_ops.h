@@ -66,7 +66,8 @@ typedef struct bench_op_result {
     bench_figure seconds[BENCH_N_OP_PASSES]; /* of one run */
     bench_figure theirs[BENCH_N_OP_PASSES];  /* PyTorch's */
     bench_figure ratio[BENCH_N_OP_PASSES];   /* PyTorch's time / ours */
-    double gbytes[BENCH_N_OP_PASSES];        /* that an ideal implementation moves */
+    double gbytes[BENCH_N_OP_PASSES];        /* that an ideal implementation moves, */
+    double written[BENCH_N_OP_PASSES];       /* and of these those that it writes */
     double footprint;                        /* bytes of all values and gradients */
     int rounds;
 } bench_op_result;

@@ -89,6 +89,13 @@ bench_figure bench_quotient(bench_figure a, bench_figure b)
     return (bench_figure){true, value, value * hypot(relative(a), relative(b))};
 }
 
+bench_figure bench_combined(double p, bench_figure a, double q, bench_figure b)
+{
+    if (!bench_known(a) || !bench_known(b))
+        return unknown(a.measured && b.measured);
+    return (bench_figure){true, p * a.value + q * b.value, hypot(p * a.noise, q * b.noise)};
+}
+
 bench_figure bench_rate(double work, bench_figure f)
 {
     if (!bench_known(f))

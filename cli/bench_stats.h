@@ -55,6 +55,9 @@ bench_figure bench_scaled(double factor, bench_figure f);
 /** The quotient of two figures of different rounds or of differences: known only if both are. */
 bench_figure bench_quotient(bench_figure a, bench_figure b);
 
+/** p a + q b of two figures of different rounds: known only if both are. */
+bench_figure bench_combined(double p, bench_figure a, double q, bench_figure b);
+
 /** `work` by the time `f`: as well known as that. */
 bench_figure bench_rate(double work, bench_figure f);
 

@@ -152,9 +152,10 @@ static void print_row(struct bench *b, const bench_op *c, bench_op_pass pass,
     bench_figure seconds = r->seconds[pass];
     bench_figure gbytes = r->gbytes[pass] > 0 ? bench_rate(r->gbytes[pass], seconds) : none;
     bench_figure gflops = c->flop > 0 ? bench_rate(1e-9 * flops[pass] * c->flop, seconds) : none;
-    bench_figure limit = bench_limits_of(&b->limits, r->footprint);
+    bench_figure least = bench_limits_seconds(&b->limits, r->footprint,
+                                              r->gbytes[pass] - r->written[pass], r->written[pass]);
     bench_figure share = larger(bench_quotient(gflops, b->limits.gflops),
-                                bench_quotient(gbytes, limit));
+                                gbytes.measured ? bench_quotient(least, seconds) : none);
     report_cell ratio = cell_figure(r->ratio[pass], 2);
     ratio.colour = bench_at_least(r->ratio[pass], 1) ? TERM_GREEN : NULL;
     report_row(&b->out, (report_cell[]){
@@ -333,9 +334,15 @@ const lk__verb lk__bench_kind_ops = {
         "compute is compared. With one thread the time is processor time, with more the "
         "clock's.\n" BENCH_NOISE_ABOUT BENCH_PATH_ABOUT "\n"
         "Columns: ms of one run; GB/s, what an implementation that reads and writes each array "
-        "once would move in that time; GFLOP/s, of products; of limit, which share of the "
-        "machine's limit the larger of these two is, of memory that of arrays which together are "
-        "about as large; torch ms "
+        "once would move in that time; GFLOP/s, of products; of limit, how near that is to what "
+        "the "
+        "machine can do, the larger of two shares: of its multiply-adds; and of the time in which "
+        "it "
+        "would move these arrays, which is the time of read for each byte that is read and of copy "
+        "without read for each that is written, on arrays that together are about as large, so "
+        "that "
+        "whatever it takes to write memory is counted, and an op as fast as memcpy() has 1; torch "
+        "ms "
         "and ratio.\n"
         "JSON: limit, array_bytes, gbytes_per_s, gflops for each limit; then case, peer, "
         "milliseconds, "

@@ -33,6 +33,30 @@ grep -Eq '"case": "relu 16K both", "milliseconds": .*"gbytes_per_s": .*"of_limit
 grep -Eq '"case": "linear 784-1000 b128 backward", .*"gflops": ' "$work/ran" || fail 'no operations a second'
 grep -q '"case": "argmax 128x128 backward"' "$work/ran" && fail 'backward of an op without a gradient'
 
+# The limit of what copies is the copy's: shares are GB/s by GB/s, and a copy reaches it, as often as it
+# takes for a quiet moment.
+share_of_copy() # the least share, or nothing if something was not known
+{
+    status 0 "$lockstep" bench ops --json --against none --seconds 0.05 --filter 'copy 1M forward'
+    awk -v least="$1" '
+        function field(key) { return match($0, "\"" key "\": [0-9.e+-]+") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) : 0 }
+        /"limit": "copy", "array_bytes": 4194304,/ { limit = field("gbytes_per_s") }
+        /"case": "copy 1M forward"/ { gbytes = field("gbytes_per_s"); share = field("of_limit") }
+        END {
+            if (limit * gbytes * share > 0 && (share - gbytes / limit > 0.01 || gbytes / limit - share > 0.01))
+                print "of_limit is " share ", not " gbytes " / " limit
+            exit !(limit * gbytes * share > 0 && share >= least)
+        }' "$work/out" >"$work/wrong"
+    reached=$?
+    [ -s "$work/wrong" ] && fail "$(cat "$work/wrong")"
+    return $reached
+}
+tries=0
+until share_of_copy 0.8; do
+    tries=$((tries + 1))
+    [ $tries -lt 10 ] || fail 'a copy does not reach the limit of copying'
+done
+
 # as a table, one pass, several threads
 status 0 "$lockstep" bench ops --against none --seconds 0 --threads 2 --filter 'layer_norm 64x256 backward'
 out 'f32, '

@@ -116,6 +116,16 @@ static void a_quotient_has_the_noise_of_both_and_needs_both(void)
     ASSERT_TRUE(!bench_quotient(figure(12, 1), (bench_figure){0}).measured);
 }
 
+static void two_figures_combined_have_the_noise_of_both_and_need_both(void)
+{
+    bench_figure c = bench_combined(2, figure(10, 1.5), -3, figure(4, 1));
+    ASSERT_TRUE(c.value == 8);
+    ASSERT_TRUE(near(c.noise, sqrt(18)));
+    ASSERT_TRUE(!bench_known(bench_combined(1, figure(10, 1), 1, figure(1, 2))));
+    ASSERT_TRUE(!bench_known(bench_combined(0, figure(1, 2), 1, figure(10, 1))));
+    ASSERT_TRUE(!bench_combined(1, figure(10, 1), 1, (bench_figure){0}).measured);
+}
+
 static void a_rate_is_as_well_known_as_its_time(void)
 {
     bench_figure r = bench_rate(100, figure(4, 1));
@@ -170,6 +180,7 @@ TEST_MAIN(TEST(the_median_is_in_the_middle_and_leaves_the_rounds_as_they_are),
           TEST(a_difference_below_its_noise_or_zero_is_no_figure),
           TEST(two_sides_that_take_the_same_rarely_have_a_difference),
           TEST(a_quotient_has_the_noise_of_both_and_needs_both),
+          TEST(two_figures_combined_have_the_noise_of_both_and_need_both),
           TEST(a_rate_is_as_well_known_as_its_time),
           TEST(a_figure_is_at_least_what_its_noise_leaves),
           TEST(a_mean_is_over_the_figures_that_are_known),
