@@ -68,8 +68,7 @@ static lk_status turn(void *arg, int side, double *seconds)
     for (int k = 0; k < n; k++)
         LK_TRY(batch(b, side));
     *seconds = 1e-9 * (double)(lk_clock_ns() - start) / n / calls_of(b->bytes);
-    LK_TRY(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
 }
 
 static void row(struct bench *b, const bench_rounds *r)

@@ -39,8 +39,7 @@ static lk_status batch(struct bench *b, int side)
 {
     const lk_ddl_allreduce_options how = {.op = LK_REDUCE_SUM};
     if (side == ONE) {
-        LK_TRY(lk_ddl_allreduce_n(b->ddl, b->s->tensors, b->tensor, &how));
-        return LK_OK;
+        return LK_TRACE(lk_ddl_allreduce_n(b->ddl, b->s->tensors, b->tensor, &how));
     }
     for (int64_t i = 0; i < b->s->tensors; i++)
         LK_TRY(lk_ddl_allreduce(b->ddl, &b->tensor[i], &how));
@@ -57,8 +56,7 @@ static lk_status turn(void *arg, int side, double *seconds)
     for (int64_t k = 0; k < n; k++)
         LK_TRY(batch(b, side));
     *seconds = 1e-9 * (double)(lk_clock_ns() - start) / (double)n;
-    LK_TRY(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
 }
 
 static void row(struct bench *b, const bench_rounds *r)

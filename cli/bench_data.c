@@ -50,8 +50,7 @@ static lk_status files_write(const char *folder, int64_t samples)
         st = lk_dataset_write_as(ds, "tfrecord", options, LK_TRAIN, path);
     }
     lk_dataset_free(ds);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status data_folder_make(const char *parent, int64_t samples, char folder[DATA_PATH])
@@ -60,8 +59,7 @@ lk_status data_folder_make(const char *parent, int64_t samples, char folder[DATA
     lk_status st = files_write(folder, samples);
     if (st != LK_OK)
         scratch_remove(folder);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- loaders ---- */
@@ -74,8 +72,7 @@ lk_status data_side_open(const char *folder, const data_case *c, int readers, da
     LK_TRY(lk_dataset_open("tfrecord", options, LK_TRAIN, &out->ds));
     snprintf(options, sizeof options, "batch=%d prefetch=%d readers=%d keep=0 %s", DATA_BATCH,
              PREFETCH, readers, c->loader);
-    LK_TRY(lk_loader_new(out->ds, options, 1, &out->loader));
-    return LK_OK;
+    return LK_TRACE(lk_loader_new(out->ds, options, 1, &out->loader));
 }
 
 void data_side_close(data_side *s)
@@ -109,8 +106,7 @@ static lk_status copy_read(lk_comm *comm, void *arg)
     struct race *r = arg;
     int i = lk_comm_rank(comm);
     LK_TRY(lk_barrier(comm, "begin"));
-    LK_TRY(data_side_read(&r->side[i], r->n, &r->seconds[i]));
-    return LK_OK;
+    return LK_TRACE(data_side_read(&r->side[i], r->n, &r->seconds[i]));
 }
 
 lk_status data_copies_read(data_side *s, int copies, int64_t n, double *seconds)

@@ -137,8 +137,7 @@ static lk_status turn(struct race *r, int side, int passes, double *seconds)
     if (leads || is_joint(side))
         st = passes_time(r, side, passes, seconds);
     LK_TRY(lk_agree(r->comm, st));
-    LK_TRY(lk_allreduce(r->comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(r->comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
 }
 
 static bool takes_part(const struct race *r, int side)
@@ -192,8 +191,7 @@ static lk_status stacks_make(struct race *r)
         return LK_OK;
     LK_TRY(halo_stack_start(&r->stack[HALO_ONE], c, c->size, NULL, NULL));
     LK_TRY(halo_stack_start(&r->stack[HALO_2X2], c, c->size, NULL, few));
-    LK_TRY(halo_stack_start(&r->stack[HALO_4X4], c, c->size, NULL, many));
-    return LK_OK;
+    return LK_TRACE(halo_stack_start(&r->stack[HALO_4X4], c, c->size, NULL, many));
 }
 
 static bench_figure ratio(const struct race *r, int a, int b)
@@ -249,6 +247,5 @@ lk_status halo_measure(lk_comm *comm, const halo_case *c, halo_figures *out)
             lk_free(r->operand[i]);
     }
     lk_free(r);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -39,8 +39,7 @@ static lk_status tile_make(halo_stack *s, const int64_t *size, lk_comm *comm, co
         LK_TRY(lk_grid_make(comm, 2, (int[]){lk_comm_size(comm), 1}, NULL, &grid));
     LK_TRY(lk_tiling_new(comm, &grid, tiles, 1, &s->tiling));
     LK_TRY(lk_tiling_hold(s->tiling, &spec, 1));
-    LK_TRY(lk_tile_new(s->tiling, &spec, &s->tile));
-    return LK_OK;
+    return LK_TRACE(lk_tile_new(s->tiling, &spec, &s->tile));
 }
 
 lk_status halo_stack_start(halo_stack *s, const halo_case *c, const int64_t *size, lk_comm *comm,
@@ -65,8 +64,7 @@ lk_status halo_stack_start(halo_stack *s, const halo_case *c, const int64_t *siz
         LK_TRY(lk_tensor_new(LK_F32, weight, &s->dw[k]));
         LK_TRY(lk_tensor_new(LK_F32, LK_SHAPE(c->channels), &s->db[k]));
     }
-    LK_TRY(lk_tape_new(&s->tape));
-    return LK_OK;
+    return LK_TRACE(lk_tape_new(&s->tape));
 }
 
 lk_status halo_stack_pass(halo_stack *s)
@@ -85,8 +83,7 @@ lk_status halo_stack_pass(halo_stack *s)
         else
             LK_TRY(lk_conv_relu(x, w, b, &attr, &x));
     }
-    LK_TRY(lk_backward(s->tape, &(lk_seed){x, s->dy}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, &(lk_seed){x, s->dy}, 1, 0));
 }
 
 void halo_stack_end(halo_stack *s)

@@ -223,8 +223,7 @@ static lk_status all_measure(struct crew *c, double seconds, bench_limits *out)
     }
     c->loop = MULTIPLY_ADDS;
     double flop = 2.0 * CHAIN_STEPS * CHAINS * (double)c->loops->lanes;
-    LK_TRY(loop_measure(c, 1e-9 * flop, each, &out->gflops));
-    return LK_OK;
+    return LK_TRACE(loop_measure(c, 1e-9 * flop, each, &out->gflops));
 }
 
 lk_status bench_limits_measure(int threads, double seconds, bench_limits *out)

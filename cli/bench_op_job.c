@@ -94,8 +94,7 @@ static lk_status both_run(bench_op_job *j)
 {
     lk_var y;
     LK_TRY(forward_run(j, &y));
-    LK_TRY(lk_backward(j->tape, &(lk_seed){.of = y, .grad = j->seed}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(j->tape, &(lk_seed){.of = y, .grad = j->seed}, 1, 0));
 }
 
 /* The sum of the absolute values of what is in a tensor. */
@@ -150,8 +149,7 @@ static lk_status job_make(bench_op_job *j)
         if (in->has_grad)
             LK_TRY(lk_tensor_zeros(in->dtype, in->shape, &j->grad[j->n]));
     }
-    LK_TRY(job_try(j));
-    return LK_OK;
+    return LK_TRACE(job_try(j));
 }
 
 void bench_op_job_free(bench_op_job *j)
@@ -185,6 +183,5 @@ lk_status bench_op_job_new(const bench_op *c, bench_op_job **out)
 lk_status bench_op_job_run(bench_op_job *j, bench_op_side side)
 {
     lk_var y;
-    LK_TRY(side == BENCH_SIDE_FORWARD ? forward_run(j, &y) : both_run(j));
-    return LK_OK;
+    return LK_TRACE(side == BENCH_SIDE_FORWARD ? forward_run(j, &y) : both_run(j));
 }

@@ -194,14 +194,12 @@ done:
 
 static lk_status copy_forward(void *copy)
 {
-    LK_TRY(bench_op_job_run(copy, BENCH_SIDE_FORWARD));
-    return LK_OK;
+    return LK_TRACE(bench_op_job_run(copy, BENCH_SIDE_FORWARD));
 }
 
 static lk_status copy_both(void *copy)
 {
-    LK_TRY(bench_op_job_run(copy, BENCH_SIDE_BOTH));
-    return LK_OK;
+    return LK_TRACE(bench_op_job_run(copy, BENCH_SIDE_BOTH));
 }
 
 lk_status bench_op_scale(const bench_op *c, int threads, double seconds, bench_op_scaling *out)

@@ -38,8 +38,7 @@ static lk_status fill_conv(bench_operands *o)
     LK_TRY(random_array(s->dtype, forward || data ? nw : ny, 2, &o->second));
     LK_TRY(random_array(s->dtype, s->out_channels, 3, &o->bias));
     o->n_out = forward ? ny : data ? nx : nw;
-    LK_TRY(lk_conv_plan_new(s, &o->plan));
-    return LK_OK;
+    return LK_TRACE(lk_conv_plan_new(s, &o->plan));
 }
 
 lk_status bench_operands_fill(bench_operands *o, const bench_case *c, int n_out)

@@ -64,8 +64,7 @@ lk_status pipeline_compute(lk_pipeline_kind kind, int stages, int64_t microbatch
         *bubble = times->bubble;
     lk_pipeline_times_free(times);
     lk_pipeline_free(lists);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status pipeline_count(lk_pipeline_kind kind, int stages, int64_t microbatches, double *bubble)
@@ -77,8 +76,7 @@ lk_status pipeline_count(lk_pipeline_kind kind, int stages, int64_t microbatches
             .forward = 1, .backward = 2, .backward_input = 1, .backward_weights = 1};
     lk_status st = pipeline_compute(kind, stages, microbatches, each, NULL, bubble);
     lk_free(each);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- notes ---- */
@@ -140,8 +138,7 @@ static lk_status turn_judge(const struct race *r, int side, struct turn *t)
         double begin = all[0].begin[i] < all[1].begin[i] ? all[0].begin[i] : all[1].begin[i];
         t->actions += (larger(all[0].end[i], all[1].end[i]) - begin) / r->steps;
     }
-    LK_TRY(actions_judge(r, side, all, t));
-    return LK_OK;
+    return LK_TRACE(actions_judge(r, side, all, t));
 }
 
 /* ---- turns ---- */
@@ -251,9 +248,8 @@ static lk_status figures_make(const struct race *r, int side, pipeline_figures *
                 f->action[s][k] = median(r, ROUNDS(r, side, action[s][k]));
         f->update[s] = median(r, ROUNDS(r, side, update[s]));
     }
-    LK_TRY(
+    return LK_TRACE(
         pipeline_count((lk_pipeline_kind)side, PIPELINE_STAGES, r->c->microbatches, &f->by_count));
-    return LK_OK;
 }
 
 /* ---- a case ---- */
@@ -276,8 +272,7 @@ static lk_status set_make(struct race *r)
         ((float *)x)[i] = (float)(i % 251) / 251 - 0.5F;
     for (int64_t i = 0; i < c->batch; i++)
         ((int64_t *)y)[i] = i % c->width;
-    LK_TRY(lk_dataset_from_tensors(&info, r->sample, &r->set));
-    return LK_OK;
+    return LK_TRACE(lk_dataset_from_tensors(&info, r->sample, &r->set));
 }
 
 /* The experiment: a shard is a micro-batch, for all sides, and stages have as many layers. */
@@ -301,8 +296,7 @@ static lk_status experiment_make(struct race *r, int side)
                  "parallel: {stages: %d, micro_batch: 1, schedule: %s, lag: %s}\n", PIPELINE_STAGES,
                  lk_pipeline_name((lk_pipeline_kind)side),
                  side == LK_PIPELINE_ZB1P ? "full" : "auto");
-    LK_TRY(lk_experiment_parse("bench pipeline", text, NULL, 0, &r->as[side]));
-    return LK_OK;
+    return LK_TRACE(lk_experiment_parse("bench pipeline", text, NULL, 0, &r->as[side]));
 }
 
 static lk_status side_make(struct race *r, int side)
@@ -356,6 +350,5 @@ lk_status pipeline_measure(lk_comm *comm, const pipeline_case *c, pipeline_resul
         st = race_run(r, out);
     }
     race_free(r);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

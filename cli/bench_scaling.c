@@ -102,8 +102,7 @@ static lk_status round_run(struct scene *s, double *one, double *many, double *c
     LK_TRY(threads_settle(s, s->n_copies));
     LK_TRY(time_calls(&s->copy[0], s->calls, many));
     LK_TRY(lk_threads_set(1));
-    LK_TRY(time_copies(s, copies));
-    return LK_OK;
+    return LK_TRACE(time_copies(s, copies));
 }
 
 static lk_status choose_calls(struct scene *s)
@@ -146,6 +145,5 @@ lk_status bench_scaling_run(bench_scaled_fn *fn, void *const *copy, int threads,
     }
     lk_status st = measure(&s, seconds, r);
     lk_free(s.copy);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -144,8 +144,7 @@ static lk_status threaded_run(struct race *r, int steps, double *seconds)
     if (moved)
         (void)sched_setaffinity(0, sizeof own, &own);
     lk_status back = lk_threads_set(r->b->threads);
-    LK_TRY(st == LK_OK ? back : st);
-    return LK_OK;
+    return LK_TRACE(st == LK_OK ? back : st);
 }
 
 static lk_status leader_run(struct race *r, int side, int steps, double *seconds)
@@ -171,8 +170,7 @@ static lk_status turn(struct race *r, int side, int steps, double *seconds)
     else if (r->leader)
         st = leader_run(r, side, steps, seconds);
     LK_TRY(lk_agree(comm, st));
-    LK_TRY(lk_allreduce(comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
 }
 
 /* ---- rounds ---- */
@@ -271,8 +269,7 @@ static lk_status jobs_make(struct race *r, const lk_experiment *e)
     r->as[STEP_ALONE].parallel.features = r->as[STEP_ALONE].parallel.stages = 1;
     if (takes_part(r, STEP_ALONE))
         st = lk_job_new(&r->as[STEP_ALONE], NULL, &r->job[STEP_ALONE]);
-    LK_TRY(lk_agree(r->b->comm, st));
-    return LK_OK;
+    return LK_TRACE(lk_agree(r->b->comm, st));
 }
 
 static lk_status race_run(struct race *r, const lk_experiment *e)
@@ -285,8 +282,7 @@ static lk_status race_run(struct race *r, const lk_experiment *e)
         st = rounds_run(r);
     for (int side = 0; side < STEP_OURS; side++)
         lk_job_free(r->job[side]);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status step_measure(step_bench *b, const lk_experiment *e, const char *request,
@@ -304,6 +300,5 @@ lk_status step_measure(step_bench *b, const lk_experiment *e, const char *reques
         st = race_run(r, e);
     }
     lk_free(r);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

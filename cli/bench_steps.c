@@ -113,6 +113,5 @@ lk_status bench_steps_open(const bench_steps *c, int ranks, const char *const *a
                           c->data, c->model, c->optimizer, tiles[c->axes], grid_of(c, ranks));
     LK_CHECK(length > 0 && length < (int)sizeof text, LK_EOVERFLOW,
              "%s: the experiment has %d characters, at most %zu", c->name, length, sizeof text - 1);
-    LK_TRY(lk_experiment_parse(c->name, text, assignment, n, out));
-    return LK_OK;
+    return LK_TRACE(lk_experiment_parse(c->name, text, assignment, n, out));
 }

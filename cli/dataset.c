@@ -84,8 +84,7 @@ lk_status dataset_choose(const dataset_choice *c, const char *path, lk_arena *ar
         return LK_OK;
     const lk_option *option = lk_option_find(out->descriptor->options, "path");
     LK_CHECK(option, LK_EINVAL, "the format \"%s\" reads no file", type);
-    LK_TRY(lk_option_set(option, out->options, path, arena));
-    return LK_OK;
+    return LK_TRACE(lk_option_set(option, out->options, path, arena));
 }
 
 enum { ROWS = 64 };

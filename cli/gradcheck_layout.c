@@ -166,8 +166,7 @@ static lk_status layouts_check(check *c, const gradcheck_model *m, const lk_job 
     }
     gradcheck_trial_free(&one);
     lk_free(layout);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Axes that layouts of the experiment leave whole. */

@@ -163,6 +163,5 @@ lk_status gradcheck_words(lk_dataset **out)
     lk_dataset_info info = {.name = "words", .count = SAMPLES, .classes = CLASSES, .n_fields = 2};
     info.field[0] = (lk_field){"x", LK_I64, LK_SHAPE(TIMES)};
     info.field[1] = (lk_field){"y", LK_I64, LK_SCALAR};
-    LK_TRY(lk_dataset_new(&info, words_row, NULL, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_dataset_new(&info, words_row, NULL, NULL, out));
 }

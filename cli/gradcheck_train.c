@@ -31,8 +31,7 @@ lk_status gradcheck_model_read(const gradcheck_model *m, const char *parallel, l
     lk_status st = m->path ? lk_experiment_read(m->path, all, n, out)
                            : lk_experiment_parse(m->name, m->text, all, n, out);
     lk_free(all);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* A trial, and where its ranks write snapshots. */
@@ -102,8 +101,7 @@ static lk_status trial_run(gradcheck_trial *t)
     for (int64_t i = 0; i < t->steps && st == LK_OK; i++)
         st = lk_safetensors_open(file_of(&r, i, path), &t->state[i]);
     scratch_remove(r.folder);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status gradcheck_train(gradcheck_trial *t)
@@ -114,8 +112,7 @@ lk_status gradcheck_train(gradcheck_trial *t)
     LK_TRY(lk_alloc_zero(&t->state, t->steps, sizeof(lk_safetensors *)));
     LK_TRY(lk_alloc_zero(&t->loss, t->ranks * t->steps, sizeof *t->loss));
     LK_TRY(lk_alloc_zero(&t->nodes, (int64_t)t->ranks * GRADCHECK_KINDS, sizeof *t->nodes));
-    LK_TRY(trial_run(t));
-    return LK_OK;
+    return LK_TRACE(trial_run(t));
 }
 
 void gradcheck_trial_free(gradcheck_trial *t)

@@ -32,8 +32,7 @@ static lk_status schedule_make(const lk_pipeline_spec *spec, drawn_schedule *out
         each[s] = (lk_stage_times){
             .forward = 1, .backward = 2, .backward_input = 1, .backward_weights = 1};
     LK_TRY(lk_pipeline_new(spec, &out->pipeline));
-    LK_TRY(lk_pipeline_times_new(out->pipeline, each, false, &out->times));
-    return LK_OK;
+    return LK_TRACE(lk_pipeline_times_new(out->pipeline, each, false, &out->times));
 }
 
 /* ---- as text ---- */

@@ -32,8 +32,7 @@ lk_status plan_make(lk_experiment *e, const lk_job *like, const lk_mesh_shape *s
     e->parallel.spatial.n = 0;
     e->parallel.features = e->parallel.stages = 1;
     LK_TRY(lk_job_new_spec(&spec, job));
-    LK_TRY(lk_job_plan(*job, shape, ranks, rank, out));
-    return LK_OK;
+    return LK_TRACE(lk_job_plan(*job, shape, ranks, rank, out));
 }
 
 /* ---- what there is ---- */

@@ -26,8 +26,7 @@ lk_status scratch_make(const char *parent, const char *name, char folder[SCRATCH
     lk_status st = folder_make(parent, name, folder);
     if (st != LK_OK)
         folder[0] = '\0';
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 void scratch_remove(const char *folder)

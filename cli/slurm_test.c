@@ -36,8 +36,7 @@ static lk_status product_make(finding *own)
 {
     static const float a[] = {1, 2, 3, 4, 5, 6};
     const lk_gemm g = {.dtype = LK_F32, .m = 2, .n = 2, .k = 3, .lda = 3, .ldb = 2, .ldc = 2};
-    LK_TRY(lk_gemm_run(&g, a, a, NULL, own->product));
-    return LK_OK;
+    return LK_TRACE(lk_gemm_run(&g, a, a, NULL, own->product));
 }
 
 static bool is_right(const finding *of, int size)
@@ -103,8 +102,7 @@ static lk_status exchange(lk_comm *comm, lk_topology **t, finding **all)
     LK_TRY(lk_topology_new(comm, NULL, t));
     LK_TRY(lk_agree(comm, product_make(&own)));
     LK_TRY(lk_allreduce(comm, own.product, own.sum, ELEMENTS, LK_F32, LK_REDUCE_SUM, "product"));
-    LK_TRY(lk_allgather(comm, &own, *all, FLOATS, LK_F32, "findings"));
-    return LK_OK;
+    return LK_TRACE(lk_allgather(comm, &own, *all, FLOATS, LK_F32, "findings"));
 }
 
 int slurm_test(const char *command, bool json)

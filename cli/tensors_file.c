@@ -21,8 +21,7 @@ lk_status tensors_open(const char *path, lk_tensors **out)
     LK_TRY(checkpoint_open(path, &checkpoint));
     lk_status st = lk_tensors_load(checkpoint->path, out);
     lk_checkpoint_free(checkpoint);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 const char *tensors_metadata(const lk_tensors *t, const char *name)

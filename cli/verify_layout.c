@@ -34,9 +34,8 @@ static lk_status version_open(int n, char **operand, verify_version *v)
         v->operand[v->n] = operand[v->n];
     for (int i = 0; i < v->n_more; i++)
         v->operand[v->n++] = v->more[i];
-    LK_TRY(lk_experiment_read(v->operand[0], (const char *const *)(v->operand + 1), v->n - 1,
-                              &v->experiment));
-    return LK_OK;
+    return LK_TRACE(lk_experiment_read(v->operand[0], (const char *const *)(v->operand + 1),
+                                       v->n - 1, &v->experiment));
 }
 
 void verify_version_free(verify_version *v)

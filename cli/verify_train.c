@@ -15,8 +15,7 @@ lk_status verify_trace_new(int64_t steps, verify_trace *out)
 {
     *out = (verify_trace){.steps = steps};
     LK_TRY(lk_alloc_zero(&out->state, steps, sizeof *out->state));
-    LK_TRY(lk_alloc_zero(&out->loss, steps, sizeof *out->loss));
-    return LK_OK;
+    return LK_TRACE(lk_alloc_zero(&out->loss, steps, sizeof *out->loss));
 }
 
 void verify_trace_free(verify_trace *trace)
@@ -111,16 +110,14 @@ static lk_status steps_run(lk_comm *comm, lk_job *job, const verify_setting *s, 
     LK_TRY(evaluate(job, &seen->score));
     if (s->snapshot)
         LK_TRY(snapshot_write(comm, lk_job_trainer(job), s->snapshot));
-    LK_TRY(ranks_compare(comm, seen));
-    return LK_OK;
+    return LK_TRACE(ranks_compare(comm, seen));
 }
 
 /* The experiment with this rank's paths. */
 static lk_status experiment_read(const lk_comm *comm, const verify_version *v, lk_experiment **out)
 {
     LK_TRY(lk_experiment_read(v->operand[0], (const char *const *)(v->operand + 1), v->n - 1, out));
-    LK_TRY(lk_experiment_expand(*out, lk_comm_rank(comm), lk_comm_size(comm)));
-    return LK_OK;
+    return LK_TRACE(lk_experiment_expand(*out, lk_comm_rank(comm), lk_comm_size(comm)));
 }
 
 lk_status verify_train(lk_comm *comm, const verify_setting *setting, verify_trace *out)

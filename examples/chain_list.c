@@ -55,8 +55,7 @@ static lk_status models_make(struct part *p)
     LK_TRY(lk_model_new(&p->back));
     LK_TRY(lk_model_add(p->back, "linear", "units=32"));
     LK_TRY(lk_model_add(p->back, "relu", NULL));
-    LK_TRY(lk_model_add(p->back, "linear", "units=3"));
-    return LK_OK;
+    return LK_TRACE(lk_model_add(p->back, "linear", "units=3"));
 }
 
 static lk_status chain_make(struct part *p)
@@ -73,8 +72,7 @@ static lk_status chain_make(struct part *p)
         LK_TRY(lk_chain_add(p->chain, &c, &first, 1, &first, 1));
     if (rank == first)
         LK_TRY(lk_chain_add(p->chain, &b, &second, 1, NULL, 0));
-    LK_TRY(lk_chain_build(p->chain, &x, rank == first));
-    return LK_OK;
+    return LK_TRACE(lk_chain_build(p->chain, &x, rank == first));
 }
 
 /* An optimizer for each model that is here. */

@@ -88,9 +88,8 @@ static inline lk_status cifar10_data(struct cifar10 *c, const char *path)
     lk_config found;
     lk_status st;
     if (!path) {
-        LK_TRY(
+        return LK_TRACE(
             cifar10_set(c, "data={type: glyphs, count: 256, test_count: 64, shape: [32, 32, 3]}"));
-        return LK_OK;
     }
     LK_TRY(lk_arena_new(&arena));
     LK_TRY_TO(done, lk_format_guess(path, arena, &found));
@@ -107,8 +106,7 @@ static inline lk_status cifar10_read(const struct cifar10 *c, const char *file, 
     const char *set[CIFAR10_SETTINGS];
     for (int i = 0; i < c->n; i++)
         set[i] = c->text[i];
-    LK_TRY(lk_experiment_read(file, set, c->n, out));
-    return LK_OK;
+    return LK_TRACE(lk_experiment_read(file, set, c->n, out));
 }
 
 /* Its network, with initial weights. */
@@ -119,8 +117,7 @@ static inline lk_status cifar10_model(const lk_experiment *experiment, lk_model 
     for (int64_t i = 0; i < experiment->model.n; i++)
         LK_TRY(lk_model_add_config(*out, &experiment->model.item[i]));
     LK_TRY(lk_model_build(*out, &spec));
-    LK_TRY(lk_model_hold(*out, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_model_hold(*out, NULL));
 }
 
 #endif /* EXAMPLES_CIFAR10_H */

@@ -56,8 +56,8 @@ static lk_status data_open(struct training *t, long scale)
     LK_TRY(lk_dataset_open_config(&e->data, LK_TRAIN, &t->set[LK_TRAIN]));
     LK_TRY(lk_dataset_open_config(&e->data, LK_TEST, &t->set[LK_TEST]));
     LK_TRY(lk_loader_new_options(t->set[LK_TRAIN], &e->loader, e->seed, &t->train));
-    LK_TRY(lk_loader_new_like(t->train, t->set[t->set[LK_TEST] ? LK_TEST : LK_TRAIN], &t->test));
-    return LK_OK;
+    return LK_TRACE(
+        lk_loader_new_like(t->train, t->set[t->set[LK_TEST] ? LK_TEST : LK_TRAIN], &t->test));
 }
 
 /* The model on its devices, and what trains it. */
@@ -71,12 +71,11 @@ static lk_status trainer_make(struct training *t, int devices, long epochs)
         all[i] = all[i - there];
     LK_TRY(cifar10_model(e, &t->model));
     LK_TRY(lk_make_parallel_options(t->model, all, devices, NULL, &t->parallel));
-    LK_TRY(lk_trainer_new_options(
+    return LK_TRACE(lk_trainer_new_options(
         &(lk_trainer_spec){
             .model = t->model, .parallel_model = t->parallel, .train = t->train, .epochs = epochs},
         &(lk_trainer_options){.loss = e->loss, .metrics = e->metrics, .optimizer = e->optimizer},
         &t->trainer));
-    return LK_OK;
 }
 
 /* Go on from the folder of checkpoints if there is one, with the state that was saved. */

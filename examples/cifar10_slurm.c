@@ -78,8 +78,7 @@ static lk_status model_make(struct training *t)
     LK_TRY(lk_optimizer_new_config(lk_model_params(t->model), &t->experiment->optimizer,
                                    &t->optimizer));
     LK_TRY(lk_tape_new(&t->tape));
-    LK_TRY(lk_tape_set_shard_size(t->tape, SHARD));
-    return LK_OK;
+    return LK_TRACE(lk_tape_set_shard_size(t->tape, SHARD));
 }
 
 /* Read the samples of this rank, or all of them for everybody; or nothing, where others do. */
@@ -111,8 +110,7 @@ static lk_status pass(struct training *t, int64_t step, lk_range own)
     LK_TRY(lk_softmax_cross_entropy(x, y, LK_LOSS_SUM, &loss));
     LK_TRY(lk_mul(loss, mean, &loss));
     LK_TRY(lk_accumulator_add_loss(t->sums, loss));
-    LK_TRY(lk_backward(t->tape, &(lk_seed){.of = loss}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(t->tape, &(lk_seed){.of = loss}, 1, 0));
 }
 
 static lk_status train_step(struct training *t, int64_t step)
@@ -130,9 +128,8 @@ static lk_status train_step(struct training *t, int64_t step)
     LK_TRY(lk_coll_run(t->comm, &(lk_collective){LK_CALL_ALLREDUCE, "gradients", NULL, NULL,
                                                  lk_slab_data(sums), n, .dtype = LK_F32,
                                                  .pieces = SHARDS, .first = first}));
-    LK_TRY(lk_optimizer_step(t->optimizer, &(lk_optimizer_input){.grads = sums, .at.step = step},
-                             NULL));
-    return LK_OK;
+    return LK_TRACE(lk_optimizer_step(t->optimizer,
+                                      &(lk_optimizer_input){.grads = sums, .at.step = step}, NULL));
 }
 
 static lk_status train(lk_comm *comm, void *arg)

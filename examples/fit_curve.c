@@ -32,8 +32,7 @@ static lk_status begin(lk_tape *tape)
     LK_TRY(lk_constant_data(tape, LK_F64, LK_SHAPE(POINTS), x, &v));
     LK_TRY(lk_affine(v, 3, 0, &v));
     LK_TRY(lk_sin(v, &v));
-    LK_TRY(lk_read(v, LK_F64, POINTS, y));
-    return LK_OK;
+    return LK_TRACE(lk_read(v, LK_F64, POINTS, y));
 }
 
 /* Record the loss; p[i] are the parameters on the tape. */
@@ -47,8 +46,7 @@ static lk_status forward(lk_tape *tape, lk_var *p, lk_var *loss)
     LK_TRY(lk_linear(in, p[0], p[1], &h));
     LK_TRY(lk_tanh(h, &h));
     LK_TRY(lk_linear(h, p[2], p[3], &h));
-    LK_TRY(lk_mean_squared_error(h, target, LK_LOSS_DEFAULT, loss));
-    return LK_OK;
+    return LK_TRACE(lk_mean_squared_error(h, target, LK_LOSS_DEFAULT, loss));
 }
 
 /* Gradient descent; prints the loss now and then. */

@@ -157,8 +157,7 @@ static lk_status loss_of(struct part *p, lk_tape *tape, double *value)
     LK_TRY(lk_affine(x, 1.0 / (PAIRS * CELLS), 0, &x));
     LK_TRY(lk_item(x, value));
     memset(p->gradient, 0, sizeof p->gradient);
-    LK_TRY(lk_backward(tape, &(lk_seed){.of = x}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(tape, &(lk_seed){.of = x}, 1, 0));
 }
 
 static lk_status train(struct part *p, lk_tape *tape, bool prints)

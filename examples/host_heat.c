@@ -65,8 +65,7 @@ static lk_status laplace_forward(lk_call *c)
 
 static lk_status laplace_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_apply(c->tape, c->op, dout, 1, c->attr, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, c->op, dout, 1, c->attr, din));
 }
 
 static const lk_op laplace = {.name = "laplace",

@@ -42,8 +42,7 @@ static lk_status model_make(struct training *t)
     LK_TRY(lk_model_add(t->model, "dropout", "rate=0.1"));
     LK_TRY(lk_model_add(t->model, "linear", "units=3"));
     LK_TRY(lk_model_build(t->model, &spec));
-    LK_TRY(lk_model_hold(t->model, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_model_hold(t->model, NULL));
 }
 
 /* The first and the last core of this process; on a machine with one core they are the same. */
@@ -53,8 +52,7 @@ static lk_status parallel_make(struct training *t, int n)
     int there;
     LK_TRY(lk_devices_available(all, 64, &there));
     const lk_device two[] = {all[0], all[(there < 64 ? there : 64) - 1]};
-    LK_TRY(lk_make_parallel_options(t->model, two, n, NULL, &t->parallel));
-    return LK_OK;
+    return LK_TRACE(lk_make_parallel_options(t->model, two, n, NULL, &t->parallel));
 }
 
 static lk_status step(struct training *t, int n, double *value)
@@ -71,8 +69,7 @@ static lk_status step(struct training *t, int n, double *value)
     const lk_optimizer_input input = {.grads = lk_accumulator_slab(t->sums), .at = {.step = n}};
     LK_TRY(lk_optimizer_step(t->optimizer, &input, NULL));
     LK_TRY(lk_model_update_running_stats(t->model, t->sums, POINTS / SHARD));
-    LK_TRY(lk_item(loss, value));
-    return LK_OK;
+    return LK_TRACE(lk_item(loss, value));
 }
 
 /* How many points are right, by the replicas' prediction. */

@@ -72,8 +72,7 @@ static inline lk_status mnist_hidden(const char *name, lk_model **out)
     LK_TRY(lk_model_new(out));
     LK_TRY(lk_model_add(*out, "flatten", NULL));
     LK_TRY(lk_model_add(*out, "linear", hidden));
-    LK_TRY(lk_model_add(*out, "relu", NULL));
-    return LK_OK;
+    return LK_TRACE(lk_model_add(*out, "relu", NULL));
 }
 
 /* MLP0SubB: what it gets. */
@@ -91,9 +90,8 @@ static inline lk_status mnist_sub_b(const lk_pass *pass, void *arg, const lk_lis
 static inline lk_status mnist_join(lk_comm *comm, double *x, int64_t n)
 {
     const char *how = given[COMMUNICATOR];
-    LK_TRY(lk_coll_run(
+    return LK_TRACE(lk_coll_run(
         comm, &(lk_collective){LK_CALL_ALLREDUCE, "scores", how, NULL, x, n, .dtype = LK_F64}));
-    return LK_OK;
 }
 
 /* Those of both sets, for two ranks and no other number of them. */
@@ -146,8 +144,7 @@ static inline lk_status mnist_save(const char *name, const lk_model *model)
     if (!given[OUT])
         return LK_OK;
     snprintf(path, sizeof path, "%s/%s.safetensors", given[OUT], name);
-    LK_TRY(lk_weights_save(NULL, model, path, NULL, 0));
-    return LK_OK;
+    return LK_TRACE(lk_weights_save(NULL, model, path, NULL, 0));
 }
 
 #endif /* EXAMPLES_MNIST_H */

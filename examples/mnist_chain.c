@@ -24,15 +24,13 @@ static lk_status mlp0(struct part *p, const lk_component *sub_a)
 {
     const lk_component sub_b = {.name = "MLP0SubB", .fn = mnist_sub_b};
     LK_TRY(lk_chain_add(p->chain, sub_a, NULL, 0, (int[]){1}, 1));
-    LK_TRY(lk_chain_add(p->chain, &sub_b, (int[]){1}, 1, NULL, 0));
-    return LK_OK;
+    return LK_TRACE(lk_chain_add(p->chain, &sub_b, (int[]){1}, 1, NULL, 0));
 }
 
 static lk_status mlp1(struct part *p, const lk_component *sub)
 {
     LK_TRY(lk_model_add(p->model, "linear", "name=l3 units=10"));
-    LK_TRY(lk_chain_add(p->chain, sub, (int[]){0}, 1, (int[]){0}, 1));
-    return LK_OK;
+    return LK_TRACE(lk_chain_add(p->chain, sub, (int[]){0}, 1, (int[]){0}, 1));
 }
 
 /* The models leave their input open: they are built for what comes. */
@@ -45,8 +43,7 @@ static lk_status part_make(struct part *p)
     lk_component sub = {first ? "MLP0SubA" : "MLP1Sub", p->model, .spec.seed = 1};
     LK_TRY(lk_chain_new(p->comm, &p->chain));
     LK_TRY(first ? mlp0(p, &sub) : mlp1(p, &sub));
-    LK_TRY(lk_chain_build(p->chain, &x, first));
-    return LK_OK;
+    return LK_TRACE(lk_chain_build(p->chain, &x, first));
 }
 
 static void epoch_print(void *arg, const lk_job *job, const lk_epoch_report *report)
@@ -76,8 +73,8 @@ static lk_status part_train(struct part *p)
                                &p->experiment));
     job.experiment = p->experiment;
     LK_TRY(lk_job_new_spec(&job, &p->job));
-    LK_TRY(lk_job_run(p->job, &(lk_run_callbacks){.arg = p->comm, .epoch = epoch_print}, NULL));
-    return LK_OK;
+    return LK_TRACE(
+        lk_job_run(p->job, &(lk_run_callbacks){.arg = p->comm, .epoch = epoch_print}, NULL));
 }
 
 static lk_status train(lk_comm *comm, void *arg)

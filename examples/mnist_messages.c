@@ -33,8 +33,7 @@ static lk_status part_make(struct part *p)
     LK_TRY(lk_model_hold(p->model, NULL));
     LK_TRY(lk_accumulator_new(p->model, &p->grads));
     LK_TRY(lk_optimizer_new(lk_model_params(p->model), "adam", NULL, &p->adam));
-    LK_TRY(lk_tape_new(&p->tape));
-    return LK_OK;
+    return LK_TRACE(lk_tape_new(&p->tape));
 }
 
 static lk_status mlp0(struct part *p, const lk_pass *pass, lk_tensor *images, lk_var *y)
@@ -43,8 +42,7 @@ static lk_status mlp0(struct part *p, const lk_pass *pass, lk_tensor *images, lk
     LK_TRY(lk_constant(p->tape, images, &x));
     LK_TRY(lk_model_forward(p->model, pass, x, &h0));
     LK_TRY(lk_dist_send(p->comm, h0, 1, 0, "h0", NULL));
-    LK_TRY(lk_dist_recv(p->tape, p->comm, 1, 0, LK_ANY_DTYPE, LK_ANY_SHAPE, "y", y));
-    return LK_OK;
+    return LK_TRACE(lk_dist_recv(p->tape, p->comm, 1, 0, LK_ANY_DTYPE, LK_ANY_SHAPE, "y", y));
 }
 
 static lk_status mlp1(struct part *p, const lk_pass *pass)
@@ -52,8 +50,7 @@ static lk_status mlp1(struct part *p, const lk_pass *pass)
     lk_var h0, y;
     LK_TRY(lk_dist_recv(p->tape, p->comm, 0, 0, LK_ANY_DTYPE, LK_ANY_SHAPE, "h0", &h0));
     LK_TRY(lk_model_forward(p->model, pass, h0, &y));
-    LK_TRY(lk_dist_send(p->comm, y, 0, 0, "y", NULL));
-    return LK_OK;
+    return LK_TRACE(lk_dist_send(p->comm, y, 0, 0, "y", NULL));
 }
 
 /* All batches through both halves, and back if the network is to learn; rank 0 has the loss. */

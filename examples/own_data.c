@@ -86,8 +86,7 @@ static lk_status data_make(struct part *p, const struct arrays *a)
     LK_TRY(lk_tensor_wrap_const(LK_I64, LK_SHAPE(TESTS), a->label, NULL, NULL, &p->tensor[1]));
     LK_TRY(lk_dataset_from_tensors(&info, p->tensor, &p->test_set));
     LK_TRY(lk_loader_new(p->train_set, "batch=16 shards=4", 1, &p->train));
-    LK_TRY(lk_loader_new_like(p->train, p->test_set, &p->test));
-    return LK_OK;
+    return LK_TRACE(lk_loader_new_like(p->train, p->test_set, &p->test));
 }
 
 static lk_status model_make(struct part *p)
@@ -98,8 +97,8 @@ static lk_status model_make(struct part *p)
     LK_TRY(lk_model_add(p->model, "relu", NULL));
     LK_TRY(lk_model_add(p->model, "global_avgpool", NULL));
     LK_TRY(lk_model_add(p->model, "linear", "units=2"));
-    LK_TRY(lk_model_build(p->model, &(lk_model_spec){.in = {x.dtype, x.shape}, .seed = 1}));
-    return LK_OK;
+    return LK_TRACE(
+        lk_model_build(p->model, &(lk_model_spec){.in = {x.dtype, x.shape}, .seed = 1}));
 }
 
 /* Pieces of 4x2 tiles allow 2x1, 3x1 and 2x2 ranks, among others. */

@@ -53,8 +53,8 @@ static lk_status model_make(lk_model *model)
     LK_TRY(lk_model_add(model, "relu", NULL));
     LK_TRY(lk_model_add(model, "flatten", NULL));
     LK_TRY(lk_model_add(model, "linear", "units=2"));
-    LK_TRY(lk_model_build(model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(32, 32, 1)}, .seed = 1}));
-    return LK_OK;
+    return LK_TRACE(
+        lk_model_build(model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(32, 32, 1)}, .seed = 1}));
 }
 
 /* Pieces of 4x2 tiles allow 2x1, 3x1 and 2x2 ranks, among others. */

@@ -47,8 +47,7 @@ static lk_status data_make(struct part *p)
     LK_TRY(lk_loader_new(p->train_set, batch, 1, &p->train));
     LK_TRY(lk_loader_new_like(p->train, p->test_set, &p->test));
     LK_TRY(lk_iterator_new(NULL, p->train, NULL, &p->train_it));
-    LK_TRY(lk_iterator_new(NULL, p->test, "repeat=false", &p->test_it));
-    return LK_OK;
+    return LK_TRACE(lk_iterator_new(NULL, p->test, "repeat=false", &p->test_it));
 }
 
 /* The optimizer sends the weights of rank 0 to all at its first update. */
@@ -66,8 +65,8 @@ static lk_status model_make(struct part *p)
     LK_TRY(lk_model_hold(p->model, NULL));
     LK_TRY(lk_accumulator_new(p->model, &p->grads));
     LK_TRY(lk_optimizer_new(lk_model_params(p->model), "adam", "rate=0.003", &p->adam));
-    LK_TRY(lk_multi_node_optimizer_new(p->adam, p->comm, "zero_fill=false", &p->optimizer));
-    return LK_OK;
+    return LK_TRACE(
+        lk_multi_node_optimizer_new(p->adam, p->comm, "zero_fill=false", &p->optimizer));
 }
 
 /* The network of a batch, and its loss. */
@@ -80,8 +79,8 @@ static lk_status forward(struct part *p, const lk_batch *batch, bool training, l
     LK_TRY(lk_constant(p->tape, batch->x, &x));
     LK_TRY(lk_constant(p->tape, batch->y, &label));
     LK_TRY(lk_model_forward(p->model, &pass, x, y));
-    LK_TRY(lk_softmax_cross_entropy(*y, label, training ? LK_LOSS_MEAN : LK_LOSS_SUM, loss));
-    return LK_OK;
+    return LK_TRACE(
+        lk_softmax_cross_entropy(*y, label, training ? LK_LOSS_MEAN : LK_LOSS_SUM, loss));
 }
 
 /* A step of all ranks: each with its own batch, all with the mean of their gradients. */
@@ -96,8 +95,7 @@ static lk_status step(struct part *p)
     LK_TRY(forward(p, &batch, true, &y, &loss));
     LK_TRY(lk_backward(p->tape, &(lk_seed){.of = loss}, 1, 0));
     input.samples = batch.n;
-    LK_TRY(lk_multi_node_optimizer_update(p->optimizer, &input, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_multi_node_optimizer_update(p->optimizer, &input, NULL));
 }
 
 /* What there is to say of a batch of this rank; the evaluator adds up those of all. */
@@ -111,8 +109,7 @@ static lk_status evaluate(void *part, const lk_batch *batch, lk_summary *summary
     LK_TRY(lk_item(loss, &sum));
     LK_TRY(lk_value(y, &scores));
     LK_TRY(lk_summary_add(summary, "loss", sum, batch->n));
-    LK_TRY(lk_summary_add_metric(summary, NULL, "accuracy", NULL, scores, batch->y));
-    return LK_OK;
+    return LK_TRACE(lk_summary_add_metric(summary, NULL, "accuracy", NULL, scores, batch->y));
 }
 
 static lk_status train(struct part *p)

@@ -36,8 +36,7 @@ static lk_status cube_backward(lk_call *c, const lk_var *dout, lk_var *din)
     lk_var slope;
     LK_TRY(lk_square(c->in[0], &slope));
     LK_TRY(lk_affine(slope, 3, 0, &slope));
-    LK_TRY(lk_mul(dout[0], slope, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_mul(dout[0], slope, &din[0]));
 }
 
 static const lk_op cube = {
@@ -73,8 +72,7 @@ static lk_status block_run(lk_tape *tape, void *arg, lk_var *out)
     const struct block *block = arg;
     LK_TRY(lk_apply(tape, &cube, &block->h, 1, NULL, out));
     LK_TRY(lk_add(*out, block->b, out));
-    LK_TRY(lk_tanh(*out, out));
-    return LK_OK;
+    return LK_TRACE(lk_tanh(*out, out));
 }
 
 /* Blocks one after the other, and the gradient of the sum of what they give. */
@@ -98,8 +96,7 @@ static lk_status run(lk_tape *tape, bool again, double grad[WIDTH])
             LK_TRY(block_run(tape, &block[i], &h));
     }
     LK_TRY(lk_sum(h, NULL, &loss));
-    LK_TRY(lk_backward(tape, &(lk_seed){.of = loss}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(tape, &(lk_seed){.of = loss}, 1, 0));
 }
 
 static lk_status compare(lk_tape *tape)

@@ -25,8 +25,7 @@ static lk_status curve(lk_var x, lk_var p, lk_var *out)
     LK_TRY(lk_mul(c[2], x, out));
     LK_TRY(lk_add(*out, c[1], out));
     LK_TRY(lk_mul(*out, x, out));
-    LK_TRY(lk_add(*out, c[0], out));
-    return LK_OK;
+    return LK_TRACE(lk_add(*out, c[0], out));
 }
 
 /* The loss at p of all points, of which this rank of `comm` has some; in g its gradient. */
@@ -47,8 +46,7 @@ static lk_status loss(lk_comm *comm, lk_tape *tape, const double *points, const 
     LK_TRY(lk_mean_squared_error(out, y, LK_LOSS_SUM, &out));
     LK_TRY(lk_dist_allreduce(comm, out, LK_REDUCE_SUM, "loss", &out));
     LK_TRY(lk_item(out, value));
-    LK_TRY(lk_backward(tape, &(lk_seed){.of = out}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(tape, &(lk_seed){.of = out}, 1, 0));
 }
 
 /* The gradient on all ranks together and on each alone, then one step (20 iterations) of L-BFGS. */

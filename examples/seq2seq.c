@@ -56,8 +56,8 @@ static lk_status model_make(struct part *p, int side)
     LK_TRY(lk_model_build(*m, &spec));
     LK_TRY(lk_model_hold(*m, NULL));
     LK_TRY(lk_accumulator_new(*m, &p->accumulator[side]));
-    LK_TRY(lk_optimizer_new(lk_model_params(*m), "adam", "rate=0.01", &p->optimizer[side]));
-    return LK_OK;
+    return LK_TRACE(
+        lk_optimizer_new(lk_model_params(*m), "adam", "rate=0.01", &p->optimizer[side]));
 }
 
 /* One side of the net; the carry goes from rank 0 to rank 1, or stays here as a list. */

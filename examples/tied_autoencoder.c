@@ -23,8 +23,7 @@ static lk_status pass(lk_model *model, lk_tape *tape, lk_accumulator *sums, lk_t
     LK_TRY(lk_mean_squared_error(y, x, LK_LOSS_MEAN, &loss));
     LK_TRY(lk_item(loss, out));
     LK_TRY(lk_backward(tape, &(lk_seed){.of = loss}, 1, 0));
-    LK_TRY(lk_accumulator_join_uses(sums));
-    return LK_OK;
+    return LK_TRACE(lk_accumulator_join_uses(sums));
 }
 
 static lk_status points_make(lk_tensor **out)
@@ -46,8 +45,7 @@ static lk_status model_make(lk_model **out)
     LK_TRY(lk_model_add(*out, "linear", "units=16 transpose=true tie=encoder.weight name=decoder"));
     LK_TRY(lk_model_build(
         *out, &(lk_model_spec){.in = {LK_F64, LK_SHAPE(WIDE)}, .dtype = LK_F64, .seed = 1}));
-    LK_TRY(lk_model_hold(*out, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_model_hold(*out, NULL));
 }
 
 int main(void)

@@ -19,8 +19,7 @@ static lk_status data_open(struct training *t)
     LK_TRY(lk_dataset_open("glyphs", glyphs, LK_TRAIN, &t->train_set));
     LK_TRY(lk_dataset_open("glyphs", glyphs, LK_TEST, &t->test_set));
     LK_TRY(lk_loader_new(t->train_set, "batch=50 shards=4", 1, &t->train));
-    LK_TRY(lk_loader_new_like(t->train, t->test_set, &t->test));
-    return LK_OK;
+    return LK_TRACE(lk_loader_new_like(t->train, t->test_set, &t->test));
 }
 
 static lk_status model_make(struct training *t)
@@ -34,17 +33,15 @@ static lk_status model_make(struct training *t)
     LK_TRY(lk_model_add(t->model, "relu", NULL));
     LK_TRY(lk_model_add(t->model, "linear", "units=10"));
     LK_TRY(lk_model_build(t->model, &(lk_model_spec){.in = {x.dtype, x.shape}, .seed = 1}));
-    LK_TRY(lk_model_hold(t->model, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_model_hold(t->model, NULL));
 }
 
 static lk_status trainer_make(struct training *t)
 {
     lk_trainer_spec spec = {.model = t->model, .train = t->train, .epochs = 5};
-    LK_TRY(lk_trainer_new(&spec,
-                          "loss=softmax_cross_entropy metrics=accuracy optimizer=adam(rate=0.003)",
-                          &t->trainer));
-    return LK_OK;
+    return LK_TRACE(lk_trainer_new(
+        &spec, "loss=softmax_cross_entropy metrics=accuracy optimizer=adam(rate=0.003)",
+        &t->trainer));
 }
 
 static lk_status train(struct training *t, int threads)

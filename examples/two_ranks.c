@@ -45,8 +45,7 @@ static lk_status part_make(lk_comm *comm, struct part *p)
     LK_TRY(draw("points", POINTS * 2, p->x));
     LK_TRY(draw("layer 0", MOST, p->w[0]));
     LK_TRY(draw("layer 1", MOST, p->w[1]));
-    LK_TRY(draw("layer 2", MOST, p->w[2]));
-    return LK_OK;
+    return LK_TRACE(draw("layer 2", MOST, p->w[2]));
 }
 
 /* h = tanh(h w + b); in the last layer without tanh. */

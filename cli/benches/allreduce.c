@@ -146,13 +146,13 @@ static lk_status call(struct bench *b, int side, float *x, int64_t n)
     bool ours = side == OURS || b->unchecked;
     if (side == WAY)
         n = 0;
-    LK_TRY(lk_coll_run(b->comm, &(lk_collective){.call = LK_CALL_ALLREDUCE,
-                                                 .name = "bench",
-                                                 .algorithm = ours ? b->o->algorithm : b->against,
-                                                 .out = x,
-                                                 .count = n,
-                                                 .dtype = LK_F32}));
-    return LK_OK;
+    return LK_TRACE(
+        lk_coll_run(b->comm, &(lk_collective){.call = LK_CALL_ALLREDUCE,
+                                              .name = "bench",
+                                              .algorithm = ours ? b->o->algorithm : b->against,
+                                              .out = x,
+                                              .count = n,
+                                              .dtype = LK_F32}));
 }
 
 static volatile uint64_t sink;
@@ -179,8 +179,7 @@ static lk_status turn(void *arg, int side, double *seconds)
     }
     *seconds = 1e-9 * (double)(lk_clock_ns() - start) / (double)b->calls;
     LK_TRY(lk_coll_set_checks(b->comm, true));
-    LK_TRY(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
 }
 
 /* Of ours and of the peer: the whole, and without filling and reading. */

@@ -99,12 +99,10 @@ static lk_status peer_read(struct bench *b, struct sides *s, int peer, int64_t n
     char request[128];
     double value;
     if (peer == MEMCPY) {
-        LK_TRY(data_memory_copy(n, seconds));
-        return LK_OK;
+        return LK_TRACE(data_memory_copy(n, seconds));
     }
     if (peer == COPIES) {
-        LK_TRY(data_copies_read(s->copy, s->readers, n / s->readers, seconds));
-        return LK_OK;
+        return LK_TRACE(data_copies_read(s->copy, s->readers, n / s->readers, seconds));
     }
     snprintf(request, sizeof request, "%s %d", s->c->name, s->readers);
     LK_CHECK(torch_sample(&b->peer[peer], request, (int)n, seconds, &value), LK_EIO, "%s: %s",
@@ -162,8 +160,7 @@ static lk_status case_run(struct bench *b, struct sides *s, struct figures *f)
     data_side_close(&s->all);
     for (int i = 0; i < s->readers; i++)
         data_side_close(&s->copy[i]);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- the table ---- */

@@ -143,8 +143,7 @@ static lk_status side_step(struct side *s)
     LK_TRY(lk_backward(s->tape, &(lk_seed){.of = loss}, 1, 0));
     const lk_optimizer_input input = {.grads = lk_accumulator_slab(s->sums),
                                       .at = {.step = s->step++}};
-    LK_TRY(lk_optimizer_step(s->optimizer, &input, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_optimizer_step(s->optimizer, &input, NULL));
 }
 
 static lk_status side_time(struct side *s, int repeats, double *seconds)
@@ -172,8 +171,7 @@ static lk_status copy_run(lk_comm *comm, void *arg)
     LK_TRY(lk_device_bind(&r->device[i]));
     LK_TRY(side_step(&r->copy[i])); /* so that its memory is there, and near */
     LK_TRY(lk_barrier(comm, "begin"));
-    LK_TRY(side_time(&r->copy[i], r->repeats, &r->seconds[i]));
-    return LK_OK;
+    return LK_TRACE(side_time(&r->copy[i], r->repeats, &r->seconds[i]));
 }
 
 /* What a step of the slowest takes. */

@@ -226,8 +226,7 @@ static void run_case(struct bench *b, const bench_case *c)
 
 static lk_status copy_run(void *copy)
 {
-    LK_TRY(bench_operands_run(copy));
-    return LK_OK;
+    return LK_TRACE(bench_operands_run(copy));
 }
 
 static lk_status case_scale(const bench_case *given, const bench_setting *s, bench_scaling *r)

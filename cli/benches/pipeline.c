@@ -167,8 +167,7 @@ static lk_status bubble_compute(const struct bench *b, int side, int stages, int
                                    .backward_input = ns_of(f, LK_ACTION_BACKWARD_INPUT),
                                    .backward_weights = ns_of(f, LK_ACTION_BACKWARD_WEIGHTS)};
     LK_TRY(pipeline_compute((lk_pipeline_kind)side, stages, microbatches, each, NULL, by_times));
-    LK_TRY(pipeline_count((lk_pipeline_kind)side, stages, microbatches, by_count));
-    return LK_OK;
+    return LK_TRACE(pipeline_count((lk_pipeline_kind)side, stages, microbatches, by_count));
 }
 
 /* With as many micro-batches for each stage as were measured. */

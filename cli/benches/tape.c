@@ -71,8 +71,7 @@ static lk_status ours_start(struct ours *u)
     LK_TRY(lk_tensor_new(LK_F32, shape, &u->gx));
     LK_TRY(lk_tensor_new(LK_F32, shape, &u->gw));
     LK_TRY(lk_tensor_fill_f64(u->x, 0.5));
-    LK_TRY(lk_tensor_fill_f64(u->w, 0.99));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_fill_f64(u->w, 0.99));
 }
 
 static void ours_end(struct ours *u)
@@ -101,8 +100,7 @@ static lk_status chain_run(struct ours *u, const char *chain)
         LK_TRY(kind == 0 ? lk_mul(y, w, &y) : kind == 1 ? lk_add(y, w, &y) : lk_tanh(y, &y));
     }
     LK_TRY(lk_sum_to(y, LK_SCALAR, &y));
-    LK_TRY(lk_backward(u->tape, &(lk_seed){.of = y}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(u->tape, &(lk_seed){.of = y}, 1, 0));
 }
 
 static lk_status ours_sample(struct ours *u, const char *chain, int repeats, double *seconds)

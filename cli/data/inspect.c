@@ -94,8 +94,7 @@ static lk_status inspect(const struct inspect_options *o, const char *path, lk_a
     report_keep(&out, columns, sizeof columns / sizeof columns[0], o->json);
     lk_status st = print_sets(&config, &out);
     report_end(&out);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static int inspect_run(const void *given, int n, char **operand)

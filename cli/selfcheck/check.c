@@ -64,8 +64,7 @@ lk_status check_input(check_case *c, lk_dtype dtype, int64_t n, double lo, doubl
     LK_CHECK(c->n_in < CHECK_MAX_INPUTS, LK_EINVAL, "%s has too many inputs", c->check->name);
     check_array *a = &c->in[c->n_in++];
     *a = (check_array){dtype, n, NULL};
-    LK_TRY(fill(c, a, c->n_in - 1, lo, hi));
-    return LK_OK;
+    return LK_TRACE(fill(c, a, c->n_in - 1, lo, hi));
 }
 
 lk_status check_output(check_case *c, lk_dtype dtype, int64_t n, bool filled)

@@ -160,8 +160,7 @@ static lk_status run_part(const check_case *c, const check_conv_part *p, check_p
         .dx = check_at(c->dtype, out[POOL_OUT_DX], p->x),
         .index = c->n_out > POOL_OUT_INDEX ? (int64_t *)out[POOL_OUT_INDEX] + p->y : NULL,
     };
-    LK_TRY(fn(&s, &o));
-    return LK_OK;
+    return LK_TRACE(fn(&s, &o));
 }
 
 /* Backward on a tile: it has all inputs under its windows, since an average depends on their number, and
@@ -208,8 +207,7 @@ lk_status check_pool_run(const check_case *c, int way, check_pool_fn *forward,
                          check_pool_fn *backward, void *const *out)
 {
     LK_TRY(run_pass(c, way, false, forward, out));
-    LK_TRY(run_pass(c, way, true, backward, out));
-    return LK_OK;
+    return LK_TRACE(run_pass(c, way, true, backward, out));
 }
 
 lk_status check_pool_expect(const check_case *c, check_truth *truth, lk_pool_shape *s,

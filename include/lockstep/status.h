@@ -82,6 +82,16 @@ LK_API lk_status lk__trace(lk_status st, const char *file, int line, const char 
         }                                                     \
     } while (0)
 
+static inline lk_status lk__traced(lk_status st, const char *file, int line, const char *func)
+{
+    if (st != LK_OK)
+        lk__trace(st, file, line, func);
+    return st;
+}
+
+/* The status of a function's last step, to be returned: `return LK_TRACE(f());`. */
+#define LK_TRACE(expr) lk__traced((expr), __FILE__, __LINE__, __func__)
+
 /* Forward a failure through the cleanup label.  Needs a local `lk_status st`. */
 #define LK_TRY_TO(label, expr)                           \
     do {                                                 \

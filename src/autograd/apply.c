@@ -71,8 +71,7 @@ lk_status lk__input_find(const lk_call *c, int i, lk__value **out)
     lk_status st = lk__find(c->in[i], false, out);
     if (st != LK_OK)
         lk__error_prefix("input %d of %s: ", i, c->op->name);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status find_inputs(frame *f)
@@ -350,6 +349,5 @@ lk_status lk__apply_to_leaf(const lk_call *call, int64_t leaf, lk_var *out)
     frame_end(&f);
     for (int j = 0; j < call->n_out; j++)
         out[j] = st == LK_OK && j > 0 ? lk__var(call->tape, f.out[j]) : LK_NO_VAR;
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

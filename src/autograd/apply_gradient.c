@@ -72,12 +72,10 @@ lk_status lk__apply_part(const lk_call *call, int64_t leaf, bool alone)
     lk_var g;
     lk__value *v = lk__value_at(call->tape, leaf), *x = NULL;
     if (alone && can_write(call->op, v) && !is_among(v->leaf_grad, call->in, call->n_in)) {
-        LK_TRY(lk__apply_to_leaf(call, leaf, &g));
-        return LK_OK;
+        return LK_TRACE(lk__apply_to_leaf(call, leaf, &g));
     }
     LK_TRY(lk_apply(call->tape, call->op, call->in, call->n_in, call->attr, &g));
     LK_TRY(lk__find(g, false, &x));
     LK_TRY(lk__gradient_check(call->op, &v->tensor, x->tensor.dtype, x->tensor.shape));
-    LK_TRY(lk__grad_add(call->tape, leaf, g.index));
-    return LK_OK;
+    return LK_TRACE(lk__grad_add(call->tape, leaf, g.index));
 }

@@ -31,8 +31,7 @@ lk_status lk_constant_data(lk_tape *t, lk_dtype dtype, lk_shape shape, const voi
     LK_TRY(lk_tensor_wrap_const(dtype, shape, value, NULL, NULL, &x));
     lk_status st = lk_constant(t, x, out);
     lk_tensor_free(x);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk_read(lk_var v, lk_dtype dtype, int64_t count, void *out)
@@ -57,6 +56,5 @@ lk_status lk_read(lk_var v, lk_dtype dtype, int64_t count, void *out)
                     .storage = &host,
                     .version = &host.version};
     lk__shape_strides(to.shape, to.stride);
-    LK_TRY(lk_tensor_copy(from, &to));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_copy(from, &to));
 }

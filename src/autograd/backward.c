@@ -132,8 +132,7 @@ static lk_status give_din(lk_tape *t, const lk__node *n, int i, lk_var din)
              dtypes ? LK_ESHAPE : LK_EDTYPE,
              "backward of %s gave the gradient %s for input %d, which is %s", n->op->name,
              lk_tensor_text(&g->tensor).s, i, lk_tensor_text(&to->tensor).s);
-    LK_TRY(lk__grad_add(t, n->in[i].value, din.index));
-    return LK_OK;
+    return LK_TRACE(lk__grad_add(t, n->in[i].value, din.index));
 }
 
 /* Run one node's backward with room for its inputs' variables and gradients. */
@@ -286,8 +285,7 @@ done:
     t->records = records;
     t->pass.on = false;
     LK_TRY(st);
-    LK_TRY(lk__reset_check(t));
-    return LK_OK;
+    return LK_TRACE(lk__reset_check(t));
 }
 
 /* The status of what comes before a pass, or behind it: where memory has run out there, which the
@@ -308,8 +306,7 @@ lk_status lk_backward(lk_tape *t, const lk_seed *seeds, int n, unsigned flags)
     for (int k = 0; k < n; k++)
         LK_TRY(lk__seed_check(t, seeds[k].of, seeds[k].grad));
     LK_TRY(lk__pass_mark(t, 0, t->n_nodes));
-    LK_TRY(pass_go(t, seeds, NULL, NULL, n));
-    return LK_OK;
+    return LK_TRACE(pass_go(t, seeds, NULL, NULL, n));
 }
 
 static lk_status wanted_check(lk_tape *t, lk_var v)
@@ -393,8 +390,7 @@ static lk_status request_check(lk_tape *t, const request *r)
     for (int k = 0; k < r->n_wrt; k++)
         LK_TRY(wanted_check(t, r->wrt[k]));
     lk__pass_mark_useful(t, t->n_collective > 0 ? 0 : first_use(t, r));
-    LK_TRY(lk__pass_mark(t, 0, t->n_nodes));
-    return LK_OK;
+    return LK_TRACE(lk__pass_mark(t, 0, t->n_nodes));
 }
 
 lk_status lk_grad(lk_tape *t, const lk_var *of, const lk_var *grad_of, int n_of, const lk_var *wrt,
@@ -416,6 +412,5 @@ lk_status lk_grad(lk_tape *t, const lk_var *of, const lk_var *grad_of, int n_of,
     lk_status st = collect(t, r.wrt, n_wrt, out);
     if (st != LK_OK)
         pass_clear(t);
-    LK_TRY(pass_told(t, st));
-    return LK_OK;
+    return LK_TRACE(pass_told(t, st));
 }

@@ -99,8 +99,7 @@ static lk_status inputs_make(check *k, lk_rng rng)
         LK_TRY(lk_tensor_new(LK_F64, s->in[i].shape, &k->d[i]));
         LK_TRY(draw(rng, 100 + i, -1, 1, k->d[i]));
     }
-    LK_TRY(draw_spread(k, rng));
-    return LK_OK;
+    return LK_TRACE(draw_spread(k, rng));
 }
 
 /* ---- evaluation ---- */
@@ -114,8 +113,7 @@ static lk_status forward(check *k, point *p)
     for (int i = 0; i < s->n_in; i++)
         LK_TRY(is_real(k, i) ? lk_leaf(k->tape, k->x[i], NULL, &p->x[i])
                              : lk_constant(k->tape, k->x[i], &p->x[i]));
-    LK_TRY(lk_apply(k->tape, k->op, p->x, s->n_in, s->attr, p->y));
-    return LK_OK;
+    return LK_TRACE(lk_apply(k->tape, k->op, p->x, s->n_in, s->attr, p->y));
 }
 
 /* Whether output `j` has a gradient to check. */
@@ -170,8 +168,7 @@ static lk_status take(lk_var v, lk_tensor **out)
 {
     const lk_tensor *t = NULL;
     LK_TRY(lk_value(v, &t));
-    LK_TRY(lk_tensor_clone(t, LK_F64, out));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_clone(t, LK_F64, out));
 }
 
 /* sum of a * b; in long double, so that differences of sums are as good as differences of terms. */

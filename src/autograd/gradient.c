@@ -14,9 +14,9 @@ static lk_status accumulate_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status accumulate_forward(lk_call *c)
 {
-    LK_TRY(lk_map2(c->x[0]->dtype, LK_MAP2_ADD, 0, c->x[0]->count, lk__tensor_start(c->x[0]),
-                   lk__tensor_start(c->x[1]), lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk_map2(c->x[0]->dtype, LK_MAP2_ADD, 0, c->x[0]->count,
+                            lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]),
+                            lk__tensor_start(c->y[0])));
 }
 
 static lk_status accumulate_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -73,8 +73,7 @@ static lk_status add_in_place(lk_tape *t, const lk_tensor *acc, const lk_tensor 
                              {.start = sum, .size = size, .direct = true}}};
     memcpy(j.dim, acc->shape.dim, sizeof j.dim);
     memcpy(j.in[0].stride, g->stride, sizeof j.in[0].stride);
-    LK_TRY(lk__each_job_run(&j));
-    return LK_OK;
+    return LK_TRACE(lk__each_job_run(&j));
 }
 
 /* Whether nobody else can see the elements of a gradient. */
@@ -95,8 +94,7 @@ lk_status lk__grad_add(lk_tape *t, int64_t i, int64_t g)
 {
     lk__value *v = lk__value_at(t, i);
     if (v->parts && t->pass.postpones) { /* it must be added to what these will give */
-        LK_TRY(lk__postpone_value(t, i, g));
-        return LK_OK;
+        return LK_TRACE(lk__postpone_value(t, i, g));
     }
     if (v->grad == LK_NO_INDEX) {
         if (v->outside)
@@ -107,8 +105,7 @@ lk_status lk__grad_add(lk_tape *t, int64_t i, int64_t g)
     }
     lk__value *first = lk__value_at(t, v->grad), *second = lk__value_at(t, g);
     if (!t->records && may_write(first)) {
-        LK_TRY(add_in_place(t, &first->tensor, &second->tensor, false));
-        return LK_OK;
+        return LK_TRACE(add_in_place(t, &first->tensor, &second->tensor, false));
     }
     lk_var sum;
     LK_TRY(lk_apply(t, &accumulate, (lk_var[]){lk__var(t, v->grad), lk__var(t, g)}, 2, NULL, &sum));
@@ -127,8 +124,7 @@ static lk_status add_by_tape(lk_tape *t, lk_tensor *acc, int64_t g)
     LK_TRY(lk_constant(t, acc, &old));
     LK_TRY(lk_apply(t, &accumulate, (lk_var[]){old, lk__var(t, g)}, 2, NULL, &sum));
     LK_TRY(lk_value(sum, &result));
-    LK_TRY(lk_tensor_copy(result, acc));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_copy(result, acc));
 }
 
 lk_status lk__grad_set(lk__value *v)
@@ -138,8 +134,7 @@ lk_status lk__grad_set(lk__value *v)
         return LK_OK;
     v->unset = false;
     if (!lk_tensor_is_contiguous(g)) {
-        LK_TRY(lk_tensor_fill_f64(g, 0));
-        return LK_OK;
+        return LK_TRACE(lk_tensor_fill_f64(g, 0));
     }
     if (g->storage != v->outside->storage)
         lk__tensor_writes(g);
@@ -156,8 +151,7 @@ static lk_status add_to_leaf(lk_tape *t, lk__value *v)
     bool apart = g->block || !lk_tensor_overlap(acc, &g->tensor); /* a block is the tape's own */
     if (!apart || !lk_tensor_is_contiguous(acc)) {
         LK_TRY(lk__grad_set(v));
-        LK_TRY(add_by_tape(t, acc, v->grad));
-        return LK_OK;
+        return LK_TRACE(add_by_tape(t, acc, v->grad));
     }
     if (acc->storage != v->outside->storage)
         lk__tensor_writes(acc);
@@ -172,8 +166,7 @@ lk_status lk__grad_deposit(lk_tape *t, int64_t i)
     if (v->grad == LK_NO_INDEX && !v->added && !v->parts)
         return LK_OK;
     if (lk__is_postponed(t, v)) {
-        LK_TRY(lk__postpone_deposit(t, i));
-        return LK_OK;
+        return LK_TRACE(lk__postpone_deposit(t, i));
     }
     if (v->leaf_grad && !v->added)
         LK_TRY(add_to_leaf(t, v));

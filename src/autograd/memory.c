@@ -164,8 +164,7 @@ static lk_status chunks_grow(lk__memory *m, int64_t bytes, lk__block **out)
         end = &(*end)->next;
     if (!*end)
         LK_TRY(chunk_new(bytes + LK_ALIGN, end));
-    LK_TRY(chunk_grow(m, *end, bytes, out));
-    return LK_OK;
+    return LK_TRACE(chunk_grow(m, *end, bytes, out));
 }
 
 /* ---- large blocks ---- */
@@ -197,8 +196,7 @@ static lk_status large_new(lk__memory *m, int64_t bytes, lk__block **out)
     bytes = (bytes + UNIT - 1) / UNIT * UNIT;
     lk__block *b = free_find(m, bytes);
     if (!b) {
-        LK_TRY(chunks_grow(m, bytes, out));
-        return LK_OK;
+        return LK_TRACE(chunks_grow(m, bytes, out));
     }
     bin_take(m, b);
     large_split(m, b, bytes);

@@ -88,8 +88,7 @@ lk_status lk__postpone_value(lk_tape *t, int64_t leaf, int64_t g)
 {
     lk__grad_part *p = NULL;
     LK_TRY(part_new(t, leaf, 1, &p));
-    LK_TRY(part_hold(t, p, lk__value_at(t, g)));
-    return LK_OK;
+    return LK_TRACE(part_hold(t, p, lk__value_at(t, g)));
 }
 
 lk_status lk__postpone_deposit(lk_tape *t, int64_t leaf)
@@ -162,13 +161,11 @@ static lk_status part_run(lk_tape *t, int64_t leaf, const lk__grad_part *p, bool
 {
     LK_TRY(part_check(t, p)); /* again: a leaf may have got a gradient in place of a value */
     if (!p->op) {
-        LK_TRY(lk__grad_add(t, leaf, p->in[0].index));
-        return LK_OK;
+        return LK_TRACE(lk__grad_add(t, leaf, p->in[0].index));
     }
     lk_call call = {t, p->op, p->attr, p->n_in, 1, p->in, NULL, NULL, NULL, false, false};
     t->piece = p->piece;
-    LK_TRY(lk__apply_part(&call, leaf, alone));
-    return LK_OK;
+    return LK_TRACE(lk__apply_part(&call, leaf, alone));
 }
 
 static lk_status leaf_run(lk_tape *t, int64_t leaf)
@@ -211,6 +208,5 @@ done:
     t->records = records;
     t->pass.on = false;
     LK_TRY(st);
-    LK_TRY(lk__reset_check(t));
-    return LK_OK;
+    return LK_TRACE(lk__reset_check(t));
 }

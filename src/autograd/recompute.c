@@ -121,8 +121,7 @@ static lk_status recompute(lk_tape *t, lk_segment_fn *run, void *arg, bool check
     LK_CHECK(n_out >= 1 && n_out <= LK_MAX_OUT, LK_EINVAL, "%d outputs of a segment, 1 to %d",
              n_out, LK_MAX_OUT);
     if (!t->records || t->silent) {
-        LK_TRY(run_scoped(t, s, n_out, out));
-        return LK_OK;
+        return LK_TRACE(run_scoped(t, s, n_out, out));
     }
     t->capture.n = 0;
     t->capture.needs_grad = t->capture.collective = false;
@@ -149,14 +148,12 @@ done:
 
 lk_status lk_recompute(lk_tape *t, lk_segment_fn *run, void *arg, int n_out, lk_var *out)
 {
-    LK_TRY(recompute(t, run, arg, true, n_out, out));
-    return LK_OK;
+    return LK_TRACE(recompute(t, run, arg, true, n_out, out));
 }
 
 lk_status lk__recompute_unchecked(lk_tape *t, lk_segment_fn *run, void *arg, int n_out, lk_var *out)
 {
-    LK_TRY(recompute(t, run, arg, false, n_out, out));
-    return LK_OK;
+    return LK_TRACE(recompute(t, run, arg, false, n_out, out));
 }
 
 static lk_status replay(lk_tape *t, const segment *s, lk_var *out)
@@ -168,8 +165,7 @@ static lk_status replay(lk_tape *t, const segment *s, lk_var *out)
     lk__journal_shut(s->journal);
     t->records = records;
     t->replays = replays;
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* The second run gives the outputs again: their elements need not wait for it. */

@@ -79,6 +79,5 @@ lk_status lk_op_register(const lk_op *op)
     pthread_mutex_lock(&lock);
     lk_status st = add(op);
     pthread_mutex_unlock(&lock);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -62,8 +62,7 @@ static lk_status seed_set(lk_tape *t, lk_var of, lk_tensor *seed, lk_var g)
         LK_TRY(seed_take(t, seed, &g));
     else if (!lk_is_var(g))
         LK_TRY(lk_full(t, lk_dtype_of(of), lk_shape_of(of), 1, &g));
-    LK_TRY(lk__grad_add(t, of.index, g.index));
-    return LK_OK;
+    return LK_TRACE(lk__grad_add(t, of.index, g.index));
 }
 
 /* What is made here is then owned by the values whose gradient it is, and lives no longer than that. */
@@ -79,6 +78,5 @@ lk_status lk__seeds_set(lk_tape *t, const lk_seed *seeds, const lk_var *of, cons
                    : seed_set(t, of[k], NULL, grad[k]);
     if (!t->pass.record)
         lk__scope_close(t);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -81,8 +81,7 @@ bool lk__tape_writes(const lk_tape *t)
 
 lk_status lk__tape_room(lk_tape *t, int64_t bytes, void *out)
 {
-    LK_TRY(lk__node_arena_take(&t->node_arena, bytes, out));
-    return LK_OK;
+    return LK_TRACE(lk__node_arena_take(&t->node_arena, bytes, out));
 }
 
 bool lk__tape_is_canonical(const lk_tape *tape)
@@ -220,8 +219,7 @@ lk_status lk_leaf(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
         "a leaf inside a segment of lk_recompute(): make it before, backward makes another one");
     if (grad)
         LK_TRY(grad_check(value, grad));
-    LK_TRY(outside(t, value, grad, true, out));
-    return LK_OK;
+    return LK_TRACE(outside(t, value, grad, true, out));
 }
 
 lk_status lk_leaf_overwrite(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
@@ -270,8 +268,7 @@ lk_status lk_constant(lk_tape *t, lk_tensor *value, lk_var *out)
     LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = LK_NO_VAR;
     LK_CHECK(t && value, LK_EINVAL, "%s is NULL", t ? "value" : "tape");
-    LK_TRY(outside(t, value, NULL, false, out));
-    return LK_OK;
+    return LK_TRACE(outside(t, value, NULL, false, out));
 }
 
 lk_status lk_full(lk_tape *t, lk_dtype dtype, lk_shape shape, double value, lk_var *out)
@@ -349,8 +346,7 @@ lk_status lk_item(lk_var v, double *out)
     LK_CHECK(x->tensor.count == 1, LK_ESHAPE, "a value %s has %lld elements, an item is one",
              lk_tensor_text(&x->tensor).s, (long long)x->tensor.count);
     lk_shape index = {.ndim = x->tensor.shape.ndim};
-    LK_TRY(lk_tensor_get_f64(&x->tensor, index, out));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_get_f64(&x->tensor, index, out));
 }
 
 lk_status lk_retain_value(lk_var v)

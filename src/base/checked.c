@@ -24,8 +24,7 @@ lk_status lk_round_up_i64(int64_t a, int64_t unit, int64_t *out)
     LK_CHECK(a >= 0 && unit >= 1, LK_EINVAL, "%lld rounded up to a multiple of %lld", (long long)a,
              (long long)unit);
     int64_t missing = (unit - a % unit) % unit;
-    LK_TRY(lk_add_i64(a, missing, out));
-    return LK_OK;
+    return LK_TRACE(lk_add_i64(a, missing, out));
 }
 
 /* "2 x 3 x ..." of the factors that fit. */

@@ -68,8 +68,7 @@ static lk_status unquote(const char *text, lk_arena *arena, const char **out)
         return LK_OK;
     LK_CHECK(strchr(text + 1, '"') == text + n - 1, LK_EINVAL, "%s goes on behind its quotes",
              text);
-    LK_TRY(lk_arena_text(arena, text + 1, n - 2, out));
-    return LK_OK;
+    return LK_TRACE(lk_arena_text(arena, text + 1, n - 2, out));
 }
 
 enum { WHAT_SIZE = 96 }; /* of "layer conv" in messages */
@@ -87,9 +86,8 @@ static lk_status read_label(const char *what, const lk_option *row, const char *
     const char *value;
     LK_TRY(unquote(text, arena, &value));
     LK_CHECK(*value, LK_EINVAL, "%s has an empty %s", what, row->name);
-    LK_TRY(lk_arena_text(arena, value, strlen(value),
-                         row == &tie_option ? &choice->tie : &choice->name));
-    return LK_OK;
+    return LK_TRACE(lk_arena_text(arena, value, strlen(value),
+                                  row == &tie_option ? &choice->tie : &choice->name));
 }
 
 /* The row of NAME=VALUE; NULL: there is none. */
@@ -128,8 +126,7 @@ static lk_status read_assignment(const lk_registry *kind, const char *what, cons
                             r);
     if (st == LK_EINVAL)
         lk__error_prefix("%s: %s: ", what, o->name);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Whether `o` is one of the `n` rows that were given. */

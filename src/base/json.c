@@ -143,8 +143,7 @@ static lk_status character(lk__json *j, char *out, int *n)
     uint32_t c;
     if (s[0] == '\\') {
         j->at++;
-        LK_TRY(escape(j, out, n));
-        return LK_OK;
+        return LK_TRACE(escape(j, out, n));
     }
     *n = (int)lk__utf8_read(s, (size_t)(j->n - j->at), &c);
     if (*n == 0 || c < 0x20)
@@ -176,8 +175,7 @@ lk_status lk__json_text(lk__json *j, lk_arena *arena, const char **out)
 lk_status lk__json_key(lk__json *j, lk_arena *arena, const char **out)
 {
     LK_TRY(lk__json_text(j, arena, out));
-    LK_TRY(expect(j, ':'));
-    return LK_OK;
+    return LK_TRACE(expect(j, ':'));
 }
 
 /* ---- numbers, and the end ---- */

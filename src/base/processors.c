@@ -96,8 +96,7 @@ static lk_status unbind(void)
 lk_status lk__thread_bind(const lk__processors *set)
 {
     if (!set) {
-        LK_TRY(unbind());
-        return LK_OK;
+        return LK_TRACE(unbind());
     }
     lk__processors before, now;
     char wanted[96], allowed[96];

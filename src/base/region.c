@@ -41,8 +41,7 @@ lk_status lk__region_new(int64_t room, int64_t least, lk__region **out)
         lk_free(*out);
         *out = NULL;
     }
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__region_grow(lk__region *r, int64_t bytes)

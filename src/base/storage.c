@@ -57,8 +57,7 @@ lk_status lk__storage_open(const char *path, int *fd, int64_t *bytes)
     *bytes = 0;
     *fd = open_again(path, O_RDONLY | O_NONBLOCK, 0);
     LK_CHECK(*fd >= 0, LK_EIO, "%s: cannot be opened: %s", path, strerror(errno));
-    LK_TRY(regular_check(path, fd, bytes));
-    return LK_OK;
+    return LK_TRACE(regular_check(path, fd, bytes));
 }
 
 lk_status lk__storage_open_write(const char *path, int *fd)
@@ -207,6 +206,5 @@ lk_status lk__storage_put(const char *path, const void *bytes, int64_t n)
         st = lk__storage_close(fd, path);
     if (st != LK_OK)
         lk__storage_discard(path);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

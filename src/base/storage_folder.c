@@ -198,8 +198,7 @@ lk_status lk__storage_list(const char *folder, const char *prefix, lk_arena *are
         qsort(*out, (size_t)*n, sizeof **out, by_text);
     }
     lk_free(names);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__storage_space(const char *folder, int64_t *bytes)

@@ -76,6 +76,5 @@ lk_status lk__agree_alloc(lk_comm *comm, void *out, size_t size)
         memory = NULL;
     }
     memcpy(out, &memory, sizeof memory);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -39,8 +39,7 @@ static lk_status doubling_schedule(const lk__coll_args *k, lk__schedule *s)
             LK_TRY(lk__schedule_copy(s, acc, other, k->bytes));
         }
     }
-    LK_TRY(lk__schedule_finish(s, acc, k->c.count));
-    return LK_OK;
+    return LK_TRACE(lk__schedule_finish(s, acc, k->c.count));
 }
 
 const lk__coll lk__coll_allreduce_doubling = {

@@ -111,8 +111,7 @@ static lk_status shared_advance(lk_request *r)
 
 static lk_status shared_start(const lk__coll_args *k, int number, lk_request **out)
 {
-    LK_TRY(lk__shm_area_start(k, number, shared_advance, out));
-    return LK_OK;
+    return LK_TRACE(lk__shm_area_start(k, number, shared_advance, out));
 }
 
 const lk__coll lk__coll_allreduce_shared = {

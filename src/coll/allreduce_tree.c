@@ -25,8 +25,7 @@ static double tree_cost(const lk__coll_args *k, const lk__rates *r)
 static lk_status tree_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     LK_TRY(lk__schedule_up(s, k, k->c.count, k->c.out));
-    LK_TRY(lk__schedule_bcast(s, k, lk__coll_args_holder(k, 0), k->c.out, k->bytes));
-    return LK_OK;
+    return LK_TRACE(lk__schedule_bcast(s, k, lk__coll_args_holder(k, 0), k->c.out, k->bytes));
 }
 
 const lk__coll lk__coll_allreduce_tree = {.call = LK_CALL_ALLREDUCE,

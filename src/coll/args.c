@@ -78,8 +78,7 @@ static lk_status parts_fill(const lk__coll_args *k, int n, const char *side, con
         out[n + r] = from;
     }
     int64_t bytes;
-    LK_TRY(lk__extent(what, *extent, k->elem, &bytes));
-    return LK_OK;
+    return LK_TRACE(lk__extent(what, *extent, k->elem, &bytes));
 }
 
 /* A negative neighbour stands for none: ranks at a border of a grid have such.  A slot of a peer is compared

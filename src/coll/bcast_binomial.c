@@ -15,8 +15,7 @@ static double binomial_cost(const lk__coll_args *k, const lk__rates *r)
 
 static lk_status binomial_schedule(const lk__coll_args *k, lk__schedule *s)
 {
-    LK_TRY(lk__schedule_bcast(s, k, k->c.root, k->c.out, k->bytes));
-    return LK_OK;
+    return LK_TRACE(lk__schedule_bcast(s, k, k->c.root, k->c.out, k->bytes));
 }
 
 const lk__coll lk__coll_bcast_binomial = {.call = LK_CALL_BCAST,

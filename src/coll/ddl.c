@@ -257,6 +257,5 @@ lk_status lk_ddl_bcast(lk_ddl *d, const lk_ddl_tensor *t)
     LK_TRY(lk__extent("bcast", t->count, (int64_t)lk_dtype_size(t->dtype), &bytes));
     if (d->place.rank == 0 && t->in && bytes > 0)
         memmove(t->out, t->in, (size_t)bytes);
-    LK_TRY(lk_bcast(d->comm, t->out, t->count, t->dtype, 0, t->name));
-    return LK_OK;
+    return LK_TRACE(lk_bcast(d->comm, t->out, t->count, t->dtype, 0, t->name));
 }

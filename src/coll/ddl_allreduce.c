@@ -40,8 +40,7 @@ static lk_status phase_messages(lk__tiers_run *run, phase what, int tier)
         lk__schedule_free(s);
         return lk__fault_raise(k->comm->w);
     }
-    LK_TRY(lk_wait(&r, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_wait(&r, NULL));
 }
 
 /* The same by MPI_Reduce_scatter and MPI_Allgatherv. */
@@ -59,8 +58,7 @@ static lk_status phase_mpi(lk_ddl *d, lk__tiers_run *run, phase what, int tier)
         lk__stage_part(g, i, &from, &d->counts[i]);
     if (what == GATHER) {
         unsigned char *out = (unsigned char *)k->c.out + g->from * k->elem;
-        LK_TRY(lk__native_allgather(d->line[tier], out, d->counts, k->c.dtype));
-        return LK_OK;
+        return LK_TRACE(lk__native_allgather(d->line[tier], out, d->counts, k->c.dtype));
     }
     unsigned char *part = NULL;
     LK_TRY_COMM(k->comm->w, run->rooms.room(run->rooms.context, d->counts[g->me] * k->elem, &part));
@@ -104,8 +102,7 @@ static lk_status args_run(lk_ddl *d, const lk__coll_args *k)
         d->times.predicted += cost;
         d->tier[t] += took[t];
     }
-    LK_TRY(lk__ddl_learn(d, k, took));
-    return LK_OK;
+    return LK_TRACE(lk__ddl_learn(d, k, took));
 }
 
 static lk_status reduce_tiers(lk_ddl *d, const lk_collective *c)
@@ -137,20 +134,17 @@ lk_status lk__ddl_reduce(lk_ddl *d, const lk_collective *c, bool mpi)
 {
     bool half = c->dtype == LK_F16 || c->dtype == LK_BF16;
     if (half && !mpi) { /* partial sums must not be rounded: no tiers */
-        LK_TRY(lk_coll_run(d->comm, c));
-        return LK_OK;
+        return LK_TRACE(lk_coll_run(d->comm, c));
     }
     if (d->comm->finite)
         LK_TRY(finite_check(d, c));
     if (!mpi) {
-        LK_TRY(reduce_tiers(d, c));
-        return LK_OK;
+        return LK_TRACE(reduce_tiers(d, c));
     }
     lk__native *m = NULL;
     LK_TRY(lk__ddl_mpi(d, &m));
     LK_TRY(lk__native_allreduce(m, c->in, c->out, c->count, c->dtype));
-    LK_TRY(lk__reduce_op_finish(c->op, c->dtype, c->count, d->place.size, c->out));
-    return LK_OK;
+    return LK_TRACE(lk__reduce_op_finish(c->op, c->dtype, c->count, d->place.size, c->out));
 }
 
 static lk_collective call_of(const lk_ddl_tensor *t, lk_reduce_op op)
@@ -169,8 +163,7 @@ static lk_status reduce_one(lk_ddl *d, const lk_ddl_tensor *t, const lk_ddl_allr
 {
     lk_collective c = call_of(t, how->op);
     if (!how->check) {
-        LK_TRY(lk__ddl_reduce(d, &c, how->mpi));
-        return LK_OK;
+        return LK_TRACE(lk__ddl_reduce(d, &c, how->mpi));
     }
     lk_status st;
     void *given = NULL;
@@ -287,6 +280,5 @@ lk_status lk_ddl_allreduce_n(lk_ddl *d, int64_t n, const lk_ddl_tensor *t,
 
 lk_status lk_ddl_allreduce(lk_ddl *d, const lk_ddl_tensor *t, const lk_ddl_allreduce_options *how)
 {
-    LK_TRY(lk_ddl_allreduce_n(d, 1, t, how));
-    return LK_OK;
+    return LK_TRACE(lk_ddl_allreduce_n(d, 1, t, how));
 }

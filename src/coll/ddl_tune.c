@@ -33,8 +33,7 @@ lk_status lk__ddl_share(lk_ddl *d, const lk__coll_args *k)
     if (!may_share(d))
         return LK_OK;
     LK_TRY_COMM(k->comm->w, lk__coll_state_get(k->comm, &state));
-    LK_TRY(lk__within_open(k));
-    return LK_OK;
+    return LK_TRACE(lk__within_open(k));
 }
 
 void lk__ddl_ways(lk_ddl *d, const lk__coll_args *k, lk__tiers *tiers)

@@ -138,8 +138,7 @@ lk_status lk__finite_check(const lk__coll_args *k)
     lk__finite f = {.request = NULL};
     lk_collective vote = vote_of(&f, k);
     LK_TRY(lk_coll_run(k->comm, &vote));
-    LK_TRY(verdict(&f));
-    return LK_OK;
+    return LK_TRACE(verdict(&f));
 }
 
 /* ---- beside a call that was begun ---- */

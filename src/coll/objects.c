@@ -105,15 +105,13 @@ lk_status lk_gather_bytes(lk_comm *comm, const void *bytes, int64_t n, int root,
 {
     LK_CHECK(root >= 0 && root < lk_comm_size(comm), LK_EINVAL, "root %d of %d ranks", root,
              lk_comm_size(comm));
-    LK_TRY(gather(comm, bytes, n, root, name, out, first));
-    return LK_OK;
+    return LK_TRACE(gather(comm, bytes, n, root, name, out, first));
 }
 
 lk_status lk_allgather_bytes(lk_comm *comm, const void *bytes, int64_t n, const char *name,
                              void **out, int64_t *first)
 {
-    LK_TRY(gather(comm, bytes, n, -1, name, out, first));
-    return LK_OK;
+    return LK_TRACE(gather(comm, bytes, n, -1, name, out, first));
 }
 
 /* ---- joined ---- */
@@ -144,8 +142,7 @@ static lk_status pass(const struct joined *o, int from, int to, const void *in, 
                        .dtype = dtype,
                        .neighbours = &peer,
                        .n_neighbours = 1};
-    LK_TRY(lk_coll_run(o->comm, &c));
-    return LK_OK;
+    return LK_TRACE(lk_coll_run(o->comm, &c));
 }
 
 static lk_status join(struct joined *o, const void *other, int64_t n_other)

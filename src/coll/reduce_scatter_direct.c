@@ -15,8 +15,7 @@ static double direct_cost(const lk__coll_args *k, const lk__rates *r)
 
 static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
-    LK_TRY(lk__schedule_shares(s, k, k->c.out));
-    return LK_OK;
+    return LK_TRACE(lk__schedule_shares(s, k, k->c.out));
 }
 
 const lk__coll lk__coll_reduce_scatter_direct = {.call = LK_CALL_REDUCE_SCATTER,

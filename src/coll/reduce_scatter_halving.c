@@ -47,9 +47,8 @@ static lk_status halving_schedule(const lk__coll_args *k, lk__schedule *s)
     }
     lk__halves h = {.acc = acc, .bound = bound};
     LK_TRY(lk__schedule_halve(s, k, &h));
-    LK_TRY(lk__schedule_copy(s, k->c.out, acc + bound[h.from[h.n]] * k->elem,
-                             k->counts[k->rank] * k->elem));
-    return LK_OK;
+    return LK_TRACE(lk__schedule_copy(s, k->c.out, acc + bound[h.from[h.n]] * k->elem,
+                                      k->counts[k->rank] * k->elem));
 }
 
 const lk__coll lk__coll_reduce_scatter_halving = {

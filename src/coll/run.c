@@ -141,8 +141,7 @@ static lk_status run(lk_comm *comm, const lk_collective *c, int shown_op)
 lk_status lk_coll_run(lk_comm *comm, const lk_collective *c)
 {
     LK_CHECK(comm && c, LK_EINVAL, "%s is NULL", comm ? "c" : "comm");
-    LK_TRY(run(comm, c, (int)c->op));
-    return LK_OK;
+    return LK_TRACE(run(comm, c, (int)c->op));
 }
 
 lk_status lk__allreduce_pairs(lk_comm *comm, lk_value_index *pairs, int64_t count, lk_dtype dtype,
@@ -156,8 +155,7 @@ lk_status lk__allreduce_pairs(lk_comm *comm, lk_value_index *pairs, int64_t coun
                        .count = count,
                        .dtype = dtype,
                        .op = least ? LK_REDUCE_MINLOC : LK_REDUCE_MAXLOC};
-    LK_TRY(run(comm, &c, alone ? (int)op | LK_OP_OF_PAIRS : (int)op));
-    return LK_OK;
+    return LK_TRACE(run(comm, &c, alone ? (int)op | LK_OP_OF_PAIRS : (int)op));
 }
 
 lk_status lk_coll_selected(lk_comm *comm, const lk_collective *c, const char **out)

@@ -183,12 +183,10 @@ lk_status lk__tiers_finish(lk__tiers_run *run, lk__schedule *s)
         LK_TRY(lk__held_widen(run, h->from, h->n, s));
     if (run->tiers.half) {
         LK_TRY(lk__schedule_finish(s, h->vector[0], h->n));
-        LK_TRY(lk__schedule_narrow(s, own, h->vector[0], h->n));
-        return LK_OK;
+        return LK_TRACE(lk__schedule_narrow(s, own, h->vector[0], h->n));
     }
     LK_TRY(lk__schedule_copy(s, own, h->vector[0], h->n * k->elem));
-    LK_TRY(lk__schedule_finish(s, own, h->n));
-    return LK_OK;
+    return LK_TRACE(lk__schedule_finish(s, own, h->n));
 }
 
 lk_status lk__stage_pass(const lk__tiers_run *run, const lk__stage *g, const lk__parcel *parcel,

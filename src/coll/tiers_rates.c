@@ -53,8 +53,7 @@ static lk_status exchange(const struct line *l, int64_t bytes, int64_t piece)
                       &r[n++]);
     lk_status waited = lk_waitall(n, r);
     LK_TRY(st);
-    LK_TRY(waited);
-    return LK_OK;
+    return LK_TRACE(waited);
 }
 
 /* Seconds for an exchange on the slowest rank: the least, since others use the machine too; but on slow
@@ -70,8 +69,7 @@ static lk_status exchange_time(const struct line *l, int64_t bytes, int64_t piec
         bool slow = bytes != SMALL && seconds > slow_link;
         *out = i == 0 || slow || seconds < *out ? seconds : *out;
     }
-    LK_TRY(lk_allreduce(l->comm, NULL, out, 1, LK_F64, LK_REDUCE_MAX, "rates"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(l->comm, NULL, out, 1, LK_F64, LK_REDUCE_MAX, "rates"));
 }
 
 /* From the seconds that so many bytes more have taken. */

@@ -300,8 +300,7 @@ lk_status lk__abort_hook_default(lk__world *w)
 lk_status lk_abort_hook_install(lk_comm *comm, FILE *errors)
 {
     LK_CHECK(comm, LK_EINVAL, "comm is NULL");
-    LK_TRY(lk__abort_hook_install(comm->w, errors ? fileno(errors) : -1));
-    return LK_OK;
+    return LK_TRACE(lk__abort_hook_install(comm->w, errors ? fileno(errors) : -1));
 }
 
 void lk_abort_hook_remove(lk_comm *comm)

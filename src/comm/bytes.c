@@ -9,8 +9,7 @@ lk_status lk_send_bytes(lk_comm *comm, const void *bytes, int64_t n, int dest, i
     LK_CHECK(n >= 0 && (bytes || n == 0), LK_EINVAL, "an object of %lld bytes at %p", (long long)n,
              bytes);
     LK_TRY(lk_send(comm, &n, 1, LK_I64, dest, tag, name));
-    LK_TRY(lk_send(comm, bytes, n, LK_U8, dest, tag, name));
-    return LK_OK;
+    return LK_TRACE(lk_send(comm, bytes, n, LK_U8, dest, tag, name));
 }
 
 lk_status lk_recv_bytes(lk_comm *comm, int source, int64_t tag, const char *name, void **out,

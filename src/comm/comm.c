@@ -308,12 +308,10 @@ done:
 
 lk_status lk_comm_split(lk_comm *comm, int color, int key, lk_comm **out)
 {
-    LK_TRY(comm_split(comm, LK_CALL_SPLIT, color < 0 ? -1 : color, key, out));
-    return LK_OK;
+    return LK_TRACE(comm_split(comm, LK_CALL_SPLIT, color < 0 ? -1 : color, key, out));
 }
 
 lk_status lk_comm_dup(lk_comm *comm, lk_comm **out)
 {
-    LK_TRY(comm_split(comm, LK_CALL_DUP, 0, 0, out));
-    return LK_OK;
+    return LK_TRACE(comm_split(comm, LK_CALL_DUP, 0, 0, out));
 }

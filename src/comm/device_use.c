@@ -27,8 +27,7 @@ int lk_device_processors_text(const lk_device *device, char *out, int room)
 lk_status lk_device_bind(const lk_device *device)
 {
     if (!device) {
-        LK_TRY(lk__thread_bind(NULL));
-        return LK_OK;
+        return LK_TRACE(lk__thread_bind(NULL));
     }
     LK_CHECK(device->kind == LK_DEVICE_CPU, LK_ENOTSUP,
              "device \"%.*s\" is of kind %d; threads are bound to processors (LK_DEVICE_CPU) alone",
@@ -36,8 +35,7 @@ lk_status lk_device_bind(const lk_device *device)
     lk__processors set = set_of(device);
     LK_CHECK(lk__processors_count(&set) > 0, LK_EINVAL, "device \"%.*s\" has no processors",
              LK_DEVICE_NAME, device->name);
-    LK_TRY(lk__thread_bind(&set));
-    return LK_OK;
+    return LK_TRACE(lk__thread_bind(&set));
 }
 
 lk_status lk_device_use(lk_comm *comm, const lk_device *list, int n, lk_device *out)
@@ -45,8 +43,7 @@ lk_status lk_device_use(lk_comm *comm, const lk_device *list, int n, lk_device *
     LK_CHECK(comm, LK_EINVAL, "comm is NULL");
     LK_CHECK(list || n == 0, LK_EINVAL, "list is NULL, but has %d devices", n);
     if (!list) {
-        LK_TRY(lk_device_use_named(comm, NULL, out));
-        return LK_OK;
+        return LK_TRACE(lk_device_use_named(comm, NULL, out));
     }
     int rank = lk_comm_node_rank(comm), ranks = lk_comm_node_size(comm);
     LK_CHECK(

@@ -94,8 +94,7 @@ static lk_status pass(lk_comm *comm, const lk__label *label, int peer, void *dat
     lk_status st = send ? lk__pending_send(&r) : lk__pending_recv(&r);
     st = st == LK_OK ? lk__wait_one(&r) : lk__fault_raise(comm->w);
     lk__request_end(&r);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status up(lk_comm *comm, lk__label *label, int64_t bytes, unsigned char *all)

@@ -53,6 +53,5 @@ lk_status lk_grid_split(lk_comm *comm, const lk_grid *g, const bool *keep, lk_co
     for (int k = 0; k < g->ndim; k++)
         if (!keep[k])
             color = color * g->dim[k] + g->at[k];
-    LK_TRY(lk_comm_split(comm, color, lk_comm_rank(comm), out));
-    return LK_OK;
+    return LK_TRACE(lk_comm_split(comm, color, lk_comm_rank(comm), out));
 }

@@ -259,8 +259,7 @@ lk_status lk__local_new(int n, struct lk__local_job **out)
 {
     LK_CHECK(n >= 1 && n <= LK_MAX_LOCAL, LK_EINVAL, "%d local ranks: give 1 to %d", n,
              LK_MAX_LOCAL);
-    LK_TRY(job_new(n, &transport_local, out));
-    return LK_OK;
+    return LK_TRACE(job_new(n, &transport_local, out));
 }
 
 lk_status lk__local_end(struct lk__local_job *job)
@@ -287,6 +286,5 @@ lk_status lk_run_local(int n, lk_rank_fn *fn, void *arg)
         lk__failure_set(&failure);
     else
         st = ended;
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

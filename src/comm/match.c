@@ -56,8 +56,7 @@ static lk_status fetch(lk_request *r, lk__packet *p)
     r->peer = p->label.h.source;
     r->data = r->room;
     r->bytes = p->label.h.bytes;
-    LK_TRY(w->transport->take(w, p, r));
-    return LK_OK;
+    return LK_TRACE(w->transport->take(w, p, r));
 }
 
 /* Keep the message for lk__claim_take(), if what it says of itself can be believed. */
@@ -117,8 +116,7 @@ static lk_status deliver(lk_request *r, lk__packet *p)
     }
     if (r->claims)
         return claim(r, p);
-    LK_TRY(w->transport->take(w, p, r));
-    return LK_OK;
+    return LK_TRACE(w->transport->take(w, p, r));
 }
 
 static void unlink_posted(lk__world *w, lk_request *r)

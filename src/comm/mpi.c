@@ -82,8 +82,7 @@ static lk_status mpi_block_open(lk__world *w, int64_t bytes, const lk__key *key,
 static lk_status mpi_block_touch(lk__world *w, const lk__shm_block *b, void *part, int64_t bytes)
 {
     LK_TRY(lk__shm_hold(b, w->rank));
-    LK_TRY(lk__shm_touch(b, part, bytes));
-    return LK_OK;
+    return LK_TRACE(lk__shm_touch(b, part, bytes));
 }
 
 static void mpi_block_seal(lk__world *w, lk__shm_block *b)

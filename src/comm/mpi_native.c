@@ -98,8 +98,8 @@ lk_status lk__native_allreduce(lk__native *n, const void *in, void *out, int64_t
 {
     lk__mpi_type type;
     LK_TRY(type_of(dtype, &type));
-    LK_TRY(native_check(n->m, n->m->allreduce(n->group, in, out, count, type), "MPI_Allreduce"));
-    return LK_OK;
+    return LK_TRACE(
+        native_check(n->m, n->m->allreduce(n->group, in, out, count, type), "MPI_Allreduce"));
 }
 
 static lk_status counts_set(lk__native *n, const int64_t *counts)
@@ -121,8 +121,7 @@ lk_status lk__native_reduce_scatter(lk__native *n, const void *in, void *out, co
     LK_TRY(type_of(dtype, &type));
     LK_TRY(counts_set(n, counts));
     int code = n->m->reduce_scatter(n->group, in, out, n->counts, type);
-    LK_TRY(native_check(n->m, code, "MPI_Reduce_scatter"));
-    return LK_OK;
+    return LK_TRACE(native_check(n->m, code, "MPI_Reduce_scatter"));
 }
 
 lk_status lk__native_allgather(lk__native *n, void *out, const int64_t *counts, lk_dtype dtype)
@@ -131,6 +130,5 @@ lk_status lk__native_allgather(lk__native *n, void *out, const int64_t *counts, 
     LK_TRY(type_of(dtype, &type));
     LK_TRY(counts_set(n, counts));
     int code = n->m->allgather(n->group, out, n->counts, n->offsets, type);
-    LK_TRY(native_check(n->m, code, "MPI_Allgatherv"));
-    return LK_OK;
+    return LK_TRACE(native_check(n->m, code, "MPI_Allgatherv"));
 }

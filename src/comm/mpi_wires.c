@@ -76,8 +76,7 @@ static lk_status packet_send(lk__mpi_end *e, const lk__header *h, const char *na
         memcpy(o->packet + sizeof *h + h->text, data, (size_t)inside);
     lk__mpi_part part = {o->packet, bytes, peer, TAG_PACKET};
     e->w.n_sent++;
-    LK_TRY(isend(e, &part, &o->mpi));
-    return LK_OK;
+    return LK_TRACE(isend(e, &part, &o->mpi));
 }
 
 /* A number for a payload that no other one that waits has; 0: there is none. */
@@ -126,8 +125,7 @@ lk_status lk__mpi_send(lk__world *w, lk_request *r)
     *o = (struct lk__mpi_offer){.next = e->waiting, .request = r, .lane = h.lane};
     e->waiting = o;
     r->offer = o;
-    LK_TRY(packet_send(e, &h, r->label->name, NULL, 0, r->peer));
-    return LK_OK;
+    return LK_TRACE(packet_send(e, &h, r->label->name, NULL, 0, r->peer));
 }
 
 /* The receiver is ready: the payload goes to MPI. */
@@ -145,8 +143,7 @@ static lk_status go_heard(lk__world *w, const lk__header *h)
     e->under_way = o;
     o->request->moved++;
     lk__mpi_part part = {o->request->data, o->request->bytes, h->source, TAG_PAYLOAD + (int)h->tag};
-    LK_TRY(isend(e, &part, &o->mpi));
-    return LK_OK;
+    return LK_TRACE(isend(e, &part, &o->mpi));
 }
 
 static lk_status shown_tell(lk__world *w, int rank)
@@ -369,8 +366,7 @@ lk_status lk__mpi_take(lk__world *w, lk__packet *p, lk_request *r)
     LK_TRY(lk__mpi_check(e, e->m->irecv(e->comm, &part, &o->mpi), "MPI_Irecv"));
     lk__header go = {
         .magic = LK_WIRE_MAGIC, .kind = LK_KIND_GO, .source = w->rank, .tag = tag, .lane = h.lane};
-    LK_TRY(packet_send(e, &go, NULL, NULL, 0, h.source));
-    return LK_OK;
+    return LK_TRACE(packet_send(e, &go, NULL, NULL, 0, h.source));
 }
 
 static bool unlink_offer(struct lk__mpi_offer **at, struct lk__mpi_offer *o)

@@ -39,8 +39,7 @@ static lk_status check(const lk_comm *comm, const struct args *a, int64_t *bytes
              "%s(\"%s\"): rank %d of %d", what, name, a->rank, comm->size);
     LK_CHECK(a->tag >= (recv ? LK_ANY_TAG : 0), LK_EINVAL, "%s(\"%s\"): tag %lld", what, name,
              (long long)a->tag);
-    LK_TRY(lk__extent(what, a->count, (int64_t)lk_dtype_size(a->dtype), bytes));
-    return LK_OK;
+    return LK_TRACE(lk__extent(what, a->count, (int64_t)lk_dtype_size(a->dtype), bytes));
 }
 
 /* What a message of a first run is noted under.  Those with numbers as tags need none. */
@@ -101,8 +100,7 @@ static lk_status prepare(lk_comm *comm, const struct args *a, int64_t bytes, str
     q->r.claims = a->array && !send;
     q->r.any = q->r.claims && a->array->dtype == LK_N_DTYPES;
     q->r.prompt = q->r.claims && a->array->prompt;
-    LK_TRY(repeat(comm, a, q));
-    return LK_OK;
+    return LK_TRACE(repeat(comm, a, q));
 }
 
 static lk_status post(lk_comm *comm, const struct args *a, int64_t bytes, struct p2p *q)
@@ -153,51 +151,45 @@ static lk_status blocking(lk_comm *comm, const struct args *a, lk_message *info)
     LK_TRY(check(comm, a, &bytes));
     LK_INSIDE(comm->w);
     LK_TRY(lk__fault_check(comm->w));
-    LK_TRY(finish(post(comm, a, bytes, &q), &q, info));
-    return LK_OK;
+    return LK_TRACE(finish(post(comm, a, bytes, &q), &q, info));
 }
 
 lk_status lk_send(lk_comm *comm, const void *data, int64_t count, lk_dtype dtype, int dest,
                   int64_t tag, const char *name)
 {
     void *bytes = (void *)(uintptr_t)data;
-    LK_TRY(blocking(comm, &(struct args){LK_CALL_SEND, bytes, count, dtype, dest, tag, name, NULL},
-                    NULL));
-    return LK_OK;
+    return LK_TRACE(blocking(
+        comm, &(struct args){LK_CALL_SEND, bytes, count, dtype, dest, tag, name, NULL}, NULL));
 }
 
 lk_status lk_recv(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int source, int64_t tag,
                   const char *name, lk_message *info)
 {
-    LK_TRY(blocking(comm, &(struct args){LK_CALL_RECV, data, count, dtype, source, tag, name, NULL},
-                    info));
-    return LK_OK;
+    return LK_TRACE(blocking(
+        comm, &(struct args){LK_CALL_RECV, data, count, dtype, source, tag, name, NULL}, info));
 }
 
 lk_status lk_isend(lk_comm *comm, const void *data, int64_t count, lk_dtype dtype, int dest,
                    int64_t tag, const char *name, lk_request **out)
 {
     void *bytes = (void *)(uintptr_t)data;
-    LK_TRY(
+    return LK_TRACE(
         start(comm, &(struct args){LK_CALL_SEND, bytes, count, dtype, dest, tag, name, NULL}, out));
-    return LK_OK;
 }
 
 lk_status lk_irecv(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int source,
                    int64_t tag, const char *name, lk_request **out)
 {
-    LK_TRY(start(comm, &(struct args){LK_CALL_RECV, data, count, dtype, source, tag, name, NULL},
-                 out));
-    return LK_OK;
+    return LK_TRACE(start(
+        comm, &(struct args){LK_CALL_RECV, data, count, dtype, source, tag, name, NULL}, out));
 }
 
 lk_status lk__isend_array(lk_comm *comm, const lk__array *x, int dest, int64_t tag,
                           const char *name, lk_request **out)
 {
     void *bytes = (void *)(uintptr_t)x->data;
-    LK_TRY(start(comm, &(struct args){LK_CALL_SEND, bytes, x->count, x->dtype, dest, tag, name, x},
-                 out));
-    return LK_OK;
+    return LK_TRACE(start(
+        comm, &(struct args){LK_CALL_SEND, bytes, x->count, x->dtype, dest, tag, name, x}, out));
 }
 
 lk_status lk__irecv_claim(lk_comm *comm, lk_dtype dtype, int source, int64_t tag, const char *name,
@@ -205,9 +197,8 @@ lk_status lk__irecv_claim(lk_comm *comm, lk_dtype dtype, int source, int64_t tag
 {
     lk__array what = {.dtype = dtype, .prompt = prompt};
     lk_dtype shown = dtype == LK_N_DTYPES ? LK_U8 : dtype;
-    LK_TRY(
+    return LK_TRACE(
         start(comm, &(struct args){LK_CALL_RECV, NULL, 0, shown, source, tag, name, &what}, out));
-    return LK_OK;
 }
 
 lk_status lk_sendrecv(lk_comm *comm, lk_dtype dtype, const lk_sendrecv_side *send,
@@ -235,6 +226,5 @@ lk_status lk_sendrecv(lk_comm *comm, lk_dtype dtype, const lk_sendrecv_side *sen
         st = finish(post(comm, &s, n_send, &out), &out, NULL);
     if (from)
         st = finish(st, &in, info);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

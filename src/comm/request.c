@@ -40,8 +40,7 @@ static lk_status wait_one(lk_request *r)
 {
     bool done;
     LK_TRY(lk__wait_one(r));
-    LK_TRY(settle(r, true, &done));
-    return LK_OK;
+    return LK_TRACE(settle(r, true, &done));
 }
 
 lk_status lk_wait(lk_request **request, lk_message *info)
@@ -52,8 +51,7 @@ lk_status lk_wait(lk_request **request, lk_message *info)
     LK_INSIDE((*request)->comm->w);
     lk_status st = wait_one(*request);
     finish(request, st == LK_OK ? info : NULL);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk_test(lk_request **request, bool *done, lk_message *info)
@@ -75,8 +73,7 @@ lk_status lk_test(lk_request **request, bool *done, lk_message *info)
     *done |= st != LK_OK;
     if (*done)
         finish(request, st == LK_OK ? info : NULL);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk_waitall(int64_t n, lk_request **requests)
@@ -95,8 +92,7 @@ lk_status lk_waitall(int64_t n, lk_request **requests)
     }
     if (first.st != LK_OK)
         lk__failure_set(&first);
-    LK_TRY(first.st);
-    return LK_OK;
+    return LK_TRACE(first.st);
 }
 
 /* Wait for one of them; in a segment that is run again, for the one that its first run got. */
@@ -134,8 +130,7 @@ lk_status lk_waitany(int64_t n, lk_request **requests, int64_t *which, lk_messag
     else
         st = settle(requests[*which], true, &done);
     finish(&requests[*which], st == LK_OK ? info : NULL);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_message lk_request_message(const lk_request *request)
@@ -168,8 +163,7 @@ lk_status lk__claim_take(lk_request **request, void *data)
     else
         st = claimed_take(r, data);
     finish(request, NULL);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* A sender may still wait for a claimed message to be taken. */

@@ -141,8 +141,7 @@ static lk_status cluster_fill(const lk_slurm_job *job, const lk_slurm_cluster_op
              job->n_hosts == 1 ? "" : "s");
     LK_TRY(lk_arena_new(&c->arena));
     LK_TRY(hosts_make(job, o->network, c));
-    LK_TRY(tasks_make(job, (int)o->starting_port, c));
-    return LK_OK;
+    return LK_TRACE(tasks_make(job, (int)o->starting_port, c));
 }
 
 static lk_status cluster_new(const lk_slurm_job *job, const lk_slurm_cluster_options *o,
@@ -254,8 +253,7 @@ lk_status lk_slurm_device(const lk_slurm_cluster *c, int task, const lk_device *
     LK_CHECK(task >= 0 && task < c->n_tasks, LK_EINVAL, "task %d of %d", task, c->n_tasks);
     LK_CHECK(list || n == 0, LK_EINVAL, "list is NULL, but has %d devices", n);
     if (list) {
-        LK_TRY(device_choose(c, task, list, n, out));
-        return LK_OK;
+        return LK_TRACE(device_choose(c, task, list, n, out));
     }
     lk__device_list here;
     LK_TRY(lk__devices_named(NULL, &here));

@@ -155,8 +155,7 @@ static lk_status job_fill(lk_slurm_job *job, const lk__slurm_text text[N_TEXTS],
     job->host = host;
     job->tasks = tasks;
     LK_TRY(once_check(job, &text[NODELIST]));
-    LK_TRY(node_check(job, &text[NODEID]));
-    return LK_OK;
+    return LK_TRACE(node_check(job, &text[NODEID]));
 }
 
 lk_status lk_slurm_job_new(const lk_slurm_texts *texts, lk_slurm_job **out)

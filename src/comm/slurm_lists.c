@@ -109,8 +109,7 @@ static lk_status wheel_read(const lk__slurm_text *t, const char *list, wheel *w)
 static lk_status wheel_start(const lk__slurm_text *t, wheel *w)
 {
     w->next = w->list;
-    LK_TRY(range_read(t, w));
-    return LK_OK;
+    return LK_TRACE(range_read(t, w));
 }
 
 /* Turn to the next number; behind the last to the first, `*around`. */

@@ -122,8 +122,7 @@ lk_status lk_topology_new(lk_comm *comm, const char *mode, lk_topology **out)
     *out = NULL;
     if (mode)
         LK_TRY(lk_tier_spec_parse(mode, &spec));
-    LK_TRY(lk_topology_new_spec(comm, mode ? &spec : NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_topology_new_spec(comm, mode ? &spec : NULL, out));
 }
 
 lk_status lk_topology_new_spec(lk_comm *comm, const lk_tier_spec *mode, lk_topology **out)

@@ -184,8 +184,7 @@ static lk_status given_take(const lk__yaml_node *node, const char *what, const s
     const lk__yaml_node *tie = lk__node_find(node, "tie");
     LK_CHECK_AT(*given->tie, &tie->place, "%s has an empty tie", what);
     lk__place_text(&tie->place, where);
-    LK_TRY(lk_arena_text(arena, where, strlen(where), &config->tie_place));
-    return LK_OK;
+    return LK_TRACE(lk_arena_text(arena, where, strlen(where), &config->tie_place));
 }
 
 static lk_status find_descriptor(const lk__yaml_node *node, const lk_registry *registry,

@@ -92,8 +92,7 @@ static lk_status bind_model(lk_experiment *e, const lk__yaml_node *node)
     if (node->type != LK__YAML_LIST) {
         lk_config named;
         LK_TRY(lk__bind_config(node, &lk_registry_model, NULL, e->arena, &named));
-        LK_TRY(lk_model_expand(&named, e->arena, &e->model));
-        return LK_OK;
+        return LK_TRACE(lk_model_expand(&named, e->arena, &e->model));
     }
     LK_CHECK_AT(node->n > 0, &node->place, "model has no layers");
     return lk__bind_configs(node, &lk_registry_layer, e->arena, &e->model);
@@ -221,8 +220,8 @@ static lk_status bind_parallel(lk_experiment *e, const lk__yaml_node *node, cons
                 "lag of parallel: %s is of schedule zb1p, and the schedule is %s: give schedule: "
                 "zb1p, or leave lag out",
                 p->lag_text, lk_pipeline_name((lk_pipeline_kind)p->schedule));
-    LK_TRY(lk__layout_check(e, place_in(node, "spatial", at), place_in(node, "features", at)));
-    return LK_OK;
+    return LK_TRACE(
+        lk__layout_check(e, place_in(node, "spatial", at), place_in(node, "features", at)));
 }
 
 static lk_status bind_all(lk_experiment *e, const lk__yaml_node *root)

@@ -86,8 +86,7 @@ static lk_status class_of(struct reader *r, const struct marks *m, lk_recipe_typ
     LK_CHECK_AT(type == LK_RECIPE_MAP || (type == LK_RECIPE_SCALAR && !*text), &m->place,
                 "tag %.100s stands before %s; a map of options belongs there", m->tag,
                 type == LK_RECIPE_LIST ? "a list" : "a text");
-    LK_TRY(lk_arena_text(r->arena, name, n, out));
-    return LK_OK;
+    return LK_TRACE(lk_arena_text(r->arena, name, n, out));
 }
 
 /* `entry` of the innermost list or map; its node is complete, or open. */
@@ -184,8 +183,7 @@ static lk_status take_scalar(struct reader *r, const yaml_event_t *e, const stru
     LK_TRY(node_new(r, LK_RECIPE_SCALAR, m, value, &node));
     LK_TRY(lk_arena_text(r->arena, value, n, &node->text));
     node->quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-    LK_TRY(count(r, node, &m->place));
-    return LK_OK;
+    return LK_TRACE(count(r, node, &m->place));
 }
 
 static lk_status take_start(struct reader *r, lk_recipe_type type, const struct marks *m)
@@ -203,8 +201,7 @@ static lk_status take_end(struct reader *r)
 {
     const lk_recipe_node *node = r->open[--r->depth];
     const lk__yaml_pos at = {r->events.name, node->line, node->column};
-    LK_TRY(count(r, node, &at));
-    return LK_OK;
+    return LK_TRACE(count(r, node, &at));
 }
 
 static lk_status take_alias(struct reader *r, const char *name, const lk__yaml_pos *at)
@@ -216,8 +213,7 @@ static lk_status take_alias(struct reader *r, const char *name, const lk__yaml_p
         LK_CHECK_AT(r->open[i] != a->node, at,
                     "alias *%.100s stands within what &%.100s names: that has no end", name, name);
     LK_TRY(entry_add(r, a->node, at));
-    LK_TRY(count(r, a->node, at));
-    return LK_OK;
+    return LK_TRACE(count(r, a->node, at));
 }
 
 static lk_status take_event(void *arg, const yaml_event_t *e)

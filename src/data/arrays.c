@@ -32,8 +32,7 @@ lk_status lk__arrays_x(lk__table *t, const lk__source *s, const lk__npy *a,
     LK_TRY(rows_of(s, a, &in));
     t->info.count = a->shape.dim[0];
     LK_TRY(lk__shape_given(shape, in.shape, lk__source_name(s), &in.shape));
-    LK_TRY(lk__table_rows(t, "x", &in));
-    return LK_OK;
+    return LK_TRACE(lk__table_rows(t, "x", &in));
 }
 
 lk_status lk__arrays_y(lk__table *t, const lk__source *s, const lk__npy *a)
@@ -46,8 +45,7 @@ lk_status lk__arrays_y(lk__table *t, const lk__source *s, const lk__npy *a)
     /* A column of labels is a list of labels. */
     if (in.shape.ndim == 1 && in.shape.dim[0] == 1)
         in.shape.ndim = 0;
-    LK_TRY(lk__table_targets(t, &in));
-    return LK_OK;
+    return LK_TRACE(lk__table_targets(t, &in));
 }
 
 /* The array `name` of an archive, unpacked if it has to be; `*found` is NULL if it is not there. */
@@ -66,8 +64,7 @@ static lk_status find_array(lk__table *t, const lk__zip *z, const char *name,
     *found = unpacked ? unpacked : z->source;
     if (unpacked)
         LK_TRY(lk__table_own(t, unpacked));
-    LK_TRY(lk__npy_read(*found, name, offset, m->size, out));
-    return LK_OK;
+    return LK_TRACE(lk__npy_read(*found, name, offset, m->size, out));
 }
 
 static lk_status add_arrays(lk__table *t, const lk__zip *z, const char *x, const char *y,
@@ -96,8 +93,7 @@ lk_status lk__arrays_npz(lk__table *t, const lk__source *s, const char *x, const
         st = add_arrays(t, &z, x, y, shape);
     lk__zip_close(&z);
     LK_TRY(st);
-    LK_TRY(lk__table_finish(t, out));
-    return LK_OK;
+    return LK_TRACE(lk__table_finish(t, out));
 }
 
 static lk_status write_rows(const lk_dataset *ds, int f, void *const *row, lk__put_fn *put,
@@ -126,6 +122,5 @@ lk_status lk__arrays_write(const lk_dataset *ds, int f, lk__put_fn *put, void *c
     LK_TRY(lk__dataset_rows_new(ds, row, &block));
     lk_status st = write_rows(ds, f, row, put, context);
     lk_free(block);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -121,8 +121,7 @@ lk_status lk_dataset_read_box(const lk_dataset *ds, int f, const lk_box *box, co
     char *data;
     LK_TRY(lk__dataset_check_target(ds, f, box, n, tensor, &data));
     if (!lk__dataset_has_boxes(ds)) {
-        LK_TRY(read_cut(ds, f, box, index, n, data));
-        return LK_OK;
+        return LK_TRACE(read_cut(ds, f, box, index, n, data));
     }
     int64_t bytes = lk__box_bytes(&lk_dataset_info_of(ds)->field[f], box);
     for (int64_t i = 0; i < n; i++)

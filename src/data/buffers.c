@@ -125,8 +125,7 @@ static lk_status plan(lk_loader *l, lk__buffer *b)
         b->place[b->row[i]] = i;
     for (int64_t i = 0; i < n; i++)
         b->row[i] = is_wanted(l, b->positions.first + i, b->part) ? wanted++ : -1;
-    LK_TRY(rows_grow(l, b, wanted));
-    return LK_OK;
+    return LK_TRACE(rows_grow(l, b, wanted));
 }
 
 /* Read samples from `*loaded` on, up to `end`, in the order of the set. */
@@ -257,8 +256,7 @@ lk_status lk__buffers_hold(lk_loader *l, int64_t epoch, int64_t position, lk_ran
     l->buffers.failed = false;
     lk_status st = hold(l, epoch * lk__order_buffers(l) + number, position, part, out);
     pthread_mutex_unlock(&l->buffers.lock);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 void lk__buffers_release(lk_loader *l, lk__buffer *b)
@@ -317,8 +315,7 @@ static lk_status step_ahead(lk_loader *l, int64_t epoch, int64_t position, lk_ra
         return LK_OK;
     int64_t left = b->positions.n - b->loaded;
     *did = true;
-    LK_TRY(load_unlocked(l, b, b->loaded + (left < STEP ? left : STEP)));
-    return LK_OK;
+    return LK_TRACE(load_unlocked(l, b, b->loaded + (left < STEP ? left : STEP)));
 }
 
 bool lk__buffers_ahead(lk_loader *l, int64_t epoch, int64_t position, lk_range part)

@@ -133,8 +133,7 @@ lk_status lk__cache_box(const lk_loader *l, int64_t sample, int f, const lk_box 
     lk_box box = *from;
     for (int i = 0; i < box.ndim; i++)
         box.first[i] -= l->cache.kept[f].first[i];
-    LK_TRY(lk__dataset_box(l->cache.ds, sample, l->cache.field[f], &box, out));
-    return LK_OK;
+    return LK_TRACE(lk__dataset_box(l->cache.ds, sample, l->cache.field[f], &box, out));
 }
 
 void lk__cache_close(lk_loader *l)
@@ -165,8 +164,7 @@ struct making {
 static lk_status append(struct making *m, const void *bytes, int64_t n)
 {
     lk_hash_add_bytes(&m->hash, bytes, (size_t)n);
-    LK_TRY(lk__sink_write(m->sink, bytes, n));
-    return LK_OK;
+    return LK_TRACE(lk__sink_write(m->sink, bytes, n));
 }
 
 /* The boxes of field `f` of all samples, through `box` and, of a set that gives rows only, `row`. */
@@ -213,8 +211,7 @@ static lk_status write_all(const lk_loader *l, struct making *m, const unsigned 
     lk__put_le(trailer, TRAILER, lk_hash_value(&m->hash));
     LK_TRY(lk__sink_write(m->sink, trailer, TRAILER));
     lk__cache_record(header, lk__dataset_stamp(l->ds), record);
-    LK_TRY(lk__sink_write(m->sink, record, LK_CACHE_RECORD));
-    return LK_OK;
+    return LK_TRACE(lk__sink_write(m->sink, record, LK_CACHE_RECORD));
 }
 
 /* The folder of the file is there: the messages of the disk would be about a file beside it. */
@@ -245,8 +242,7 @@ static lk_status file_make(const lk_loader *l, const char *path, const unsigned 
     lk_status st = lk__storage_rename(name, path);
     if (st != LK_OK)
         lk__storage_discard(name);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- reading it ---- */
@@ -356,8 +352,7 @@ static lk_status prepare(lk_loader *l, unsigned char *header)
     lk_status st = file_read(l, path, header, t);
     if (!l->cache.ds) /* which owns it otherwise */
         lk__table_free(t);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* The header and the record of the file, if it has both. */
@@ -394,6 +389,5 @@ lk_status lk__cache_prepare(lk_loader *l)
     LK_TRY(lk_alloc(&header, LK_CACHE_HEADER, 1));
     lk_status st = prepare(l, header);
     lk_free(header);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -137,8 +137,7 @@ lk_status lk__cifar_open(const lk__cifar_kind *kind, const char *path, lk_split 
             LK_TRY_TO(fail, lk__source_open(full, &source[n]));
         }
     }
-    LK_TRY(lk__cifar_dataset(kind, source, n, out));
-    return LK_OK;
+    return LK_TRACE(lk__cifar_dataset(kind, source, n, out));
 fail:
     while (n > 0)
         lk__source_free(source[--n]);

@@ -60,8 +60,7 @@ lk_status lk__content_open(const lk_dataset *ds, int only, lk__content *out)
     if (lk__dataset_has_base(ds) || info->count == 0)
         return LK_OK;
     if (lk__dataset_has_boxes(ds)) {
-        LK_TRY(lk_alloc(&out->block, LK_CONTENT_ELEMENTS, sizeof(double)));
-        return LK_OK;
+        return LK_TRACE(lk_alloc(&out->block, LK_CONTENT_ELEMENTS, sizeof(double)));
     }
     LK_TRY(lk__dataset_rows_new(ds, out->row, &out->block));
     for (int f = 0; only >= 0 && f < info->n_fields; f++)

@@ -176,8 +176,7 @@ static lk_status add_fields(lk__table *t, const lk__source *s, const lk__csv_opt
     lk_dtype y = o->real ? dtype : LK_I64;
     LK_TRY(lk_alloc(&to->y, t->info.count, lk_dtype_size(y)));
     to->label = o->real ? NULL : to->y;
-    LK_TRY(lk__table_memory(t, "y", y, LK_SCALAR, to->y));
-    return LK_OK;
+    return LK_TRACE(lk__table_memory(t, "y", y, LK_SCALAR, to->y));
 }
 
 static lk_status read_text(lk__table *t, struct text *text, const lk__csv_options *o)
@@ -217,6 +216,5 @@ lk_status lk__csv_dataset(lk__table *t, const lk__source *s, const lk__csv_optio
                             : read_text(t, &text, o);
     lk_free(bytes);
     LK_TRY(st);
-    LK_TRY(lk__table_finish(t, out));
-    return LK_OK;
+    return LK_TRACE(lk__table_finish(t, out));
 }

@@ -60,8 +60,7 @@ static lk_status check_field(const lk_dataset_info *info, int f)
     int64_t count;
     LK_TRY(lk_shape_count(field->shape, &count));
     LK_TRY(lk_mul_i64(count, (int64_t)lk_dtype_size(field->dtype), &count));
-    LK_TRY(lk_mul_i64(count, info->count, &count));
-    return LK_OK;
+    return LK_TRACE(lk_mul_i64(count, info->count, &count));
 }
 
 static lk_status check_info(const lk_dataset_info *info)
@@ -84,8 +83,7 @@ static lk_status check_info(const lk_dataset_info *info)
 lk_status lk_dataset_new(const lk_dataset_info *info, lk_dataset_row_fn *row,
                          lk_release_fn *release, void *context, lk_dataset **out)
 {
-    LK_TRY(lk_dataset_new_boxes(info, row, NULL, release, context, out));
-    return LK_OK;
+    return LK_TRACE(lk_dataset_new_boxes(info, row, NULL, release, context, out));
 }
 
 lk_status lk_dataset_new_boxes(const lk_dataset_info *info, lk_dataset_row_fn *row,
@@ -100,8 +98,7 @@ lk_status lk_dataset_new_boxes(const lk_dataset_info *info, lk_dataset_row_fn *r
              info->name, info->n_fields, LK_MAX_FIELDS);
     LK_CHECK(row || box, LK_EINVAL, "dataset %s: there is no function that writes its samples",
              info->name);
-    LK_TRY(lk__dataset_new_any(info, row, box, release, context, out));
-    return LK_OK;
+    return LK_TRACE(lk__dataset_new_any(info, row, box, release, context, out));
 }
 
 lk_status lk__dataset_new_any(const lk_dataset_info *info, lk_dataset_row_fn *row,

@@ -70,8 +70,7 @@ lk_status lk__packer_write(lk__packer *p, const void *bytes, int64_t n)
 
 lk_status lk__packer_finish(lk__packer *p)
 {
-    LK_TRY(run(p, Z_FINISH));
-    return LK_OK;
+    return LK_TRACE(run(p, Z_FINISH));
 }
 
 void lk__packer_close(lk__packer *p)

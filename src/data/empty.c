@@ -9,14 +9,12 @@
 lk_status lk__dataset_new_empty(int64_t samples, lk_dataset **out)
 {
     lk_dataset_info info = {.name = "empty", .count = samples, .in_memory = true};
-    LK_TRY(lk__dataset_new_any(&info, NULL, NULL, NULL, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk__dataset_new_any(&info, NULL, NULL, NULL, NULL, out));
 }
 
 lk_status lk_dataset_new_empty_like(const lk_dataset *like, lk_dataset **out)
 {
     *out = NULL;
     LK_CHECK(like, LK_EINVAL, "the dataset to count is NULL");
-    LK_TRY(lk__dataset_new_empty(lk_dataset_info_of(like)->count, out));
-    return LK_OK;
+    return LK_TRACE(lk__dataset_new_empty(lk_dataset_info_of(like)->count, out));
 }

@@ -29,6 +29,5 @@ lk_status lk__glyphs_instead(const char *name, const char *shape, int64_t count,
     char text[128];
     snprintf(text, sizeof text, "shape=%s count=%" PRId64 " test_count=%" PRId64, shape, count,
              test_count);
-    LK_TRY(lk_dataset_open("glyphs", text, split, out));
-    return LK_OK;
+    return LK_TRACE(lk_dataset_open("glyphs", text, split, out));
 }

@@ -145,8 +145,7 @@ static lk_status plain_of(const struct finding *f, const char *path, struct plai
     int length = snprintf(text, sizeof text, "%.*s%s", (int)(n.at - path), path, n.at + n.length);
     LK_CHECK(length >= 0 && length < LK_PATH_SIZE, LK_EINVAL, "the path %s is too long", path);
     length -= out->is_packed ? (int)sizeof packed - 1 : 0;
-    LK_TRY(lk_arena_text(f->arena, text, (size_t)length, &out->text));
-    return LK_OK;
+    return LK_TRACE(lk_arena_text(f->arena, text, (size_t)length, &out->text));
 }
 
 /* No two of the files from `first` on have the same name, the one packed and the other not, or the one
@@ -260,8 +259,7 @@ lk_status lk__files_has_split(const char *path, const char *suffix, lk_split spl
 static lk_status check_files(const struct finding *f, int64_t first, const char *pattern)
 {
     LK_TRY(check_twice(f, first));
-    LK_TRY(check_numbers(f, first, pattern));
-    return LK_OK;
+    return LK_TRACE(check_numbers(f, first, pattern));
 }
 
 static lk_status find_folder(struct finding *f, const char *path)
@@ -282,8 +280,7 @@ static lk_status find_folder(struct finding *f, const char *path)
              "%s: by their names its files are for other sets, none for %s; name the files", path,
              lk_split_name(f->split));
     LK_TRY(lk__path_join(path, "*", file, sizeof file));
-    LK_TRY(check_files(f, first, file));
-    return LK_OK;
+    return LK_TRACE(check_files(f, first, file));
 }
 
 static lk_status add_found(struct finding *f, const char *pattern, const glob_t *found)
@@ -297,8 +294,7 @@ static lk_status add_found(struct finding *f, const char *pattern, const glob_t 
              "train-*%s, or several with commas between them",
              pattern, f->suffix);
     qsort(f->path + first, (size_t)(f->n - first), sizeof *f->path, by_bytes);
-    LK_TRY(check_files(f, first, pattern));
-    return LK_OK;
+    return LK_TRACE(check_files(f, first, pattern));
 }
 
 /* What glob() stops at: a folder that is not there has no files. */
@@ -337,8 +333,7 @@ static lk_status find_one(struct finding *f, const char *text)
 static lk_status find_all(struct finding *f, const char *text)
 {
     if (lk__path_exists(text) || !strchr(text, ',')) {
-        LK_TRY(find_one(f, text));
-        return LK_OK;
+        return LK_TRACE(find_one(f, text));
     }
     for (const char *at = text;; at++) {
         size_t n = strcspn(at, ",");
@@ -363,6 +358,5 @@ lk_status lk__files_find(const char *text, const char *suffix, lk_split split, l
     if (st == LK_OK)
         memcpy(out->path, f.path, (size_t)f.n * sizeof *out->path);
     lk_free(f.path);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

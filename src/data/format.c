@@ -214,15 +214,13 @@ lk_status lk_format_guess(const char *path, lk_arena *arena, lk_config *out)
     LK_TRY(lk_descriptor_find(&lk_registry_format, name, &out->descriptor));
     LK_TRY(lk_arena_alloc(arena, &out->options, 1, out->descriptor->options_size));
     LK_TRY(lk_options_set_defaults(out->descriptor, out->options, arena));
-    LK_TRY(
+    return LK_TRACE(
         lk_option_set(lk_option_find(out->descriptor->options, "path"), out->options, path, arena));
-    return LK_OK;
 }
 
 lk_status lk_dataset_write(const lk_dataset *ds, const char *name, const char *path)
 {
-    LK_TRY(lk_dataset_write_as(ds, name, NULL, LK_TRAIN, path));
-    return LK_OK;
+    return LK_TRACE(lk_dataset_write_as(ds, name, NULL, LK_TRAIN, path));
 }
 
 /* The format to write: of this name, or that of the path's. */
@@ -255,8 +253,7 @@ static lk_status writing_parse(const lk_format *format, const char *options, con
     if (!format->writing)
         return LK_OK;
     LK_TRY(lk_arena_alloc(arena, out, 1, format->writing->options_size));
-    LK_TRY(lk_options_parse(format->writing, options, arena, *out));
-    return LK_OK;
+    return LK_TRACE(lk_options_parse(format->writing, options, arena, *out));
 }
 
 lk_status lk_dataset_write_as(const lk_dataset *ds, const char *name, const char *options,

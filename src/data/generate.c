@@ -21,8 +21,7 @@ struct generated {
 static lk_status generator_row(void *context, int64_t index, void *const *row)
 {
     const lk__generator *g = context;
-    LK_TRY(g->sample(g, index, row));
-    return LK_OK;
+    return LK_TRACE(g->sample(g, index, row));
 }
 
 static lk_status generator_load(lk__generator *g, lk_dataset **out)
@@ -32,8 +31,7 @@ static lk_status generator_load(lk__generator *g, lk_dataset **out)
     LK_TRY(lk_dataset_new(&g->info, generator_row, NULL, g, &made));
     lk_status st = lk__dataset_load(made, out);
     lk_dataset_free(made);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status generated_row(void *context, int64_t index, void *const *row)
@@ -47,11 +45,9 @@ static lk_status generated_row(void *context, int64_t index, void *const *row)
         const lk_dataset *kept = s->kept;
         pthread_mutex_unlock(&s->lock);
         LK_TRY(st);
-        LK_TRY(lk__dataset_row(kept, index, row));
-        return LK_OK;
+        return LK_TRACE(lk__dataset_row(kept, index, row));
     }
-    LK_TRY(s->g.sample(&s->g, index, row));
-    return LK_OK;
+    return LK_TRACE(s->g.sample(&s->g, index, row));
 }
 
 static lk_status generated_box(void *context, int64_t index, int field, const lk_box *box,

@@ -68,8 +68,7 @@ lk_status lk__idx_dataset(lk__table *t, const lk__source *images, const lk__sour
                  lk__source_name(images));
         LK_TRY(lk__table_labels(t, &y));
     }
-    LK_TRY(lk__table_finish(t, out));
-    return LK_OK;
+    return LK_TRACE(lk__table_finish(t, out));
 }
 
 lk_status lk__idx_files(const char *x, const char *y, int64_t classes, lk_dataset **out)
@@ -114,6 +113,5 @@ lk_status lk__idx_folder(const char *folder, lk_split split, int64_t classes, lk
     LK_TRY(find_file(folder, test ? "t10k-labels-idx1-ubyte" : "train-labels-idx1-ubyte", y));
     if (!x[0])
         return LK_OK;
-    LK_TRY(lk__idx_files(x, y[0] ? y : NULL, classes, out));
-    return LK_OK;
+    return LK_TRACE(lk__idx_files(x, y[0] ? y : NULL, classes, out));
 }

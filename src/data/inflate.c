@@ -141,8 +141,7 @@ static lk_status pass(lk__unpacker *u, const lk__source *s, int64_t offset, int6
     LK_TRY(start(u, s, offset, packed, wrapped));
     lk_status st = run(u);
     inflateEnd(&u->z);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status keep(void *arg, const void *bytes, int64_t n, bool *enough)
@@ -150,8 +149,7 @@ static lk_status keep(void *arg, const void *bytes, int64_t n, bool *enough)
     lk__spill *s = arg;
     (void)enough;
     LK_CHECK(n <= s->size - s->at, LK_EIO, "%s: the file changed while it was unpacked", s->name);
-    LK_TRY(lk__spill_write(s, bytes, n));
-    return LK_OK;
+    return LK_TRACE(lk__spill_write(s, bytes, n));
 }
 
 /* A range of a source that is packed. */
@@ -172,8 +170,7 @@ static lk_status pass_over(lk__unpacker *u, const struct packed *p)
         lk_error_clear();
         st = LK_OK;
     }
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Count, then find room, then unpack. */
@@ -204,16 +201,14 @@ static lk_status unpack_range(const struct packed *p, lk__source **out)
     if (st == LK_OK)
         st = lk__spill_source(&to, out);
     lk__spill_close(&to);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__unpack(const lk__source *s, lk__packing how, bool *cut, lk__source **out)
 {
     const struct packed p = {s,  0,  lk__source_size(s), how == LK_PACKED_GZIP ? GZIP : ZLIB,
                              -1, cut};
-    LK_TRY(unpack_range(&p, out));
-    return LK_OK;
+    return LK_TRACE(unpack_range(&p, out));
 }
 
 static lk_status range_check(const lk__source *s, int64_t offset, int64_t packed)
@@ -234,8 +229,7 @@ lk_status lk__inflate_to(const lk__source *s, int64_t offset, int64_t packed, lk
     u->arg = arg;
     lk_status st = pass(u, s, offset, packed, RAW);
     lk_free(u);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__inflate(const lk__source *s, int64_t offset, int64_t packed, int64_t size,
@@ -244,8 +238,7 @@ lk_status lk__inflate(const lk__source *s, int64_t offset, int64_t packed, int64
     *out = NULL;
     LK_TRY(range_check(s, offset, packed));
     const struct packed p = {s, offset, packed, RAW, size, NULL};
-    LK_TRY(unpack_range(&p, out));
-    return LK_OK;
+    return LK_TRACE(unpack_range(&p, out));
 }
 
 lk_status lk__unpacker_open(const lk__source *s, lk__packing how, lk__unpacker **out)
@@ -256,8 +249,7 @@ lk_status lk__unpacker_open(const lk__source *s, lk__packing how, lk__unpacker *
         lk_free(*out);
         *out = NULL;
     }
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__unpacker_read(lk__unpacker *u, void *out, int64_t n, int64_t *got)

@@ -86,8 +86,7 @@ static lk_status check_options(const lk_dataset *ds, const lk_loader_options *o)
              lk_dtype_name(o->dtype));
     LK_CHECK(!o->one_hot || info->classes > 0 || info->n_fields == 0, LK_EINVAL,
              "dataset %s: one_hot needs labels, but it has no classes", name);
-    LK_TRY(check_indices(name, o));
-    return LK_OK;
+    return LK_TRACE(check_indices(name, o));
 }
 
 /* All but the normalisation. */

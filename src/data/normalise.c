@@ -24,8 +24,7 @@ static lk_status affine_new(int64_t channels, lk_dtype dtype, lk__affine *out)
 {
     *out = (lk__affine){.channels = channels};
     LK_TRY(lk_alloc(&out->a, channels, lk_dtype_size(dtype)));
-    LK_TRY(lk_alloc(&out->b, channels, lk_dtype_size(dtype)));
-    return LK_OK;
+    return LK_TRACE(lk_alloc(&out->b, channels, lk_dtype_size(dtype)));
 }
 
 lk_status lk__affine_copy(const lk__affine *from, lk_dtype dtype, lk__affine *out)
@@ -165,8 +164,7 @@ static lk_status statistics(const lk_dataset *ds, int x, const lk_loader_options
     LK_CHECK(standard || (o->mean.n == 0 && o->std.n == 0), LK_EINVAL,
              "dataset %s: mean and std need normalise: standard", name);
     if (standard && o->mean.n == 0 && o->std.n == 0) {
-        LK_TRY(measure(ds, x, channels, unit, mean, dev));
-        return LK_OK;
+        return LK_TRACE(measure(ds, x, channels, unit, mean, dev));
     }
     LK_TRY(given(name, "mean", &o->mean, channels, 0, mean));
     LK_TRY(given(name, "std", &o->std, channels, 1, dev));
@@ -208,6 +206,5 @@ lk_status lk__affine_make(const lk_dataset *ds, int x, const lk_loader_options *
     LK_TRY(lk_alloc(&mean, 2 * channels, sizeof *mean));
     lk_status st = fill(ds, x, options, mean, mean + channels, out);
     lk_free(mean);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

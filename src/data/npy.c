@@ -196,8 +196,7 @@ static lk_status read_text_header(const lk__source *s, const char *array, int64_
     struct header h = {.source = s, .array = array, .offset = offset, .text = text, .n = n};
     lk_status st = read_header(&h, out);
     lk_free(text);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__npy_read(const lk__source *s, const char *array, int64_t offset, int64_t size,
@@ -262,9 +261,8 @@ static lk_status write_tensor(lk__sink *s, const lk_tensor *t)
     int64_t n;
     LK_TRY(lk__npy_header(lk_tensor_dtype(t), lk_tensor_shape(t), head, &n));
     LK_TRY(lk__sink_write(s, head, n));
-    LK_TRY(lk__sink_write(s, lk_tensor_data(t),
-                          lk_tensor_count(t) * (int64_t)lk_dtype_size(lk_tensor_dtype(t))));
-    return LK_OK;
+    return LK_TRACE(lk__sink_write(
+        s, lk_tensor_data(t), lk_tensor_count(t) * (int64_t)lk_dtype_size(lk_tensor_dtype(t))));
 }
 
 lk_status lk__npy_save(const lk_tensor *t, const char *path)
@@ -273,6 +271,5 @@ lk_status lk__npy_save(const lk_tensor *t, const char *path)
              lk_tensor_text(t).s);
     lk__sink *s;
     LK_TRY(lk__sink_open(path, &s));
-    LK_TRY(lk__sink_end(s, write_tensor(s, t)));
-    return LK_OK;
+    return LK_TRACE(lk__sink_end(s, write_tensor(s, t)));
 }

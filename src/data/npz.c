@@ -21,6 +21,5 @@ lk_status lk__npz_add(lk__zip_out *z, const char *name, const lk_tensor *t)
     uint32_t crc = lk__crc32(lk__crc32(0, head, (size_t)n), lk_tensor_data(t), (size_t)bytes);
     LK_TRY(lk__zip_begin(z, member, n + bytes, crc));
     LK_TRY(lk__zip_write(z, head, n));
-    LK_TRY(lk__zip_write(z, lk_tensor_data(t), bytes));
-    return LK_OK;
+    return LK_TRACE(lk__zip_write(z, lk_tensor_data(t), bytes));
 }

@@ -112,8 +112,8 @@ lk_status lk__order_shuffle(const lk_loader *l, int64_t epoch, int64_t number, i
                             int64_t *out)
 {
     if (l->options.shuffle) {
-        LK_TRY(lk_rng_permute(l->shuffle, epoch * lk__order_buffers(l) + number, n, 0, n, out));
-        return LK_OK;
+        return LK_TRACE(
+            lk_rng_permute(l->shuffle, epoch * lk__order_buffers(l) + number, n, 0, n, out));
     }
     for (int64_t i = 0; i < n; i++)
         out[i] = i;
@@ -124,8 +124,7 @@ lk_status lk__order_pick(const lk_loader *l, int64_t epoch, int64_t first, int64
                          int64_t *index)
 {
     if (l->options.shuffle) {
-        LK_TRY(lk_rng_permute(l->shuffle, epoch, l->info->count, first, n, index));
-        return LK_OK;
+        return LK_TRACE(lk_rng_permute(l->shuffle, epoch, l->info->count, first, n, index));
     }
     for (int64_t i = 0; i < n; i++)
         index[i] = first + i;

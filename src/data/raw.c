@@ -44,6 +44,5 @@ lk_status lk__raw_dataset(lk__table *t, const lk__source *samples, const lk__raw
         LK_TRY(lk__table_targets(t, &in));
     } else
         t->info.classes = 0;
-    LK_TRY(lk__table_finish(t, out));
-    return LK_OK;
+    return LK_TRACE(lk__table_finish(t, out));
 }

@@ -66,8 +66,7 @@ static lk_status take_slot(lk__record_reading *r, int at, lk__record_cursor **ou
     *out = r->slot[at].cursor;
     if (st != LK_OK)
         atomic_store(&r->slot[at].taken, false);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status take_of_stream(lk__record_reading *r, int64_t record, lk__record_cursor **out)
@@ -99,19 +98,16 @@ lk_status lk__record_take(lk__record_reading *r, int64_t record, lk__record_curs
 {
     unsigned *first = first_slot();
     if (r->stream) {
-        LK_TRY(take_of_stream(r, record, out));
-        return LK_OK;
+        return LK_TRACE(take_of_stream(r, record, out));
     }
     for (unsigned i = 0; i < LK_RECORD_CURSORS; i++) {
         unsigned at = (*first + i) % LK_RECORD_CURSORS;
         if (atomic_exchange(&r->slot[at].taken, true))
             continue;
         *first = at;
-        LK_TRY(take_slot(r, (int)at, out));
-        return LK_OK;
+        return LK_TRACE(take_slot(r, (int)at, out));
     }
-    LK_TRY(cursor_new(false, -1, out));
-    return LK_OK;
+    return LK_TRACE(cursor_new(false, -1, out));
 }
 
 void lk__record_give(lk__record_reading *r, lk__record_cursor *c)
@@ -173,13 +169,11 @@ static lk_status go_to(lk__record_reading *r, lk__record_cursor *c, int64_t reco
     c->offset = p.at;
     c->held = p.end - p.at <= LK_RECORD_WINDOW;
     if (!c->held) {
-        LK_TRY(pass_through(r, c, record, &p, at, n));
-        return LK_OK;
+        return LK_TRACE(pass_through(r, c, record, &p, at, n));
     }
     LK_TRY(hold(c, &p, follows));
     const unsigned char *bytes = c->bytes + (p.at - c->window.at);
-    LK_TRY(lk__tfrecord_held(p.source, p.number, p.at, bytes, p.end - p.at, n));
-    return LK_OK;
+    return LK_TRACE(lk__tfrecord_held(p.source, p.number, p.at, bytes, p.end - p.at, n));
 }
 
 static lk_status look(lk__record_reading *r, lk__record_cursor *c, int64_t record, bool follows,
@@ -266,8 +260,7 @@ static lk_status read_labels(const lk__record_reading *r, lk__record_cursor *c, 
     int64_t n = lk_box_count(box);
     char *in = (char *)(out + n) - n * (int64_t)lk_dtype_size(f->in.dtype);
     LK_TRY(read_values(f, c, i, box, in));
-    LK_TRY(widen(r, c, f->in.dtype, n, out));
-    return LK_OK;
+    return LK_TRACE(widen(r, c, f->in.dtype, n, out));
 }
 
 /* The place of the only 1 of a row of zeros. */

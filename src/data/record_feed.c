@@ -204,8 +204,7 @@ lk_status lk__record_feed_next(lk__record_feed *f, lk__record_item *out)
     }
     LK_TRY(hold_record(f, &whole));
     if (check(f, &n) != LK_OK) {
-        LK_TRY(pass_damage(f, whole, out));
-        return LK_OK;
+        return LK_TRACE(pass_damage(f, whole, out));
     }
     out->found = LK_RECORD_WHOLE;
     out->bytes = here(f);

@@ -358,6 +358,5 @@ lk_status lk__record_fields_check(const lk__record_fields *f, const lk__example_
             return WRONG(&p, "\"%s\" is not %lld, as in the first record",
                          f->name[LK_RECORD_HEIGHT + i], (long long)f->size[i]);
     }
-    LK_TRY(check_note(f, &p, &feature[LK_RECORD_TOLD]));
-    return LK_OK;
+    return LK_TRACE(check_note(f, &p, &feature[LK_RECORD_TOLD]));
 }

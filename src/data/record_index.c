@@ -131,8 +131,7 @@ lk_status lk__record_index_count(lk__record_index *x, lk__source *s, lk__packing
     LK_TRY(lk__record_feed_open(s, how, &feed));
     lk_status st = count(x, feed, skips, damage);
     lk__record_feed_close(feed);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 void lk__record_index_free(lk__record_index *x)

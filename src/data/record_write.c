@@ -94,8 +94,7 @@ static lk_status write_sample(lk__sink *s, const lk_dataset *ds, int64_t i, stru
         w->room = size;
     }
     lk__example_write(w->feature, w->n, w->record);
-    LK_TRY(lk__tfrecord_write(s, w->record, size));
-    return LK_OK;
+    return LK_TRACE(lk__tfrecord_write(s, w->record, size));
 }
 
 /* ---- names ---- */
@@ -129,8 +128,7 @@ static lk_status name_of(const char *path, const lk__records_writing *how, int64
 {
     char number[24];
     snprintf(number, sizeof number, "%05lld", (long long)k);
-    LK_TRY(name_with(path, how, number, out));
-    return LK_OK;
+    return LK_TRACE(name_with(path, how, number, out));
 }
 
 lk_status lk__records_written(const lk__records_writing *how, const char *path, lk_arena *arena,
@@ -138,8 +136,7 @@ lk_status lk__records_written(const lk__records_writing *how, const char *path, 
 {
     char name[LK_PATH_SIZE];
     LK_TRY(name_with(path, how, "*", name));
-    LK_TRY(lk_arena_text(arena, name, strlen(name), out));
-    return LK_OK;
+    return LK_TRACE(lk_arena_text(arena, name, strlen(name), out));
 }
 
 /* ---- files, by several threads ---- */
@@ -164,8 +161,7 @@ static lk_status write_file(struct job *j, int64_t k, struct writing *w)
     LK_TRY(j->how.gzip ? lk__sink_open_gzip(path, &j->sink[k]) : lk__sink_open(path, &j->sink[k]));
     for (int64_t i = part.first; i < part.first + part.n && !atomic_load(&j->failed); i++)
         LK_TRY(write_sample(j->sink[k], j->ds, i, w));
-    LK_TRY(lk__sink_seal(j->sink[k]));
-    return LK_OK;
+    return LK_TRACE(lk__sink_seal(j->sink[k]));
 }
 
 /* Of several failures the one of the first file counts, as it would without threads. */
@@ -255,6 +251,5 @@ lk_status lk__records_write(const lk_dataset *ds, const lk__records_writing *how
     }
     st = files_end(&j, st);
     lk_free(j.sink);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -48,8 +48,7 @@ static lk_status records_row(void *context, int64_t index, void *const *row)
     LK_TRY(lk__record_take(r, index, &c));
     lk_status st = row_read(r, c, index, row);
     lk__record_give(r, c);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status records_box(void *context, int64_t index, int field, const lk_box *box, void *out)
@@ -61,8 +60,7 @@ static lk_status records_box(void *context, int64_t index, int field, const lk_b
     if (st == LK_OK)
         st = lk__record_box(r, c, field_of(r, field), box, out);
     lk__record_give(r, c);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- opening ---- */
@@ -76,8 +74,7 @@ static lk_status describe(lk__record_reading *r, const lk__record_options *o, lk
     if (st == LK_OK)
         st = lk__record_fields_describe(&r->fields, o, &c->window, c->offset, c->feature, info);
     lk__record_give(r, c);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static void take_label(void *arg, int f, int64_t first, int64_t n, const void *values)
@@ -110,8 +107,7 @@ static lk_status fill(lk__record_reading *r, const lk__record_options *o, lk_dat
              info->skipped > 0 || info->gaps > 0 ? "whole " : "");
     LK_TRY(lk__record_reading_start(r));
     LK_TRY(lk__record_fields_start(o, &r->fields));
-    LK_TRY(describe(r, o, info));
-    return LK_OK;
+    return LK_TRACE(describe(r, o, info));
 }
 
 /* Add a file to the index, unpacked if it is packed and no stream. */
@@ -126,8 +122,7 @@ static lk_status index_file(lk__record_reading *r, const lk__record_options *o, 
         LK_TRY(st);
     }
     if (o->stream) {
-        LK_TRY(lk__record_index_count(&r->index, s, how, skips, damage));
-        return LK_OK;
+        return LK_TRACE(lk__record_index_count(&r->index, s, how, skips, damage));
     }
     if (how != LK_PACKED_NOT)
         LK_TRY(lk__source_unpack(&s, how, skips ? &cut : NULL));
@@ -148,8 +143,7 @@ static lk_status index_make(lk__record_reading *r, const lk__record_options *o, 
             st = index_file(r, o, source[i], damage);
         else
             lk__source_free(source[i]);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Say once what is left out. */

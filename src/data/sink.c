@@ -127,8 +127,7 @@ static lk_status finish(lk__sink *s)
 {
     LK_TRY(lk__sink_seal(s));
     LK_TRY(lk__storage_rename(s->part, s->path));
-    LK_TRY(lk__storage_sync_parent(s->path));
-    return LK_OK;
+    return LK_TRACE(lk__storage_sync_parent(s->path));
 }
 
 lk_status lk__sink_close(lk__sink *s)

@@ -92,8 +92,7 @@ static lk_status slot_prepare(const lk_loader *l, lk__loader_slot *s)
         last = last < 0 ? 0 : last > r->n ? r->n : last;
         LK_TRY(slot_view(l, s, last));
     }
-    LK_TRY(slot_view(l, s, r->n));
-    return LK_OK;
+    return LK_TRACE(slot_view(l, s, r->n));
 }
 
 /* Labels as rows that are 1 at the label and 0 elsewhere. */

@@ -137,8 +137,7 @@ lk_status lk__source_unpack(lk__source **s, lk__packing how, bool *cut)
     if (st == LK_OK)
         (*s)->stamp = packed->stamp;
     lk__source_free(packed);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 void lk__source_free(lk__source *s)

@@ -64,8 +64,7 @@ lk_status lk__spill_open(const char *name, int64_t size, lk__spill *out)
         return LK_OK;
     if (size > LK_SPILL_MEMORY)
         warn(out, "made");
-    LK_TRY(to_memory(out));
-    return LK_OK;
+    return LK_TRACE(to_memory(out));
 }
 
 lk_status lk__spill_write(lk__spill *s, const void *bytes, int64_t n)

@@ -33,8 +33,7 @@ static lk_status part_row(void *context, int64_t index, void *const *row)
     const struct part *p = context;
     int64_t at;
     LK_TRY(part_find(p, index, &at));
-    LK_TRY(lk__dataset_row(p->whole, at, row));
-    return LK_OK;
+    return LK_TRACE(lk__dataset_row(p->whole, at, row));
 }
 
 static lk_status part_box(void *context, int64_t index, int field, const lk_box *box, void *out)
@@ -42,8 +41,7 @@ static lk_status part_box(void *context, int64_t index, int field, const lk_box 
     const struct part *p = context;
     int64_t at;
     LK_TRY(part_find(p, index, &at));
-    LK_TRY(lk__dataset_box(p->whole, at, field, box, out));
-    return LK_OK;
+    return LK_TRACE(lk__dataset_box(p->whole, at, field, box, out));
 }
 
 static void part_free(void *context)
@@ -89,8 +87,7 @@ static lk_status part_new(lk_dataset *ds, int64_t seed, const char *stream, int6
              "dataset %s: samples %lld to %lld of %lld", info.name, (long long)first,
              (long long)(first + n - 1), (long long)info.count);
     if (info.n_fields == 0) { /* which samples they are makes no difference */
-        LK_TRY(lk__dataset_new_empty(n, out));
-        return LK_OK;
+        return LK_TRACE(lk__dataset_new_empty(n, out));
     }
     struct part *p;
     int64_t n_runs;
@@ -114,8 +111,7 @@ fail:
 lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, int64_t n,
                             lk_dataset **out)
 {
-    LK_TRY(part_new(ds, seed, "split", first, n, out));
-    return LK_OK;
+    return LK_TRACE(part_new(ds, seed, "split", first, n, out));
 }
 
 lk_status lk_dataset_sample(lk_dataset *ds, int64_t seed, double samples, lk_dataset **out)
@@ -138,8 +134,7 @@ lk_status lk_dataset_sample(lk_dataset *ds, int64_t seed, double samples, lk_dat
              info->name, samples, (long long)info->count);
     LK_CHECK(n <= info->count, LK_EINVAL, "dataset %s: %lld samples are to be taken, it has %lld",
              info->name, (long long)n, (long long)info->count);
-    LK_TRY(part_new(ds, seed, "samples", 0, n, out));
-    return LK_OK;
+    return LK_TRACE(part_new(ds, seed, "samples", 0, n, out));
 }
 
 lk_status lk_dataset_split(lk_dataset *ds, int64_t seed, double share, lk_dataset **train,

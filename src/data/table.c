@@ -12,8 +12,7 @@
 
 lk_status lk__table_new(lk__table **out)
 {
-    LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
-    return LK_OK;
+    return LK_TRACE(lk_alloc_zero(out, 1, sizeof **out));
 }
 
 void lk__table_free(lk__table *t)
@@ -42,8 +41,7 @@ lk_status lk__table_open(lk__table *t, const char *path, const lk__source **out)
     lk__source *s;
     LK_TRY(lk__source_open(path, &s));
     *out = s;
-    LK_TRY(lk__table_own(t, s));
-    return LK_OK;
+    return LK_TRACE(lk__table_own(t, s));
 }
 
 /* Room for one more field, of elements that lie there as `in`. */
@@ -95,8 +93,7 @@ lk_status lk__table_rows(lk__table *t, const char *name, const lk__layout_in *in
 {
     int64_t elements;
     LK_TRY(check_extent(t, in, &elements));
-    LK_TRY(add_rows(t, name, in->dtype, in));
-    return LK_OK;
+    return LK_TRACE(add_rows(t, name, in->dtype, in));
 }
 
 lk_status lk__table_memory(lk__table *t, const char *name, lk_dtype dtype, lk_shape shape,
@@ -152,19 +149,16 @@ lk_status lk__table_labels(lk__table *t, const lk__layout_in *in)
         LK_TRY(lk__table_memory(t, "y", LK_I64, in->shape, label));
     } else
         LK_TRY(add_rows(t, "y", LK_I64, in));
-    LK_TRY(read_labels(t, in, elements, label));
-    return LK_OK;
+    return LK_TRACE(read_labels(t, in, elements, label));
 }
 
 lk_status lk__table_targets(lk__table *t, const lk__layout_in *in)
 {
     if (in->dtype == LK_U8 || in->dtype == LK_I32 || in->dtype == LK_I64) {
-        LK_TRY(lk__table_labels(t, in));
-        return LK_OK;
+        return LK_TRACE(lk__table_labels(t, in));
     }
     t->info.classes = 0;
-    LK_TRY(lk__table_rows(t, "y", in));
-    return LK_OK;
+    return LK_TRACE(lk__table_rows(t, "y", in));
 }
 
 static lk_status table_box(void *context, int64_t index, int f, const lk_box *box, void *out)

@@ -91,8 +91,7 @@ lk_status lk__tfrecord_held(const lk__source *s, int64_t record, int64_t offset,
         return cut_off(s, record, offset);
     LK_TRY(read_head(s, record, offset, bytes, room - LK_TFRECORD_HEAD, n));
     const unsigned char *data = bytes + LK_TFRECORD_HEAD;
-    LK_TRY(check_crc(s, record, offset, lk_crc32c(0, data, (size_t)*n), data + *n, *n));
-    return LK_OK;
+    return LK_TRACE(check_crc(s, record, offset, lk_crc32c(0, data, (size_t)*n), data + *n, *n));
 }
 
 lk_status lk__tfrecord_check(const lk__source *s, int64_t record, int64_t at, int64_t n,
@@ -106,8 +105,7 @@ lk_status lk__tfrecord_check(const lk__source *s, int64_t record, int64_t at, in
         sum = lk_crc32c(sum, buffer, (size_t)some);
     }
     LK_TRY(lk__source_read(s, at + n, tail, sizeof tail, "a record's checksum"));
-    LK_TRY(check_crc(s, record, at - LK_TFRECORD_HEAD, sum, tail, n));
-    return LK_OK;
+    return LK_TRACE(check_crc(s, record, at - LK_TFRECORD_HEAD, sum, tail, n));
 }
 
 void lk__tfrecord_frame(const void *data, int64_t n, unsigned char head[LK_TFRECORD_HEAD],
@@ -124,6 +122,5 @@ lk_status lk__tfrecord_write(lk__sink *s, const void *data, int64_t n)
     lk__tfrecord_frame(data, n, head, tail);
     LK_TRY(lk__sink_write(s, head, sizeof head));
     LK_TRY(lk__sink_write(s, data, n));
-    LK_TRY(lk__sink_write(s, tail, sizeof tail));
-    return LK_OK;
+    return LK_TRACE(lk__sink_write(s, tail, sizeof tail));
 }

@@ -147,8 +147,7 @@ lk_status lk__zip_open(const lk__source *s, lk__zip *out)
     if (st == LK_OK)
         st = read_entries(s, &d, bytes, out);
     lk_free(bytes);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 void lk__zip_close(lk__zip *z)
@@ -214,8 +213,7 @@ lk_status lk__zip_load(const lk__zip *z, const lk__zip_member *m, int64_t *offse
         lk__source_free(*unpacked);
         *unpacked = NULL;
     }
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* What goes by, counted. */

@@ -98,8 +98,7 @@ lk_status lk__zip_begin(lk__zip_out *z, const char *name, int64_t size, uint32_t
 
 lk_status lk__zip_write(lk__zip_out *z, const void *bytes, int64_t n)
 {
-    LK_TRY(lk__sink_write(z->sink, bytes, n));
-    return LK_OK;
+    return LK_TRACE(lk__sink_write(z->sink, bytes, n));
 }
 
 static lk_status write_entry(lk__sink *s, const lk__zip_member *m)
@@ -146,8 +145,7 @@ static lk_status write_end(lk__sink *s, int64_t n, int64_t at, int64_t size)
     lk__put_le(end + 10, 2, wide ? 0xffff : (uint64_t)n);
     lk__put_le(end + 12, 4, wide ? WIDE : (uint64_t)size);
     lk__put_le(end + 16, 4, wide ? WIDE : (uint64_t)at);
-    LK_TRY(lk__sink_write(s, end, sizeof end));
-    return LK_OK;
+    return LK_TRACE(lk__sink_write(s, end, sizeof end));
 }
 
 static lk_status write_directory(lk__zip_out *z)
@@ -155,8 +153,7 @@ static lk_status write_directory(lk__zip_out *z)
     int64_t at = lk__sink_at(z->sink);
     for (int64_t i = 0; i < z->n; i++)
         LK_TRY(write_entry(z->sink, &z->member[i]));
-    LK_TRY(write_end(z->sink, z->n, at, lk__sink_at(z->sink) - at));
-    return LK_OK;
+    return LK_TRACE(write_end(z->sink, z->n, at, lk__sink_at(z->sink) - at));
 }
 
 lk_status lk__zip_end(lk__zip_out *z, lk_status st)

@@ -24,8 +24,7 @@ lk_status lk_dist_allgather(lk_comm *comm, lk_var x, int axis, const char *name,
 static lk_status allgather_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                   lk_var *out)
 {
-    LK_TRY(lk_dist_allgather(comm, in[0], s->axis, "check", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_allgather(comm, in[0], s->axis, "check", out));
 }
 
 const lk_dist_check lk__dist_check_allgather = {

@@ -17,9 +17,8 @@
 static lk_status prod_forward(lk_call *c)
 {
     const lk__dist *d = c->attr;
-    LK_TRY(lk_allreduce(d->comm, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
-                        c->x[0]->count, c->x[0]->dtype, LK_REDUCE_PROD, d->name));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(d->comm, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
+                                 c->x[0]->count, c->x[0]->dtype, LK_REDUCE_PROD, d->name));
 }
 
 /* The product of the x of all other ranks. */
@@ -40,12 +39,10 @@ static lk_status others(lk_call *c, const lk__dist *g, lk_var *out)
     if (rank + 1 < size)
         LK_TRY(lk_slice(all, 0, rank + 1, size, 1, &part[n++]));
     if (n == 0) {
-        LK_TRY(lk_full(c->tape, lk_dtype_of(c->in[0]), shape, 1, out));
-        return LK_OK;
+        return LK_TRACE(lk_full(c->tape, lk_dtype_of(c->in[0]), shape, 1, out));
     }
     LK_TRY(lk_concat(part, n, 0, &all));
-    LK_TRY(lk_prod(all, LK_AXES(0), out));
-    return LK_OK;
+    return LK_TRACE(lk_prod(all, LK_AXES(0), out));
 }
 
 static lk_status prod_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -57,8 +54,7 @@ static lk_status prod_backward(lk_call *c, const lk_var *dout, lk_var *din)
     LK_TRY(lk__dist_adjoint(c->attr, c->op->name, LK_REDUCE_SUM, &g));
     LK_TRY(lk_apply(c->tape, &lk__dist_allreduce, dout, 1, &g, &sum));
     LK_TRY(others(c, &g, &rest));
-    LK_TRY(lk_mul(sum, rest, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_mul(sum, rest, &din[0]));
 }
 
 static const lk_op allreduce_prod = {.name = "allreduce_prod",
@@ -118,8 +114,7 @@ lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_reduce_op reduce_op, con
 static lk_status allreduce_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                   lk_var *out)
 {
-    LK_TRY(lk_dist_allreduce(comm, in[0], s->op, "check", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_allreduce(comm, in[0], s->op, "check", out));
 }
 
 const lk_dist_check lk__dist_check_allreduce = {

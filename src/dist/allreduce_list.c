@@ -79,8 +79,7 @@ static lk_shape shape_of_input(const lk_dist_sample *s, int rank, int size, int 
 static lk_status allreduce_list_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                        lk_var *out)
 {
-    LK_TRY(lk_dist_allreduce_list(comm, in, 3, s->op, "check", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_allreduce_list(comm, in, 3, s->op, "check", out));
 }
 
 #define LIST_SAMPLE(text, how)                                                                    \

@@ -82,8 +82,7 @@ static lk_status extreme_backward(lk_call *c, const lk_var *dout, lk_var *din)
     LK_TRY(lk__dist_adjoint(c->attr, c->op->name, LK_REDUCE_SUM, &g));
     LK_TRY(lk_apply(c->tape, &lk__dist_allreduce, dout, 1, &g, &sum));
     LK_TRY(lk_zeros_like(c->in[0], &zero));
-    LK_TRY(lk_where(c->out[2], sum, zero, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_where(c->out[2], sum, zero, &din[0]));
 }
 
 static const lk_op extreme = {.name = "allreduce_loc",
@@ -114,8 +113,7 @@ static lk_status loc_check(const lk__dist *d, const char *call, lk_var x, lk_var
     LK_CHECK(d->reduce_op == LK_REDUCE_MINLOC || d->reduce_op == LK_REDUCE_MAXLOC, LK_EINVAL,
              "%s(\"%s\") with %s: only minloc and maxloc have an index", call, d->name,
              lk_reduce_op_name(d->reduce_op));
-    LK_TRY(lk__dist_check(d, call, x));
-    return LK_OK;
+    return LK_TRACE(lk__dist_check(d, call, x));
 }
 
 lk_status lk_dist_allreduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op reduce_op,
@@ -158,8 +156,8 @@ lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op
 static lk_status allreduce_loc_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                       lk_var *out)
 {
-    LK_TRY(lk_dist_allreduce_loc(comm, in[0], LK_NO_VAR, s->op, "check", &out[0], &out[1]));
-    return LK_OK;
+    return LK_TRACE(
+        lk_dist_allreduce_loc(comm, in[0], LK_NO_VAR, s->op, "check", &out[0], &out[1]));
 }
 
 const lk_dist_check lk__dist_check_allreduce_loc = {
@@ -173,9 +171,8 @@ const lk_dist_check lk__dist_check_allreduce_loc = {
 static lk_status reduce_loc_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                    lk_var *out)
 {
-    LK_TRY(lk_dist_reduce_loc(comm, in[0], LK_NO_VAR, s->op, lk_dist_root(s, comm), "check",
-                              &out[0], &out[1]));
-    return LK_OK;
+    return LK_TRACE(lk_dist_reduce_loc(comm, in[0], LK_NO_VAR, s->op, lk_dist_root(s, comm),
+                                       "check", &out[0], &out[1]));
 }
 
 const lk_dist_check lk__dist_check_reduce_loc = {

@@ -61,8 +61,7 @@ static lk_status cut_anew(const lk__dist *d, lk_var x, int64_t count, lk_var *ou
         had_at += h[r];
         shall_at += s[r];
     }
-    LK_TRY(lk_apply(t, &lk__dist_alltoall, (lk_var[]){x, sent, got}, 3, d, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(t, &lk__dist_alltoall, (lk_var[]){x, sent, got}, 3, d, out));
 }
 
 /* Parts of the flat values that came, each as the box it was, joined along `axis`. */
@@ -114,8 +113,7 @@ static lk_status exchange(const lk__dist *d, lk_var x, int axis, int64_t count, 
     LK_TRY(lk_reshape(x, LK_SHAPE(n), &flat));
     LK_TRY(lk_apply(t, &lk__dist_alltoall, (lk_var[]){flat, sent, got}, 3, d, &flat));
     shape.dim[0] = count;
-    LK_TRY(join(d, flat, shape, axis, numbers(sizes), out));
-    return LK_OK;
+    return LK_TRACE(join(d, flat, shape, axis, numbers(sizes), out));
 }
 
 lk_status lk_dist_alltoall(lk_comm *comm, lk_var x, int gather, int scatter, int64_t count,
@@ -154,9 +152,8 @@ static lk_shape shape_table(const lk_dist_sample *s, int rank, int size, int i)
 static lk_status exchange_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                  lk_var *out)
 {
-    LK_TRY(
+    return LK_TRACE(
         lk_dist_alltoall(comm, in[0], s->other, s->axis, asked(lk_comm_rank(comm)), "check", out));
-    return LK_OK;
 }
 
 /* A part of the whole along `axis`; ranks ask for the part of their mirror image. */
@@ -173,8 +170,7 @@ static lk_status cut_anew_sample(const lk_dist_sample *s, lk_comm *comm, const l
                                  lk_var *out)
 {
     int64_t count = asked(lk_comm_size(comm) - 1 - lk_comm_rank(comm));
-    LK_TRY(lk_dist_alltoall(comm, in[0], s->axis, s->axis, count, "check", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_alltoall(comm, in[0], s->axis, s->axis, count, "check", out));
 }
 
 const lk_dist_check lk__dist_check_alltoall = {

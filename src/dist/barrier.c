@@ -13,8 +13,7 @@ static lk_status barrier_infer(lk_call *c, lk_output_spec *out)
 static lk_status barrier_forward(lk_call *c)
 {
     const lk__dist *d = c->attr;
-    LK_TRY(lk_barrier(d->comm, d->name));
-    return LK_OK;
+    return LK_TRACE(lk_barrier(d->comm, d->name));
 }
 
 static lk_status barrier_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -22,8 +21,7 @@ static lk_status barrier_backward(lk_call *c, const lk_var *dout, lk_var *din)
     const lk__dist *d = c->attr;
     (void)dout;
     (void)din;
-    LK_TRY(lk_dist_barrier(c->tape, d->comm, d->name));
-    return LK_OK;
+    return LK_TRACE(lk_dist_barrier(c->tape, d->comm, d->name));
 }
 
 static const lk_op barrier = {.name = "barrier",
@@ -55,8 +53,7 @@ static lk_status barrier_sample(const lk_dist_sample *s, lk_comm *comm, const lk
     (void)s;
     LK_TRY(lk_dist_barrier(in[0].tape, comm, "check"));
     LK_TRY(lk_dist_allreduce(comm, in[0], LK_REDUCE_SUM, "check", out));
-    LK_TRY(lk_dist_barrier(in[0].tape, comm, "check"));
-    return LK_OK;
+    return LK_TRACE(lk_dist_barrier(in[0].tape, comm, "check"));
 }
 
 const lk_dist_check lk__dist_check_barrier = {

@@ -33,8 +33,7 @@ typedef struct norm_attr {
 static lk_status join(void *arg, lk_dtype dtype, int64_t n, void *sums)
 {
     const norm_attr *a = arg;
-    LK_TRY(lk__batch_join(&a->batch, dtype, n, sums, a->d.name));
-    return LK_OK;
+    return LK_TRACE(lk__batch_join(&a->batch, dtype, n, sums, a->d.name));
 }
 
 /* This rank's rows as one piece of the whole batch. */
@@ -66,8 +65,7 @@ static lk_status norm_forward(lk_call *c)
     norm_attr a = *(const norm_attr *)c->attr;
     lk__joiner joiner = {.join = join, .arg = &a};
     lk__pieces s = pieces_of(c, &joiner);
-    LK_TRY(lk__batch_norm_values(c, &s));
-    return LK_OK;
+    return LK_TRACE(lk__batch_norm_values(c, &s));
 }
 
 /* ---- all gradients at once, for a backward that is not recorded ---- */
@@ -107,8 +105,7 @@ typedef struct parts {
 static lk_status rows_sum(const parts *t, lk_var v, lk_var *out)
 {
     LK_TRY(lk_sum(v, LK_AXES(0), out));
-    LK_TRY(lk_dist_allreduce(t->d.comm, *out, LK_REDUCE_SUM, t->d.name, out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_allreduce(t->d.comm, *out, LK_REDUCE_SUM, t->d.name, out));
 }
 
 static lk_status parts_make(lk_call *c, lk_var dy, parts *t)
@@ -132,8 +129,7 @@ static lk_status parts_make(lk_call *c, lk_var dy, parts *t)
     LK_TRY(rows_sum(t, variance, &variance));
     LK_TRY(lk_affine(variance, t->over_m, 0, &variance));
     LK_TRY(lk__batch_norm_inverse(c, variance, &t->inv));
-    LK_TRY(lk_mul(t->inv, c->in[GAMMA], &t->k));
-    return LK_OK;
+    return LK_TRACE(lk_mul(t->inv, c->in[GAMMA], &t->k));
 }
 
 static lk_status compose(lk_call *c, const lk__dist *d, lk_var dy, lk_var *din)
@@ -168,12 +164,10 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
     LK_TRY(lk__dist_adjoint(&a.d, c->op->name, LK_REDUCE_SUM, &a.d));
     if (lk_tape_is_recording(c->tape)) {
         LK_TRY(lk__act_grad(a.norm.act, dout[0], c->out[0], &dy));
-        LK_TRY(compose(c, &a.d, dy, din));
-        return LK_OK;
+        return LK_TRACE(compose(c, &a.d, dy, din));
     }
     LK_TRY(lk__batch_norm_grad_in(c, dout, in));
-    LK_TRY(lk_apply(c->tape, &grad, in, LK__NORM_GRAD_IN, &a, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &grad, in, LK__NORM_GRAD_IN, &a, din));
 }
 
 /* ---- the op ---- */

@@ -17,8 +17,7 @@ lk_status lk_dist_bcast(lk_comm *comm, lk_var x, int root, const char *name, lk_
 
 static lk_status bcast_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
 {
-    LK_TRY(lk_dist_bcast(comm, in[0], lk_dist_root(s, comm), "check", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_bcast(comm, in[0], lk_dist_root(s, comm), "check", out));
 }
 
 const lk_dist_check lk__dist_check_bcast = {

@@ -33,14 +33,12 @@ static lk_status conv_infer(lk_call *c, lk_output_spec *out)
     const lk_tensor *w = c->x[1];
     LK_TRY(lk__feature_check(c, "x", c->x[0], a->channels));
     LK_TRY(lk__feature_check(c, "w", w, lk__feature_held(a->f.split, a->f.of)));
-    LK_TRY(lk__op_conv.infer(c, out));
-    return LK_OK;
+    return LK_TRACE(lk__op_conv.infer(c, out));
 }
 
 static lk_status conv_forward(lk_call *c)
 {
-    LK_TRY(lk__op_conv.forward(c));
-    return LK_OK;
+    return LK_TRACE(lk__op_conv.forward(c));
 }
 
 /* ---- the gradient of x, of dy and w ---- */
@@ -69,10 +67,9 @@ static lk_status block_run(lk_call *c, lk_range filters, const void *w, void *dx
     }
     s.y_sample = step;
     LK_TRY(lk__conv_plan_kept(c, &s, &plan));
-    LK_TRY(lk_conv_backward_data(
+    return LK_TRACE(lk_conv_backward_data(
         plan, lk__tensor_start(dy) + filters.first * (int64_t)lk_dtype_size(dy->dtype), w, NULL,
         false, dx));
-    return LK_OK;
 }
 
 /* A rank without filters gives nothing. */
@@ -81,9 +78,8 @@ static lk_status data_forward(lk_call *c)
     const conv_attr *a = c->attr;
     const lk_tensor *w = c->x[1];
     int64_t held = w->shape.dim[w->shape.ndim - 1];
-    LK_TRY(lk__feature_blocks_run(c, lk__feature_block(a->f.split, a->f.of),
-                                  held > 0 ? w->count / held : 0, block_run));
-    return LK_OK;
+    return LK_TRACE(lk__feature_blocks_run(c, lk__feature_block(a->f.split, a->f.of),
+                                           held > 0 ? w->count / held : 0, block_run));
 }
 
 static const lk_op data_grad = {.name = "feature_conv.data",
@@ -120,8 +116,7 @@ static lk_status conv_backward(lk_call *c, const lk_var *dout, lk_var *din)
         LK_TRY(lk__feature_dx_begin(c, &a.f, a.sum, a.x, partial, &request, &din[0]));
     }
     lk_status st = weights_gradients(c, dy, din);
-    LK_TRY(lk__feature_dx_end(&request, st));
-    return LK_OK;
+    return LK_TRACE(lk__feature_dx_end(&request, st));
 }
 
 static const lk_op conv = {.name = "feature_conv",
@@ -199,8 +194,7 @@ lk_status lk_dist_feature_conv(const lk_feature_split *split, const lk_feature_c
     if (!lk_feature_is_cut(split, attr->filters) || or_one(attr->conv.groups) > 1) {
         lk_conv_attr own;
         LK_TRY(lk__feature_conv_local(split, attr, &own, &w));
-        LK_TRY(lk_conv(x, w, b, &own, out));
-        return LK_OK;
+        return LK_TRACE(lk_conv(x, w, b, &own, out));
     }
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */
     a.conv = attr->conv;

@@ -124,8 +124,7 @@ static lk_status entropy_forward(lk_call *c)
     LK_TRY(rows_join(c, LK_REDUCE_OR, rows, j.hit));
     LK_TRY(lk_map1(x->dtype, LK_MAP1_LOG, 0, rows, sum, log_sum));
     LK_TRY(lk_map2(x->dtype, LK_MAP2_SUB, 0, rows, log_sum, j.hit, losses));
-    LK_TRY(lk__loss_reduce(c, LK_LOSS_MEAN, k->shape, losses));
-    return LK_OK;
+    return LK_TRACE(lk__loss_reduce(c, LK_LOSS_MEAN, k->shape, losses));
 }
 
 /* ---- the gradient: of x, labels, dl, m and s ---- */
@@ -155,8 +154,7 @@ static lk_status grad_forward(lk_call *c)
                       .overwrite = c->overwrite,
                       .fn = grad_sheet,
                       .arg = &j};
-    LK_TRY(lk__call_sums(c, &s));
-    return LK_OK;
+    return LK_TRACE(lk__call_sums(c, &s));
 }
 
 static const lk_op entropy_grad = {.name = "feature_cross_entropy.grad",
@@ -177,8 +175,7 @@ static lk_status entropy_backward(lk_call *c, const lk_var *dout, lk_var *din)
         return LK_OK;
     LK_TRY(lk__loss_grad(c, LK_LOSS_MEAN, dout[LOSS], rows, &dl));
     lk_var in[] = {c->in[0], c->in[1], dl, c->out[MAX], c->out[SUM]};
-    LK_TRY(lk_apply_gradient(c, 0, &entropy_grad, in, 5, c->attr, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, 0, &entropy_grad, in, 5, c->attr, &din[0]));
 }
 
 static const lk_op cross_entropy = {.name = "feature_cross_entropy",
@@ -202,8 +199,7 @@ lk_status lk_dist_feature_cross_entropy(const lk_feature_split *split, int64_t c
     LK_TRY(lk__feature_begin(split, cross_entropy.name, x, out));
     LK_CHECK(classes >= 0, LK_EINVAL, "%s: %lld classes", cross_entropy.name, (long long)classes);
     if (!lk_feature_is_cut(split, classes)) {
-        LK_TRY(lk_softmax_cross_entropy(x, label, reduction, out));
-        return LK_OK;
+        return LK_TRACE(lk_softmax_cross_entropy(x, label, reduction, out));
     }
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */
     a.loss.reduction = reduction;

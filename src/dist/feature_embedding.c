@@ -37,8 +37,7 @@ static lk_status rows_forward(lk_call *c)
                           .dtype = y->dtype == LK_F32 ? LK_I32 : LK_I64,
                           .op = LK_REDUCE_OR};
     LK_TRY(lk__embedding_copy(c->x[0], c->x[1], rows_of(a).first, a->n, call.out));
-    LK_TRY(lk__feature_run(c, a, &call, y->count * (int64_t)lk_dtype_size(y->dtype)));
-    return LK_OK;
+    return LK_TRACE(lk__feature_run(c, a, &call, y->count * (int64_t)lk_dtype_size(y->dtype)));
 }
 
 static lk_status rows_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -67,8 +66,7 @@ lk_status lk_dist_feature_embedding(const lk_feature_split *split, int64_t rows,
     LK_TRY(lk__feature_begin(split, embedding.name, table, out));
     LK_CHECK(rows >= 0, LK_EINVAL, "%s: %lld rows", embedding.name, (long long)rows);
     if (!lk__feature_travels(split, rows)) {
-        LK_TRY(lk_embedding(table, index, out));
-        return LK_OK;
+        return LK_TRACE(lk_embedding(table, index, out));
     }
     a = lk__feature_of(split, rows, 0, name);
     LK_TRY_DIST(split->comm,

@@ -102,9 +102,9 @@ static lk_status out_forward(lk_call *c)
         LK_TRY(lk__feature_gather(c, &a->f, x, rows, lk__tensor_start(c->y[1])));
         x = c->y[1];
     }
-    LK_TRY(lk_gemm_run(&g, lk__tensor_start(x), lk__tensor_start(c->x[1]),
-                       c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL, lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk_gemm_run(&g, lk__tensor_start(x), lk__tensor_start(c->x[1]),
+                                c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL,
+                                lk__tensor_start(c->y[0])));
 }
 
 /* dx of dy [..., held units] and w: the tree over this rank's blocks, or by rank if it is dealt out. */
@@ -220,8 +220,7 @@ static lk_status out_backward(lk_call *c, const lk_var *dout, lk_var *din)
                                     &din[0]));
     }
     lk_status st = weights_gradients(c, a.f.n > 0 ? c->out[1] : c->in[0], dy, din);
-    LK_TRY(lk__feature_dx_end(&request, st));
-    return LK_OK;
+    return LK_TRACE(lk__feature_dx_end(&request, st));
 }
 
 /* ---- cut in ---- */
@@ -281,8 +280,7 @@ static lk_status in_forward(lk_call *c)
                          .dtype = g.dtype,
                          .op = LK_REDUCE_SUM};
     LK_TRY(lk__feature_run(c, &a->f, &sum, sum.count * (int64_t)lk_dtype_size(g.dtype)));
-    LK_TRY(in_finish(c, rows));
-    return LK_OK;
+    return LK_TRACE(in_finish(c, rows));
 }
 
 static lk_status in_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -291,8 +289,7 @@ static lk_status in_backward(lk_call *c, const lk_var *dout, lk_var *din)
     LK_TRY(lk__act_grad(((const linear_attr *)c->attr)->act, dout[0], c->out[0], &dy));
     if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_matmul_trans(dy, c->in[1], false, true, &din[0]));
-    LK_TRY(weights_gradients(c, c->in[0], dy, din));
-    return LK_OK;
+    return LK_TRACE(weights_gradients(c, c->in[0], dy, din));
 }
 
 /* ---- the call ---- */
@@ -347,8 +344,7 @@ lk_status lk__feature_linear(const lk_feature_split *split, const lk_feature_lin
     if (!lk_feature_is_cut(split, attr->cut == LK_FEATURE_OUT ? attr->units : attr->in)) {
         if (gathers)
             LK_TRY(lk_dist_feature_gather(split, x, attr->in, name, &x));
-        LK_TRY(lk_linear_act(x, w, b, attr->act, out));
-        return LK_OK;
+        return LK_TRACE(lk_linear_act(x, w, b, attr->act, out));
     }
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */
     a.f = lk__feature_of(split, gathers ? attr->in : 0,
@@ -371,6 +367,5 @@ lk_status lk__feature_linear(const lk_feature_split *split, const lk_feature_lin
 lk_status lk_dist_feature_linear(const lk_feature_split *split, const lk_feature_linear_attr *attr,
                                  lk_var x, lk_var w, lk_var b, const char *name, lk_var *out)
 {
-    LK_TRY(lk__feature_linear(split, attr, 1, x, w, b, name, out));
-    return LK_OK;
+    return LK_TRACE(lk__feature_linear(split, attr, 1, x, w, b, name, out));
 }

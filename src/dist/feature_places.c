@@ -86,8 +86,7 @@ static lk_status places_forward(lk_call *c)
     LK_TRY(rows_join(c, LK_REDUCE_OR, x->dtype == LK_F32 ? LK_I32 : LK_I64, of));
     if (!lk__rehearses())
         places_count(c, own, of, place);
-    LK_TRY(rows_join(c, LK_REDUCE_SUM, LK_I64, place));
-    return LK_OK;
+    return LK_TRACE(rows_join(c, LK_REDUCE_SUM, LK_I64, place));
 }
 
 static const lk_op places = {.name = "feature_places",

@@ -176,13 +176,11 @@ static lk_status recurrent_forward(lk_call *c)
     if (p.r.samples == 0) /* on no rank */
         return LK_OK;
     if (a->f.split->size > 1) {
-        LK_TRY(times_forward(c, a, &p));
-        return LK_OK;
+        return LK_TRACE(times_forward(c, a, &p));
     }
     LK_TRY(lk_recurrence_room(&p.r, &bytes));
     LK_TRY(lk_call_scratch(c, bytes, &room));
-    LK_TRY(lk_recurrence_forward(&p.r, &p.v, room));
-    return LK_OK;
+    return LK_TRACE(lk_recurrence_forward(&p.r, &p.v, room));
 }
 
 /* ---- the gradients of x, the state and what that of u is made of ---- */
@@ -250,13 +248,11 @@ static lk_status grad_forward(lk_call *c)
     if (p.r.samples == 0)
         return LK_OK;
     if (a->f.split->size > 1) {
-        LK_TRY(times_backward(c, a, &p));
-        return LK_OK;
+        return LK_TRACE(times_backward(c, a, &p));
     }
     LK_TRY(lk_recurrence_room(&p.r, &bytes));
     LK_TRY(lk_call_scratch(c, bytes, &room));
-    LK_TRY(lk_recurrence_backward(&p.r, &p.v, &p.g, room));
-    return LK_OK;
+    return LK_TRACE(lk_recurrence_backward(&p.r, &p.v, &p.g, room));
 }
 
 static const lk_op recurrent_grad = {

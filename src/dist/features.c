@@ -80,8 +80,7 @@ static void ranks_task(void *arg, int64_t first, int64_t last)
 static lk_status ranks_move(const ranks_job *job)
 {
     ranks_job j = *job;
-    LK_TRY(lk__parallel(lk__tasks_bytes(j.rows, j.a->n * j.elem), ranks_task, &j));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_bytes(j.rows, j.a->n * j.elem), ranks_task, &j));
 }
 
 lk_status lk__feature_gather(lk_call *c, const lk__feature_node *a, const lk_tensor *x,
@@ -93,8 +92,7 @@ lk_status lk__feature_gather(lk_call *c, const lk__feature_node *a, const lk_ten
     call.counts = counts;
     LK_TRY(lk_call_scratch(c, rows * a->n * elem, &call.out));
     LK_TRY(lk__feature_run(c, a, &call, rows * a->n * elem));
-    LK_TRY(ranks_move(&(ranks_job){a, rows, elem, y, call.out, false}));
-    return LK_OK;
+    return LK_TRACE(ranks_move(&(ranks_job){a, rows, elem, y, call.out, false}));
 }
 
 /* ---- a sum over blocks, on all ranks ---- */
@@ -118,8 +116,8 @@ static lk_status sum_forward(lk_call *c)
                           .count = x->count,
                           .dtype = x->dtype,
                           .op = LK_REDUCE_SUM};
-    LK_TRY(lk__feature_run(c, c->attr, &call, x->count * (int64_t)lk_dtype_size(x->dtype)));
-    return LK_OK;
+    return LK_TRACE(
+        lk__feature_run(c, c->attr, &call, x->count * (int64_t)lk_dtype_size(x->dtype)));
 }
 
 static lk_status join_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -155,9 +153,8 @@ static lk_status by_rank_forward(lk_call *c)
 {
     const lk__feature_node *a = c->attr;
     const lk_tensor *x = c->x[0];
-    LK_TRY(ranks_move(&(ranks_job){a, x->count / a->n, (int64_t)lk_dtype_size(x->dtype),
-                                   lk__tensor_start(x), lk__tensor_start(c->y[0]), true}));
-    return LK_OK;
+    return LK_TRACE(ranks_move(&(ranks_job){a, x->count / a->n, (int64_t)lk_dtype_size(x->dtype),
+                                            lk__tensor_start(x), lk__tensor_start(c->y[0]), true}));
 }
 
 static const lk_op by_rank = {.name = "feature_by_rank",
@@ -172,8 +169,7 @@ static const lk_op by_rank = {.name = "feature_by_rank",
 
 lk_status lk__feature_by_rank(const lk_call *c, const lk__feature_node *a, lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(c->tape, &by_rank, &x, 1, a, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &by_rank, &x, 1, a, out));
 }
 
 /* The sum over blocks of what lies by rank, of which each rank gets its part. */
@@ -202,8 +198,8 @@ static lk_status scatter_forward(lk_call *c)
                           .op = LK_REDUCE_SUM};
     LK_TRY(counts_of(c, &a->f, x->count / a->f.n, &counts));
     call.counts = counts;
-    LK_TRY(lk__feature_run(c, &a->f, &call, c->y[0]->count * (int64_t)lk_dtype_size(x->dtype)));
-    return LK_OK;
+    return LK_TRACE(
+        lk__feature_run(c, &a->f, &call, c->y[0]->count * (int64_t)lk_dtype_size(x->dtype)));
 }
 
 static const lk_op scatter = {.name = "feature_scatter",
@@ -223,14 +219,12 @@ lk_status lk__feature_scatter(const lk_call *c, const lk__feature_node *a, lk_sh
     memset(&s, 0, sizeof s); /* attributes are compared as bytes */
     s.f = *a;
     s.shape = shape;
-    LK_TRY(lk_apply(c->tape, &scatter, &x, 1, &s, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &scatter, &x, 1, &s, out));
 }
 
 lk_status lk__feature_sum(const lk_call *c, const lk__feature_node *a, lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(c->tape, &join, &x, 1, a, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &join, &x, 1, a, out));
 }
 
 /* ---- copy ---- */
@@ -277,8 +271,8 @@ static lk_status gather_infer(lk_call *c, lk_output_spec *out)
 static lk_status gather_forward(lk_call *c)
 {
     const lk__feature_node *a = c->attr;
-    LK_TRY(lk__feature_gather(c, a, c->x[0], c->y[0]->count / a->n, lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(
+        lk__feature_gather(c, a, c->x[0], c->y[0]->count / a->n, lk__tensor_start(c->y[0])));
 }
 
 static lk_status gather_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -292,12 +286,11 @@ static lk_status gather_backward(lk_call *c, const lk_var *dout, lk_var *din)
     if (!lk_call_needs_grad(c, 0))
         return LK_OK;
     if (a->of == 0) {
-        LK_TRY(lk_slice(dout[0], shape.ndim - 1, own.first, own.first + own.n, 1, &din[0]));
-        return LK_OK;
+        return LK_TRACE(
+            lk_slice(dout[0], shape.ndim - 1, own.first, own.first + own.n, 1, &din[0]));
     }
     LK_TRY(lk__feature_by_rank(c, &g, dout[0], &dy));
-    LK_TRY(lk__feature_scatter(c, &g, shape, dy, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk__feature_scatter(c, &g, shape, dy, &din[0]));
 }
 
 #define GATHER(text, formula)                                                                 \
@@ -378,15 +371,13 @@ static lk_status apply(const lk_op *op, const lk_feature_split *split, lk_var x,
 lk_status lk_dist_feature_copy(const lk_feature_split *split, lk_var x, int64_t of,
                                const char *name, lk_var *out)
 {
-    LK_TRY(apply(&copy, split, x, 0, of, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(&copy, split, x, 0, of, name, out));
 }
 
 lk_status lk_dist_feature_gather(const lk_feature_split *split, lk_var x, int64_t n,
                                  const char *name, lk_var *out)
 {
-    LK_TRY(apply(&gather, split, x, n, 0, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(&gather, split, x, n, 0, name, out));
 }
 
 lk_status lk_dist_feature_gather_sum(const lk_feature_split *split, lk_var x, int64_t n, int64_t of,
@@ -405,13 +396,11 @@ lk_status lk_dist_feature_gather_sum(const lk_feature_split *split, lk_var x, in
 lk_status lk_dist_feature_take(const lk_feature_split *split, lk_var x, int64_t n, const char *name,
                                lk_var *out)
 {
-    LK_TRY(apply(&take, split, x, n, 0, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(&take, split, x, n, 0, name, out));
 }
 
 lk_status lk_dist_feature_join(const lk_feature_split *split, lk_var x, int64_t of,
                                const char *name, lk_var *out)
 {
-    LK_TRY(apply(&join, split, x, 0, of, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(&join, split, x, 0, of, name, out));
 }

@@ -152,8 +152,7 @@ static lk_status messages_wait(lk_fetch *f)
             f->name, m.rank, (long long)m.count, (long long)f->samples, (long long)f->channels,
             (long long)elements_of(f, &f->in[i]));
     }
-    LK_TRY(lk_waitall(f->n_out, f->request + f->n_in));
-    return LK_OK;
+    return LK_TRACE(lk_waitall(f->n_out, f->request + f->n_in));
 }
 
 /* A rank that fails ends the job, since others wait for it, and what it has begun is given up. */
@@ -207,8 +206,7 @@ lk_status lk_fetch_begin(lk_fetch *f, lk_dtype dtype, int64_t samples, int64_t c
     lk_status st = messages_post(f, dtype);
     if (st != LK_OK)
         messages_drop(f);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk_fetch_end(lk_fetch *f)

@@ -22,8 +22,7 @@ lk_status lk_dist_gather(lk_comm *comm, lk_var x, int axis, int root, const char
 static lk_status gather_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                lk_var *out)
 {
-    LK_TRY(lk_dist_gather(comm, in[0], s->axis, lk_dist_root(s, comm), "check", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_gather(comm, in[0], s->axis, lk_dist_root(s, comm), "check", out));
 }
 
 const lk_dist_check lk__dist_check_gather = {

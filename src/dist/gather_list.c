@@ -143,8 +143,7 @@ static lk_status gather_list_body(const lk_dist_sample *s, lk_comm *comm, lk_var
 static lk_status gather_list_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                     lk_var *out)
 {
-    LK_TRY(list_run(gather_list_body, s, comm, in[0], out));
-    return LK_OK;
+    return LK_TRACE(list_run(gather_list_body, s, comm, in[0], out));
 }
 
 const lk_dist_check lk__dist_check_gather_list = {
@@ -160,15 +159,13 @@ static lk_status allgather_list_body(const lk_dist_sample *s, lk_comm *comm, lk_
 {
     (void)s;
     LK_TRY(lk_dist_allgather_list(comm, x, "check", list));
-    LK_TRY(list_join(list, lk_comm_size(comm), out));
-    return LK_OK;
+    return LK_TRACE(list_join(list, lk_comm_size(comm), out));
 }
 
 static lk_status allgather_list_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                        lk_var *out)
 {
-    LK_TRY(list_run(allgather_list_body, s, comm, in[0], out));
-    return LK_OK;
+    return LK_TRACE(list_run(allgather_list_body, s, comm, in[0], out));
 }
 
 const lk_dist_check lk__dist_check_allgather_list = {
@@ -184,15 +181,13 @@ static lk_status alltoall_list_body(const lk_dist_sample *s, lk_comm *comm, lk_v
     (void)s;
     LK_TRY(list_parts(x, size, list));
     LK_TRY(lk_dist_alltoall_list(comm, list, "check", list + size));
-    LK_TRY(list_join(list + size, size, out));
-    return LK_OK;
+    return LK_TRACE(list_join(list + size, size, out));
 }
 
 static lk_status alltoall_list_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                       lk_var *out)
 {
-    LK_TRY(list_run(alltoall_list_body, s, comm, in[0], out));
-    return LK_OK;
+    return LK_TRACE(list_run(alltoall_list_body, s, comm, in[0], out));
 }
 
 const lk_dist_check lk__dist_check_alltoall_list = {
@@ -207,15 +202,13 @@ static lk_status scatter_list_body(const lk_dist_sample *s, lk_comm *comm, lk_va
     int root = lk_dist_root(s, comm);
     if (lk_comm_rank(comm) == root)
         LK_TRY(list_parts(x, lk_comm_size(comm), list));
-    LK_TRY(lk_dist_scatter_list(x.tape, comm, list, root, "check", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_scatter_list(x.tape, comm, list, root, "check", out));
 }
 
 static lk_status scatter_list_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                      lk_var *out)
 {
-    LK_TRY(list_run(scatter_list_body, s, comm, in[0], out));
-    return LK_OK;
+    return LK_TRACE(list_run(scatter_list_body, s, comm, in[0], out));
 }
 
 const lk_dist_check lk__dist_check_scatter_list = {

@@ -141,8 +141,7 @@ static const lk_op halo_op, add_op;
 static lk_status halo_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
-    LK_TRY(lk__halo_shape(c->attr, &out->shape));
-    return LK_OK;
+    return LK_TRACE(lk__halo_shape(c->attr, &out->shape));
 }
 
 static lk_status halo_forward(lk_call *c)
@@ -174,14 +173,12 @@ static lk_status adjoint(lk_call *c, const lk_op *op, const lk_var *dout, lk_var
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
     LK_TRY(lk__dist_adjoint(&((const lk__halo *)c->attr)->d, c->op->name, LK_REDUCE_SUM, &g.d));
-    LK_TRY(lk_apply(c->tape, op, dout, 1, &g, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, op, dout, 1, &g, din));
 }
 
 static lk_status halo_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(adjoint(c, &add_op, dout, din));
-    return LK_OK;
+    return LK_TRACE(adjoint(c, &add_op, dout, din));
 }
 
 static const lk_op halo_op = {.name = "halo",
@@ -216,14 +213,12 @@ static lk_status add_forward(lk_call *c)
     for (int k = h->n - 1; k >= 0; k--)
         LK_TRY(exchange(c, h, &sums, k, true));
     lk_tensor middle = without(h, &sums, 0);
-    LK_TRY(lk__copy(&middle, c->y[0]));
-    return LK_OK;
+    return LK_TRACE(lk__copy(&middle, c->y[0]));
 }
 
 static lk_status add_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(adjoint(c, &halo_op, dout, din));
-    return LK_OK;
+    return LK_TRACE(adjoint(c, &halo_op, dout, din));
 }
 
 static const lk_op add_op = {.name = "halo_add",
@@ -254,16 +249,14 @@ lk_status lk_dist_halo(lk_comm *comm, const lk_grid *grid, lk_var x, const lk_ha
                        const char *name, lk_var *out)
 {
     lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
-    LK_TRY(planned(d, &halo_op, grid, x, halos, n, out));
-    return LK_OK;
+    return LK_TRACE(planned(d, &halo_op, grid, x, halos, n, out));
 }
 
 lk_status lk_dist_halo_add(lk_comm *comm, const lk_grid *grid, lk_var x, const lk_halo *halos,
                            int n, const char *name, lk_var *out)
 {
     lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
-    LK_TRY(planned(d, &add_op, grid, x, halos, n, out));
-    return LK_OK;
+    return LK_TRACE(planned(d, &add_op, grid, x, halos, n, out));
 }
 
 /* ---- samples ---- */
@@ -274,8 +267,7 @@ static lk_status tiles_sample(const lk_dist_sample *s, lk_comm *comm, const lk_v
     lk_halo halos[2];
     LK_TRY(tile_grid(s, comm, &grid));
     tile_halos(s, grid.at[1], halos);
-    LK_TRY(lk_dist_halo(comm, &grid, in[0], halos, 2, "check", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_halo(comm, &grid, in[0], halos, 2, "check", out));
 }
 
 const lk_dist_check lk__dist_check_halo = {
@@ -293,8 +285,7 @@ static lk_status sums_sample(const lk_dist_sample *s, lk_comm *comm, const lk_va
     lk_halo halos[2];
     LK_TRY(tile_grid(s, comm, &grid));
     tile_halos(s, grid.at[1], halos);
-    LK_TRY(lk_dist_halo_add(comm, &grid, in[0], halos, 2, "check", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_halo_add(comm, &grid, in[0], halos, 2, "check", out));
 }
 
 /* There and back, with squares between: both, and second derivatives that are not 0. */
@@ -308,8 +299,7 @@ static lk_status round_trip_sample(const lk_dist_sample *s, lk_comm *comm, const
     tile_halos(s, grid.at[1], halos);
     LK_TRY(lk_dist_halo(comm, &grid, in[0], halos, 2, "there", &y));
     LK_TRY(lk_square(y, &y));
-    LK_TRY(lk_dist_halo_add(comm, &grid, y, halos, 2, "back", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_halo_add(comm, &grid, y, halos, 2, "back", out));
 }
 
 const lk_dist_check lk__dist_check_halo_add = {

@@ -54,8 +54,7 @@ static lk_status take_adjoint(lk_var handle, lk_var *out)
              p ? lk__pending_text(p).s : "a message");
     lk_var adjoint = p->adjoint;
     p->adjoint = LK_NO_VAR;
-    LK_TRY(lk_dist_wait(adjoint, out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_wait(adjoint, out));
 }
 
 static bool has_gradient(lk_var handle)
@@ -249,8 +248,8 @@ static lk_status claimed_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status claimed_forward(lk_call *c)
 {
-    LK_TRY(lk__claim_take(&lk__pending_find(c->in[0])->request, lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(
+        lk__claim_take(&lk__pending_find(c->in[0])->request, lk__tensor_start(c->y[0])));
 }
 
 const lk_op lk__dist_claimed = {.name = "wait_irecv",
@@ -304,8 +303,7 @@ static lk_status ring_sample(const lk_dist_sample *s, lk_comm *comm, const lk_va
     LK_TRY(lk_dist_recv(in[0].tape, comm, left_of(comm), 3, lk_dtype_of(in[0]), lk_shape_of(in[0]),
                         "check", &got));
     LK_TRY(lk_dist_wait(handle, NULL));
-    LK_TRY(lk_mul(got, in[0], out));
-    return LK_OK;
+    return LK_TRACE(lk_mul(got, in[0], out));
 }
 
 const lk_dist_check lk__dist_check_isend = {
@@ -352,8 +350,7 @@ static lk_status of_any_shape_sample(const lk_dist_sample *s, lk_comm *comm, con
     for (int i = 0; i < 2; i++)
         LK_TRY(lk_dist_wait(sent[i], NULL));
     LK_TRY(lk_sin(got[1], out));
-    LK_TRY(lk_mul(out[0], got[0], out));
-    return LK_OK;
+    return LK_TRACE(lk_mul(out[0], got[0], out));
 }
 
 /* irecv first, then a blocking send: of a long value the only order there is. */
@@ -368,8 +365,7 @@ static lk_status before_send_sample(const lk_dist_sample *s, lk_comm *comm, cons
     LK_TRY(lk_dist_irecv(in[0].tape, comm, left_of(comm), 1, lk_dtype_of(in[0]), lk_shape_of(in[0]),
                          "check", &handle));
     LK_TRY(lk_dist_send(comm, in[0], right_of(comm), 1, "check", NULL));
-    LK_TRY(lk_dist_wait(handle, out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_wait(handle, out));
 }
 
 const lk_dist_check lk__dist_check_irecv = {

@@ -112,8 +112,7 @@ static lk_status handle_sample(const lk_dist_sample *s, lk_comm *comm, const lk_
                          "check", &received));
     LK_TRY(lk_dist_wait(received, out));
     LK_TRY(lk_dist_wait(joined, &token));
-    LK_TRY(lk_join(out[0], &token, 1, out));
-    return LK_OK;
+    return LK_TRACE(lk_join(out[0], &token, 1, out));
 }
 
 /* As ChainerMN has it: what comes after a send hangs on its delegate variable. */

@@ -227,8 +227,7 @@ static lk_status pass_evaluation(const lk_multi_node_batch_norm *n, lk_var x, lk
     lk_var mean, variance;
     LK_TRY(lk_constant(x.tape, n->running[MEAN], &mean));
     LK_TRY(lk_constant(x.tape, n->running[VARIANCE], &variance));
-    LK_TRY(lk_batch_norm_inference(x, gamma, beta, mean, variance, &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_batch_norm_inference(x, gamma, beta, mean, variance, &attr, out));
 }
 
 lk_status lk_multi_node_batch_norm_forward(lk_multi_node_batch_norm *n, lk_var x,

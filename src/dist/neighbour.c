@@ -50,17 +50,16 @@ static lk_status neighbour_forward(lk_call *c)
         receive[i] = list[i * NUMBERS + RECEIVE] * row;
         opposite[i] = (int)list[i * NUMBERS + OPPOSITE];
     }
-    LK_TRY(lk_coll_run(d->comm, &(lk_collective){.call = LK_CALL_NEIGHBOUR,
-                                                 .name = d->name,
-                                                 .in = lk__tensor_start(c->x[0]),
-                                                 .out = lk__tensor_start(c->y[0]),
-                                                 .counts = receive,
-                                                 .in_counts = send,
-                                                 .dtype = c->x[0]->dtype,
-                                                 .neighbours = rank,
-                                                 .n_neighbours = n,
-                                                 .peer_slot = d->root ? opposite : NULL}));
-    return LK_OK;
+    return LK_TRACE(lk_coll_run(d->comm, &(lk_collective){.call = LK_CALL_NEIGHBOUR,
+                                                          .name = d->name,
+                                                          .in = lk__tensor_start(c->x[0]),
+                                                          .out = lk__tensor_start(c->y[0]),
+                                                          .counts = receive,
+                                                          .in_counts = send,
+                                                          .dtype = c->x[0]->dtype,
+                                                          .neighbours = rank,
+                                                          .n_neighbours = n,
+                                                          .peer_slot = d->root ? opposite : NULL}));
 }
 
 /* A list to be written. */
@@ -90,8 +89,7 @@ static lk_status neighbour_backward(lk_call *c, const lk_var *dout, lk_var *din)
            : k == RECEIVE ? i - RECEIVE + SEND
                           : i] = list_of(list)[i];
     }
-    LK_TRY(lk_apply(c->tape, c->op, (lk_var[]){dout[0], back}, 2, &g, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, c->op, (lk_var[]){dout[0], back}, 2, &g, din));
 }
 
 static const lk_op neighbour = {.name = "neighbour",
@@ -160,8 +158,7 @@ static lk_status ring_sample(const lk_dist_sample *s, lk_comm *comm, const lk_va
     const int64_t send[3] = {1, 0, 2}, receive[3] = {2, 0, 1};
     const lk_neighbours to = {
         .n = 3, .rank = rank, .send = send, .receive = receive, .peer_slot = opposite};
-    LK_TRY(lk_dist_neighbor_alltoall(comm, in[0], s->axis, &to, "check", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_neighbor_alltoall(comm, in[0], s->axis, &to, "check", out));
 }
 
 const lk_dist_check lk__dist_check_neighbour = {

@@ -35,8 +35,7 @@ lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_reduce_op reduce_op, int ro
 static lk_status reduce_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                lk_var *out)
 {
-    LK_TRY(lk_dist_reduce(comm, in[0], s->op, lk_dist_root(s, comm), "check", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_reduce(comm, in[0], s->op, lk_dist_root(s, comm), "check", out));
 }
 
 const lk_dist_check lk__dist_check_reduce = {

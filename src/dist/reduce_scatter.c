@@ -30,8 +30,8 @@ lk_status lk_dist_reduce_scatter(lk_comm *comm, lk_var x, int axis, int64_t coun
 static lk_status reduce_scatter_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                        lk_var *out)
 {
-    LK_TRY(lk_dist_reduce_scatter(comm, in[0], s->axis, asked(lk_comm_rank(comm)), "check", out));
-    return LK_OK;
+    return LK_TRACE(
+        lk_dist_reduce_scatter(comm, in[0], s->axis, asked(lk_comm_rank(comm)), "check", out));
 }
 
 const lk_dist_check lk__dist_check_reduce_scatter = {

@@ -53,9 +53,8 @@ lk_status lk_dist_scatter(lk_comm *comm, lk_var x, int axis, int64_t count, int 
 static lk_status scatter_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                 lk_var *out)
 {
-    LK_TRY(lk_dist_scatter(comm, in[0], s->axis, asked(lk_comm_rank(comm)), lk_dist_root(s, comm),
-                           "check", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_scatter(comm, in[0], s->axis, asked(lk_comm_rank(comm)),
+                                    lk_dist_root(s, comm), "check", out));
 }
 
 const lk_dist_check lk__dist_check_scatter = {

@@ -135,8 +135,7 @@ static lk_status recv_backward(lk_call *c, const lk_var *dout, lk_var *din)
     if (!lk_dtype_is_real(lk_dtype_of(c->out[0])))
         return LK_OK;
     LK_TRY(ticket_read(c, &m));
-    LK_TRY(lk_apply(c->tape, &send_op, dout, 1, &m, sent));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &send_op, dout, 1, &m, sent));
 }
 
 static const lk_op recv_op = {.name = "recv",
@@ -228,8 +227,7 @@ static lk_status swapped_sample(const lk_dist_sample *s, lk_comm *comm, const lk
     }
     LK_TRY(lk_sin(b, &b));
     LK_TRY(lk_mul(a, b, &product));
-    LK_TRY(lk_mul(product, in[0], out));
-    return LK_OK;
+    return LK_TRACE(lk_mul(product, in[0], out));
 }
 
 /* What nobody uses: the last rank throws it away, and gives no output itself. */
@@ -264,8 +262,7 @@ static lk_status from_any_sample(const lk_dist_sample *s, lk_comm *comm, const l
 {
     int root = lk_dist_root(s, comm);
     if (lk_comm_rank(comm) != root) {
-        LK_TRY(lk_dist_send(comm, in[0], root, 7, "check", NULL));
-        return LK_OK;
+        return LK_TRACE(lk_dist_send(comm, in[0], root, 7, "check", NULL));
     }
     out[0] = in[0];
     for (int r = 1; r < lk_comm_size(comm); r++) {
@@ -283,8 +280,7 @@ static lk_status of_any_shape_sample(const lk_dist_sample *s, lk_comm *comm, con
 {
     lk_dtype dtype = s->variant == 0 ? LK_ANY_DTYPE : lk_dtype_of(in[0]);
     if (lk_comm_rank(comm) != 0) {
-        LK_TRY(lk_dist_send(comm, in[0], 0, 7, "check", NULL));
-        return LK_OK;
+        return LK_TRACE(lk_dist_send(comm, in[0], 0, 7, "check", NULL));
     }
     LK_TRY(lk_sum(in[0], NULL, out));
     for (int r = 1; r < lk_comm_size(comm); r++) {

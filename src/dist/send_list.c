@@ -138,8 +138,7 @@ static lk_status bcast_list_sample(const lk_dist_sample *s, lk_comm *comm, const
     if (lk_comm_rank(comm) == lk_dist_root(s, comm))
         for (list.n = 0; list.n < 2; list.n++)
             out[list.n] = in[list.n];
-    LK_TRY(lk_dist_bcast_list(in[0].tape, comm, lk_dist_root(s, comm), "check", &list));
-    return LK_OK;
+    return LK_TRACE(lk_dist_bcast_list(in[0].tape, comm, lk_dist_root(s, comm), "check", &list));
 }
 
 #define BCAST_SAMPLE(text, who)                                                                 \
@@ -161,8 +160,7 @@ static lk_status from_any_sample(const lk_dist_sample *s, lk_comm *comm, const l
 {
     int root = lk_dist_root(s, comm);
     if (lk_comm_rank(comm) != root) {
-        LK_TRY(lk_dist_send_list(comm, in, 1, root, 8, "check", NULL));
-        return LK_OK;
+        return LK_TRACE(lk_dist_send_list(comm, in, 1, root, 8, "check", NULL));
     }
     out[0] = in[0];
     for (int r = 1; r < lk_comm_size(comm); r++) {

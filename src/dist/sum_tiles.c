@@ -30,8 +30,7 @@ static lk_status tree_add(lk_dtype dtype, char *v, int64_t n, int64_t count, int
     char *upper = v + half * step;
     LK_TRY(tree_add(dtype, v, half, count, step));
     LK_TRY(tree_add(dtype, upper, n - half, count, step));
-    LK_TRY(lk_map2(dtype, LK_MAP2_ADD, 0, count, v, upper, v));
-    return LK_OK;
+    return LK_TRACE(lk_map2(dtype, LK_MAP2_ADD, 0, count, v, upper, v));
 }
 
 /* One axis: parts [groups][held][part's elements] become to [groups][all elements]. */
@@ -148,16 +147,14 @@ static lk_status sum_forward(lk_call *c)
     LK_TRY(lk_call_scratch(c, x->count * elem, &leaves));
     LK_TRY(lk_call_scratch(c, lk__tiles_join_room(a->tiling, n) * elem, &room));
     memcpy(leaves, lk__tensor_start(x), (size_t)(x->count * elem));
-    LK_TRY(lk__tiles_join(a->tiling, x->dtype, &(lk__leaf_part){leaves, n}, 1, room,
-                          lk__tensor_start(c->y[0]), a->d.name));
-    return LK_OK;
+    return LK_TRACE(lk__tiles_join(a->tiling, x->dtype, &(lk__leaf_part){leaves, n}, 1, room,
+                                   lk__tensor_start(c->y[0]), a->d.name));
 }
 
 static lk_status sum_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const sum_attr *a = c->attr;
-    LK_TRY(lk_dist_each_tile(a->tiling, dout[0], a->d.name, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_dist_each_tile(a->tiling, dout[0], a->d.name, &din[0]));
 }
 
 static const lk_op sum_tiles = {.name = "sum_tiles",
@@ -189,8 +186,7 @@ static lk_status each_infer(lk_call *c, lk_output_spec *out)
 static lk_status each_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const sum_attr *a = c->attr;
-    LK_TRY(lk_dist_sum_tiles(a->tiling, dout[0], a->d.name, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_dist_sum_tiles(a->tiling, dout[0], a->d.name, &din[0]));
 }
 
 static const lk_op each_tile = {.name = "each_tile",
@@ -220,12 +216,10 @@ static lk_status apply(const lk_tiling *t, const lk_op *op, lk_var x, const char
 
 lk_status lk_dist_sum_tiles(const lk_tiling *tiling, lk_var x, const char *name, lk_var *out)
 {
-    LK_TRY(apply(tiling, &sum_tiles, x, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(tiling, &sum_tiles, x, name, out));
 }
 
 lk_status lk_dist_each_tile(const lk_tiling *tiling, lk_var x, const char *name, lk_var *out)
 {
-    LK_TRY(apply(tiling, &each_tile, x, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(tiling, &each_tile, x, name, out));
 }

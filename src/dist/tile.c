@@ -75,8 +75,7 @@ lk_status lk__tile_spec_check(const lk_tiling *t, const lk_tile_spec *s)
     LK_TRY(bounds_check(t, &s->in_bounds, s->in, "input"));
     LK_TRY(bounds_check(t, &s->out_bounds, s->out, "output"));
     LK_TRY(grid_check(t, &s->in_bounds, s->in, s->window.grid));
-    LK_TRY(grid_check(t, &s->out_bounds, s->out, s->window.grid));
-    return LK_OK;
+    return LK_TRACE(grid_check(t, &s->out_bounds, s->out, s->window.grid));
 }
 
 /* What is read or written of a value must be in the box that its array is. */
@@ -127,8 +126,7 @@ lk_status lk__tile_fetch_make(const lk_tiling *t, const lk_tile_spec *s, bool fo
     }
     lk_status st = lk_fetch_new(t, own, want, out);
     lk_free(own);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* A copy of bounds in one block, which the first of them that there is begins. */

@@ -57,8 +57,7 @@ static lk_status leaves_sum(void *arg, const void *x)
     int64_t elem = (int64_t)lk_dtype_size(s->of.dtype);
     p->n = lk__leaf_pieces(&s->of) * s->of.channels;
     LK_TRY(lk_call_scratch(s->c, s->of.leaves * p->n * elem, &p->leaves));
-    LK_TRY(lk__leaf_sum(&s->of, x, p->leaves));
-    return LK_OK;
+    return LK_TRACE(lk__leaf_sum(&s->of, x, p->leaves));
 }
 
 /* sums [parts][shards][channels], or [parts][channels] over the batch. */
@@ -139,8 +138,7 @@ static lk_status norm_forward(lk_call *c)
     lk__joiner joiner = {.join = leaves_join, .sum = leaves_sum, .arg = &sums};
     lk__pieces s = pieces_of(c);
     s.joiner = &joiner;
-    LK_TRY(lk__batch_norm_values(c, &s));
-    return LK_OK;
+    return LK_TRACE(lk__batch_norm_values(c, &s));
 }
 
 /* ---- backward ---- */
@@ -179,8 +177,7 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
              "the tape's reset",
              c->op->name, a.d.name);
     LK_TRY(lk__batch_norm_grad_in(c, dout, in));
-    LK_TRY(lk_apply(c->tape, &grad, in, LK__NORM_GRAD_IN, &a, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &grad, in, LK__NORM_GRAD_IN, &a, din));
 }
 
 /* ---- the op ---- */
@@ -208,8 +205,7 @@ static lk_status norm_check(const norm_attr *a, lk_var x)
         return LK_OK;
     LK_CHECK(a->batch->comm, LK_EINVAL, "tile_batch_norm: batch has no comm");
     LK_TRY(lk__dist_uses(x.tape, a->batch->comm, norm.name));
-    LK_TRY(lk__batch_check(a->batch, x));
-    return LK_OK;
+    return LK_TRACE(lk__batch_check(a->batch, x));
 }
 
 lk_status lk_dist_tile_batch_norm(const lk_tile *tile, const lk_dist_batch *batch, lk_var x,

@@ -81,8 +81,7 @@ lk_status lk__tile_conv_plan(lk_call *c, const lk__tile_side *x, const lk__tile_
         s.window.pad_lo[d] = w->pad_lo[d] + x->part->first[d] -
                              y->part->first[d] * s.window.stride[d];
     }
-    LK_TRY(lk__conv_plan_kept(c, &s, out));
-    return LK_OK;
+    return LK_TRACE(lk__conv_plan_kept(c, &s, out));
 }
 
 /* A pass between two sides by weights `w`; `ahead`: by the convolution, from its x side to its y side,
@@ -174,8 +173,7 @@ static lk_status values_forward(lk_call *c)
     const lk__tile_side from = {.array = c->x[0], .box = &t->x.box, .part = &t->x_reads},
                         to = {.array = c->y[0], .box = &t->y.box, .part = &t->y.tile};
     LK_TRY(lk__tile_fetch(t->get_x, c->x[0], &t->x.box, a->d.name));
-    LK_TRY(pass(c, !is_transposed(t), &from, lk__tensor_start(c->x[1]), &to));
-    return LK_OK;
+    return LK_TRACE(pass(c, !is_transposed(t), &from, lk__tensor_start(c->x[1]), &to));
 }
 
 /* ---- the gradient of x ---- */
@@ -197,8 +195,7 @@ static lk_status filters_run(lk_call *c, lk_range filters, const void *w, void *
     const lk_tile *t = ((const lk__tile_conv *)c->attr)->tile;
     const lk__tile_side from = {c->x[0], &t->y.box, &t->dy_reads, filters, NULL},
                         to = {c->y[0], &t->x.box, &t->x.tile, {0, 0}, dx};
-    LK_TRY(pass(c, is_transposed(t), &from, w, &to));
-    return LK_OK;
+    return LK_TRACE(pass(c, is_transposed(t), &from, w, &to));
 }
 
 static lk_status data_forward(lk_call *c)
@@ -356,8 +353,7 @@ lk_status lk_dist_tile_conv(const lk_tile *tile, lk_var x, lk_var w, lk_var b,
     LK_CHECK(tile && out, LK_EINVAL, "tile_conv: %s is NULL", tile ? "out" : "tile");
     *out = LK_NO_VAR;
     LK_CHECK(tile->kind == LK_TILE_CONV, LK_EINVAL, "tile_conv: the tile is not of a convolution");
-    LK_TRY(apply(&conv, tile, (lk__tile_conv_in){x, w, b}, attr, act, 0, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(&conv, tile, (lk__tile_conv_in){x, w, b}, attr, act, 0, name, out));
 }
 
 lk_status lk__tile_conv_filters(const lk_tile *tile, lk__tile_conv_in in, const lk_conv_attr *attr,
@@ -365,8 +361,7 @@ lk_status lk__tile_conv_filters(const lk_tile *tile, lk__tile_conv_in in, const 
 {
     lk_conv_attr plain = *attr;
     plain.act = LK_ACT_NONE;
-    LK_TRY(apply(&filters, tile, in, &plain, attr->act, block, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(&filters, tile, in, &plain, attr->act, block, name, out));
 }
 
 lk_status lk_dist_tile_conv_transpose(const lk_tile *tile, lk_var x, lk_var w, lk_var b,
@@ -376,6 +371,6 @@ lk_status lk_dist_tile_conv_transpose(const lk_tile *tile, lk_var x, lk_var w, l
     *out = LK_NO_VAR;
     LK_CHECK(is_transposed(tile), LK_EINVAL,
              "tile_conv_transpose: the tile is not of a transposed convolution");
-    LK_TRY(apply(&transpose, tile, (lk__tile_conv_in){x, w, b}, attr, LK_ACT_NONE, 0, name, out));
-    return LK_OK;
+    return LK_TRACE(
+        apply(&transpose, tile, (lk__tile_conv_in){x, w, b}, attr, LK_ACT_NONE, 0, name, out));
 }

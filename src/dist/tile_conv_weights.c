@@ -127,14 +127,13 @@ static const lk_op weights = WEIGHTS(0), fetching_weights = WEIGHTS(LK_OP_COLLEC
 
 lk_status lk__tile_conv_weights(lk_call *c, int i, const lk__tile_conv *a, lk_var dy, lk_var *out)
 {
-    LK_TRY(lk_apply_gradient(c, i, a->fetches ? &fetching_weights : &weights,
-                             (lk_var[]){c->in[0], dy}, 2, a, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, i, a->fetches ? &fetching_weights : &weights,
+                                      (lk_var[]){c->in[0], dy}, 2, a, out));
 }
 
 lk_status lk__tile_conv_bias(lk_call *c, int i, const lk__tile_conv *a, lk_var dy, lk_var *out)
 {
     const lk_tile *t = a->tile;
-    LK_TRY(lk__tile_bias(c, i, (lk__tile_leaves){&t->y.box, t->y_leaf, t->leaves}, dy, out));
-    return LK_OK;
+    return LK_TRACE(
+        lk__tile_bias(c, i, (lk__tile_leaves){&t->y.box, t->y_leaf, t->leaves}, dy, out));
 }

@@ -75,9 +75,8 @@ lk_status lk_dist_tile_feature_conv(const lk_tile *tile, const lk_feature_split 
     conv = attr->conv;
     if (grouped)
         LK_TRY_DIST(comm, lk__feature_conv_local(split, attr, &conv, &w));
-    LK_TRY(lk__tile_conv_filters(tile, (lk__tile_conv_in){x, w, b}, &conv,
-                                 grouped ? 0 : block_of(split, attr->filters), name, out));
-    return LK_OK;
+    return LK_TRACE(lk__tile_conv_filters(tile, (lk__tile_conv_in){x, w, b}, &conv,
+                                          grouped ? 0 : block_of(split, attr->filters), name, out));
 }
 
 lk_status lk_dist_tile_feature_linear(const lk_tile *tile, const lk_feature_split *split,
@@ -97,7 +96,6 @@ lk_status lk_dist_tile_feature_linear(const lk_tile *tile, const lk_feature_spli
              (long long)attr->in, (long long)attr->units);
     LK_TRY_DIST(tile->tiling->comm,
                 features_check(call, x, attr->in, w, lk__feature_held(split, attr->units)));
-    LK_TRY(lk__tile_linear_units(tile, (lk_var[]){x, w, b}, attr->act, block_of(split, attr->units),
-                                 name, out));
-    return LK_OK;
+    return LK_TRACE(lk__tile_linear_units(tile, (lk_var[]){x, w, b}, attr->act,
+                                          block_of(split, attr->units), name, out));
 }

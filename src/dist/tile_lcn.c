@@ -138,8 +138,8 @@ static lk_status lcn_backward(lk_call *c, const lk_var *dout, lk_var *din)
     tile_lcn_attr a = *(const tile_lcn_attr *)c->attr;
     if (a.d.comm)
         LK_TRY(lk__dist_adjoint(&a.d, c->op->name, LK_REDUCE_SUM, &a.d));
-    LK_TRY(lk_apply(c->tape, &grad, (lk_var[]){dout[0], c->out[0], c->out[1]}, 3, &a, &din[0]));
-    return LK_OK;
+    return LK_TRACE(
+        lk_apply(c->tape, &grad, (lk_var[]){dout[0], c->out[0], c->out[1]}, 3, &a, &din[0]));
 }
 
 /* ---- the call ---- */

@@ -88,9 +88,9 @@ static lk_status linear_forward(lk_call *c)
                  .lda = in,
                  .ldb = out,
                  .ldc = out};
-    LK_TRY(lk_gemm_run(&g, lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]),
-                       c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL, lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk_gemm_run(&g, lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]),
+                                c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL,
+                                lk__tensor_start(c->y[0])));
 }
 
 /* ---- the gradient of x ---- */
@@ -117,9 +117,8 @@ static lk_status data_forward(lk_call *c)
                  .ldb = out,
                  .ldc = in,
                  .piece = ((const linear_attr *)c->attr)->block};
-    LK_TRY(lk_gemm_run(&g, lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]), NULL,
-                       lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk_gemm_run(&g, lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]), NULL,
+                                lk__tensor_start(c->y[0])));
 }
 
 static const lk_op data_grad = {.name = "tile_linear.data",
@@ -251,8 +250,7 @@ lk_status lk_dist_tile_linear(const lk_tile *tile, lk_var x, lk_var w, lk_var b,
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */
     a.tile = tile;
     a.act = act;
-    LK_TRY(apply(&linear, &a, (lk_var[]){x, w, b}, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(&linear, &a, (lk_var[]){x, w, b}, name, out));
 }
 
 lk_status lk__tile_linear_units(const lk_tile *tile, const lk_var in[3], lk_act act, int64_t block,
@@ -263,6 +261,5 @@ lk_status lk__tile_linear_units(const lk_tile *tile, const lk_var in[3], lk_act 
     a.tile = tile;
     a.act = act;
     a.block = block;
-    LK_TRY(apply(&units, &a, in, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(&units, &a, in, name, out));
 }

@@ -214,8 +214,7 @@ static lk_status filter_forward(lk_call *c)
     b.w = lk__tensor_start(c->x[1]);
     b.sites = s.filtered->tile;
     clear_around(c->y[0], &s.filtered->box, &s.filtered->tile);
-    LK_TRY(lk__untied_run_boxes(c, LK_UNTIED_Y, &b));
-    return LK_OK;
+    return LK_TRACE(lk__untied_run_boxes(c, LK_UNTIED_Y, &b));
 }
 
 /* ---- back to it ---- */
@@ -246,8 +245,7 @@ static lk_status defilter_forward(lk_call *c)
     LK_TRY(filters_get(a, c->x[1], &b.w_box, &b.w));
     b.sites = s.image->tile;
     clear_around(c->y[0], &s.image->box, &s.image->tile);
-    LK_TRY(lk__untied_run_boxes(c, LK_UNTIED_X, &b));
-    return LK_OK;
+    return LK_TRACE(lk__untied_run_boxes(c, LK_UNTIED_X, &b));
 }
 
 /* ---- the gradient of the filters, from the image and what came of it, or their gradients ---- */
@@ -277,8 +275,7 @@ static lk_status weights_forward(lk_call *c)
     }
     b.w = lk__tensor_start(c->y[0]);
     b.sites = s.filtered->tile;
-    LK_TRY(lk__untied_run_boxes(c, LK_UNTIED_W, &b));
-    return LK_OK;
+    return LK_TRACE(lk__untied_run_boxes(c, LK_UNTIED_W, &b));
 }
 
 /* ---- ops ---- */
@@ -363,8 +360,7 @@ lk_status lk_dist_tile_local_conv(const lk_tile *tile, lk_var x, lk_var w, const
     *out = LK_NO_VAR;
     LK_CHECK(tile->kind == LK_TILE_LOCAL_CONV, LK_EINVAL,
              "tile_local_conv: the tile is not of a local convolution (LK_TILE_LOCAL_CONV)");
-    LK_TRY(apply(&tile_local_conv, tile, x, w, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(&tile_local_conv, tile, x, w, name, out));
 }
 
 lk_status lk_dist_tile_local_conv_transpose(const lk_tile *tile, lk_var x, lk_var w,
@@ -376,6 +372,5 @@ lk_status lk_dist_tile_local_conv_transpose(const lk_tile *tile, lk_var x, lk_va
     LK_CHECK(tile->kind == LK_TILE_LOCAL_CONV_TRANSPOSE, LK_EINVAL,
              "tile_local_conv_transpose: the tile is not of the transpose of a local convolution "
              "(LK_TILE_LOCAL_CONV_TRANSPOSE)");
-    LK_TRY(apply(&tile_local_conv_transpose, tile, x, w, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(&tile_local_conv_transpose, tile, x, w, name, out));
 }

@@ -143,9 +143,8 @@ static lk_status total_forward(lk_call *c)
         one.along[d] = NULL;
     }
     LK_TRY(lk_call_scratch(c, lk__tiles_join_room(&one, c->y[0]->count) * m.elem, &room));
-    LK_TRY(lk__tiles_join(&one, x->dtype, &(lk__leaf_part){sums, c->y[0]->count}, 1, room,
-                          lk__tensor_start(c->y[0]), a->d.name));
-    return LK_OK;
+    return LK_TRACE(lk__tiles_join(&one, x->dtype, &(lk__leaf_part){sums, c->y[0]->count}, 1, room,
+                                   lk__tensor_start(c->y[0]), a->d.name));
 }
 
 static lk_status total_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -153,8 +152,7 @@ static lk_status total_backward(lk_call *c, const lk_var *dout, lk_var *din)
     total_attr a = *(const total_attr *)c->attr;
     if (a.d.comm)
         LK_TRY(lk__dist_adjoint(&a.d, "tile_mean", LK_REDUCE_SUM, &a.d));
-    LK_TRY(lk_apply(c->tape, &tile_total_spread, dout, 1, &a, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &tile_total_spread, dout, 1, &a, din));
 }
 
 static const lk_op tile_total = {.name = "tile_total",
@@ -208,8 +206,7 @@ static lk_status spread_backward(lk_call *c, const lk_var *dout, lk_var *din)
     total_attr a = *(const total_attr *)c->attr;
     if (a.d.comm)
         LK_TRY(lk__dist_adjoint(&a.d, "tile_mean", LK_REDUCE_SUM, &a.d));
-    LK_TRY(lk_apply(c->tape, &tile_total, dout, 1, &a, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &tile_total, dout, 1, &a, din));
 }
 
 static const lk_op tile_total_spread = {.name = "tile_total_spread",

@@ -177,8 +177,7 @@ static lk_status pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
         in[n++] = c->out[0];
         in[n++] = c->in[0];
     }
-    LK_TRY(lk_apply(c->tape, &tile_pool_grad, in, n, &a, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &tile_pool_grad, in, n, &a, &din[0]));
 }
 
 /* ---- the call ---- */

@@ -153,8 +153,7 @@ static lk_status leaves_sum(norm_sums *s, const lk_tensor *x)
     int64_t elem = (int64_t)lk_dtype_size(s->of.dtype);
     p->n = s->of.samples;
     LK_TRY(lk_call_scratch(s->c, s->of.leaves * p->n * elem, &p->leaves));
-    LK_TRY(lk__leaf_sum(&s->of, lk__tensor_start(x), p->leaves));
-    return LK_OK;
+    return LK_TRACE(lk__leaf_sum(&s->of, lk__tensor_start(x), p->leaves));
 }
 
 /* out [sums][samples] = the means over all of each sample. */
@@ -167,8 +166,8 @@ static lk_status means_join(norm_sums *s, void *out)
     LK_TRY(lk__tiles_join(t, s->of.dtype, s->part, s->n, room, out, s->a->d.name));
     s->n = 0;
     const double n[] = {(double)s->sample, 0};
-    LK_TRY(lk__vector_map(s->of.dtype, count, (const void *[]){out}, 1, n, LK__TERM_OVER, out));
-    return LK_OK;
+    return LK_TRACE(
+        lk__vector_map(s->of.dtype, count, (const void *[]){out}, 1, n, LK__TERM_OVER, out));
 }
 
 /* Clear what the tile does not have of a value of the box. */
@@ -234,8 +233,7 @@ static lk_status norm_forward(lk_call *c)
     LK_TRY(
         lk__vector_map(l.dtype, l.samples, (const void *[]){inv}, 1, eps, LK__TERM_INVERSE, inv));
     l.n_numbers = INV + 1;
-    LK_TRY(lines_run(&l, LK__TERM_NORMALISE, y, OF_BOX));
-    return LK_OK;
+    return LK_TRACE(lines_run(&l, LK__TERM_NORMALISE, y, OF_BOX));
 }
 
 /* ---- backward: of x, gamma, dy, and mean and inv ---- */
@@ -273,8 +271,7 @@ static lk_status grad_forward(lk_call *c)
     LK_TRY(means_join(&s, numbers + MEAN_G * bytes));
     l.n_numbers = OF_SAMPLE;
     LK_TRY(lines_run(&l, LK__TERM_NORM_GRADIENT, dx, OF_BOX));
-    LK_TRY(lines_run(&l, LK__TERM_TIMES_NORMAL, c->y[1], OF_TILE));
-    return LK_OK;
+    return LK_TRACE(lines_run(&l, LK__TERM_TIMES_NORMAL, c->y[1], OF_TILE));
 }
 
 static const lk_op grad = {.name = "tile_sample_norm.grad",

@@ -73,9 +73,8 @@ static lk_status move_check(const char *call, const move_attr *a, lk_shape shape
 {
     lk_box whole = whole_box(a->tile);
     LK_TRY(samples_check(call, a));
-    LK_TRY(value_check(call, shape, tiles ? &a->tile->x.box : &whole,
-                       tiles ? a->samples[a->tile->tiling->size] : own_samples(a)));
-    return LK_OK;
+    return LK_TRACE(value_check(call, shape, tiles ? &a->tile->x.box : &whole,
+                                tiles ? a->samples[a->tile->tiling->size] : own_samples(a)));
 }
 
 /* The shape in the other domain. */
@@ -209,8 +208,7 @@ static lk_status move_backward(lk_call *c, const lk_var *dout, lk_var *din)
         return LK_OK;
     if (a.d.comm)
         LK_TRY(lk__dist_adjoint(&a.d, c->op->name, LK_REDUCE_SUM, &a.d));
-    LK_TRY(lk_apply(c->tape, other, dout, 1, &a, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, other, dout, 1, &a, din));
 }
 
 #define MOVE_OP(node, title, text)                                       \
@@ -261,8 +259,7 @@ static lk_status apply(const lk_tile *tile, const lk_op *op, lk_var x, const int
     a.samples = samples;
     LK_TRY_DIST(t->comm, lk__dist_valid(op->name, x));
     if (lk__tiling_is_alone(t)) {
-        LK_TRY(same_value(op, &a, x, out));
-        return LK_OK;
+        return LK_TRACE(same_value(op, &a, x, out));
     }
     if (t->comm)
         LK_TRY_DIST(t->comm, lk__dist_uses(x.tape, t->comm, op->name));
@@ -273,13 +270,11 @@ static lk_status apply(const lk_tile *tile, const lk_op *op, lk_var x, const int
 lk_status lk_dist_tiles_to_samples(const lk_tile *tile, lk_var x, const int64_t *samples,
                                    const char *name, lk_var *out)
 {
-    LK_TRY(apply(tile, &to_samples, x, samples, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(tile, &to_samples, x, samples, name, out));
 }
 
 lk_status lk_dist_samples_to_tiles(const lk_tile *tile, lk_var x, const int64_t *samples,
                                    const char *name, lk_var *out)
 {
-    LK_TRY(apply(tile, &to_tiles, x, samples, name, out));
-    return LK_OK;
+    return LK_TRACE(apply(tile, &to_tiles, x, samples, name, out));
 }

@@ -33,14 +33,12 @@ static lk_status sums_forward(lk_call *c)
 {
     const sums_attr *a = c->attr;
     lk__leaf_sums s = lk__leaf_sums_of(a->tile, c->x[0]->dtype, c->x[0]->shape, 1);
-    LK_TRY(lk__leaf_sum(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk__leaf_sum(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0])));
 }
 
 static lk_status sums_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_apply(c->tape, &tile_spread, dout, 1, c->attr, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &tile_spread, dout, 1, c->attr, din));
 }
 
 static const lk_op tile_sums = {.name = "tile_sums",
@@ -75,8 +73,7 @@ static lk_status spread_forward(lk_call *c)
 
 static lk_status spread_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_apply(c->tape, &tile_sums, dout, 1, c->attr, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &tile_sums, dout, 1, c->attr, din));
 }
 
 static const lk_op tile_spread = {.name = "tile_spread",

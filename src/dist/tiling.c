@@ -292,8 +292,7 @@ static lk_status layer_check(const lk_tiling *t, const lk_tile_spec *s)
 {
     LK_TRY(lk__tile_spec_check(t, s));
     LK_TRY(given_box_check("x", &s->x_box, s->window.ndim, s->in));
-    LK_TRY(given_box_check("y", &s->y_box, s->window.ndim, s->out));
-    return LK_OK;
+    return LK_TRACE(given_box_check("y", &s->y_box, s->window.ndim, s->out));
 }
 
 lk_status lk_tiling_hold(const lk_tiling *t, lk_tile_spec *layers, int64_t n)

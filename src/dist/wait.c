@@ -33,8 +33,7 @@ static lk_status claim_end(lk_var handle, lk__pending *p, const lk_output_spec *
     memset(&spec, 0, sizeof spec); /* attributes are compared as bytes */
     spec.dtype = p->dtype = came->dtype;
     spec.shape = p->shape = came->shape;
-    LK_TRY(lk_apply(handle.tape, &lk__dist_claimed, &handle, 1, &spec, value));
-    return LK_OK;
+    return LK_TRACE(lk_apply(handle.tape, &lk__dist_claimed, &handle, 1, &spec, value));
 }
 
 /* The request of `p` is over, or has claimed its message: record it. */
@@ -74,8 +73,7 @@ lk_status lk_dist_wait(lk_var handle, lk_var *out)
         *out = LK_NO_VAR;
     LK_TRY(pending_check(handle, "wait", &p));
     LK_TRY(lk_wait(&p->request, &p->info));
-    LK_TRY(pending_end(handle, out));
-    return LK_OK;
+    return LK_TRACE(pending_end(handle, out));
 }
 
 /* The communicator of the first message, NULL if there is none. */
@@ -156,8 +154,7 @@ static lk_status crossed_sample(const lk_dist_sample *s, lk_comm *comm, const lk
     if (s->variant == 0)
         LK_TRY(lk_mul(out[0], got[0], out));
     LK_TRY(lk_mul(out[0], in[0], out));
-    LK_TRY(lk_join(out[0], token, 2, out));
-    return LK_OK;
+    return LK_TRACE(lk_join(out[0], token, 2, out));
 }
 
 #define CROSSED(text, what, kind)                                                      \
@@ -198,8 +195,7 @@ static lk_status whoever_sample(const lk_dist_sample *s, lk_comm *comm, const lk
     }
     LK_TRY(lk_sin(got[1], &got[1]));
     LK_TRY(lk_mul(got[0], got[1], out));
-    LK_TRY(lk_sub(out[0], got[2], out));
-    return LK_OK;
+    return LK_TRACE(lk_sub(out[0], got[2], out));
 }
 
 const lk_dist_check lk__dist_check_waitany = {

@@ -24,8 +24,7 @@ static lk_status open_at(lk__append *a)
         LK_TRY(lk__storage_remove(a->path));
     LK_TRY(lk__storage_open_write(a->path, &a->fd));
     LK_TRY(lk__storage_truncate(a->fd, a->path, a->at));
-    LK_TRY(lk__storage_sync_parent(a->path));
-    return LK_OK;
+    return LK_TRACE(lk__storage_sync_parent(a->path));
 }
 
 static void append_free(lk__append *a)
@@ -79,8 +78,7 @@ static lk_status put(lk__append *a, const void *bytes, int64_t n)
     if (mend(a) != LK_OK)
         return LK_RAISE(LK_EIO, "%s; and what was written of it stays for now", why.message);
     lk__failure_set(&why);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status put_kept(lk__append *a)

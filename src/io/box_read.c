@@ -71,8 +71,7 @@ lk_status lk__source_read_held(const lk__source *s, int64_t offset, lk_dtype dty
     LK_TRY(lk_alloc(&chunk, LK__BAND, 1));
     lk_status st = box_read(s, &one, &flow, held, chunk);
     lk_free(chunk);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- bytes in their order ---- */
@@ -80,8 +79,7 @@ lk_status lk__source_read_held(const lk__source *s, int64_t offset, lk_dtype dty
 lk_status lk__fill_start(lk__fill *f, lk_dtype dtype, const lk__box_held *held)
 {
     *f = (lk__fill){.held = held, .tensor = tensor_of(dtype, 0, held)};
-    LK_TRY(lk_alloc(&f->chunk, LK__BAND, 1));
-    return LK_OK;
+    return LK_TRACE(lk_alloc(&f->chunk, LK__BAND, 1));
 }
 
 /* Keep what the box has of the whole elements in the chunk. */

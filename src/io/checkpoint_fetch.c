@@ -27,8 +27,7 @@ static lk_status part_open(reader *r)
 {
     int64_t bytes;
     LK_TRY(lk__path_join(r->c->path, r->c->part[r->band.part].file, r->path, sizeof r->path));
-    LK_TRY(lk__storage_open(r->path, &r->fd, &bytes));
-    return LK_OK;
+    return LK_TRACE(lk__storage_open(r->path, &r->fd, &bytes));
 }
 
 static void part_close(reader *r)
@@ -110,8 +109,7 @@ static lk_status fetch(reader *r, lk__exchange *x, const lk__disk *disk)
     LK_TRY(st);
     if (r->failure.st != LK_OK)
         lk__failure_set(&r->failure);
-    LK_TRY(lk_agree(x->comm, r->failure.st));
-    return LK_OK;
+    return LK_TRACE(lk_agree(x->comm, r->failure.st));
 }
 
 lk_status lk__tensors_fetch(lk_checkpoint_dir *c, const lk_checkpoint *from, lk__box_held *held)
@@ -133,6 +131,5 @@ lk_status lk__tensors_fetch(lk_checkpoint_dir *c, const lk_checkpoint *from, lk_
     lk__work_init(&r.work);
     lk_status st = fetch(&r, &x, &c->disk);
     lk__exchange_close(&x);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

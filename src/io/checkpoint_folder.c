@@ -132,8 +132,7 @@ static lk_status folder_take(void *arg)
     if (st == LK_OK && c->lock >= 0 && c->options.anew)
         st = set_aside(c, arena);
     lk_arena_free(arena);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- all ranks ---- */
@@ -178,8 +177,7 @@ static lk_status open_all(lk_comm *comm, lk_checkpoint_dir *c)
     LK_TRY(lk_agree(c->comm, st));
     if (c->comm)
         LK_TRY(lk_bcast(c->comm, c->run, sizeof c->run, LK_U8, 0, "checkpoints"));
-    LK_TRY(writers_find(c));
-    return LK_OK;
+    return LK_TRACE(writers_find(c));
 }
 
 /* Whether this rank is to write, if it can: of its replica set it is the lowest. */
@@ -193,8 +191,7 @@ static lk_status master_find(lk_checkpoint_dir *c, const char *replica_sets)
     lk_status st = lk__replica_sets_read(replica_sets, c->size, set);
     c->is_master = st == LK_OK && lk__replica_is_master(set, c->rank);
     lk_free(set);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status checkpoints_make(lk_comm *comm, const char *folder,

@@ -43,8 +43,7 @@ static lk_status candidate_open(void *arg)
     LK_TRY(lk__step_path(l->c->folder, l->step[l->at], "", path));
     LK_TRY(lk__manifest_read(path, &l->chosen));
     LK_TRY(lk__identity_check(l->chosen, l->c->options.identity));
-    LK_TRY(lk__state_match(l->chosen, l->state, l->map));
-    return LK_OK;
+    return LK_TRACE(lk__state_match(l->chosen, l->state, l->map));
 }
 
 /* ---- all ranks: one candidate ---- */
@@ -55,8 +54,7 @@ static lk_status manifest_take(load *l, const char *text, int64_t n, int64_t ste
     char path[LK_PATH_SIZE];
     LK_TRY(lk__step_path(l->c->folder, step, "", path));
     LK_TRY(lk__manifest_parse(path, text, n, &l->chosen));
-    LK_TRY(lk__state_match(l->chosen, l->state, l->map));
-    return LK_OK;
+    return LK_TRACE(lk__state_match(l->chosen, l->state, l->map));
 }
 
 /* The MANIFEST of rank 0 becomes that of all. */
@@ -103,8 +101,7 @@ static lk_status candidate_try(load *l)
     LK_TRY(lk_agree(c->comm, st));
     if (c->comm)
         LK_TRY(manifest_tell(l));
-    LK_TRY(lk_agree(c->comm, lk__disk_do(&c->disk, parts_verify, l)));
-    return LK_OK;
+    return LK_TRACE(lk_agree(c->comm, lk__disk_do(&c->disk, parts_verify, l)));
 }
 
 /* ---- which one ---- */
@@ -180,8 +177,7 @@ static lk_status load_prepare(load *l)
     st = mine == first ? LK_OK
                        : LK_RAISE(LK_ESTATE, "the tensors and numbers of its state are not those "
                                              "of rank 0");
-    LK_TRY(lk_agree(c->comm, st));
-    return LK_OK;
+    return LK_TRACE(lk_agree(c->comm, st));
 }
 
 /* What was found, into the state. */
@@ -224,6 +220,5 @@ lk_status lk_checkpoint_dir_load(lk_checkpoint_dir *c, lk_state *state, bool *fo
     lk_status st = load_all(&l, found);
     lk_checkpoint_free(l.chosen);
     lk_arena_free(l.arena);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -91,8 +91,7 @@ lk_status lk__lock_take(const char *folder, const char *run,
         lk__storage_release(file);
     else
         *fd = file;
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 bool lk__lock_is_seen(const char *folder, const char *run)

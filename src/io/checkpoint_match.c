@@ -78,8 +78,7 @@ lk_status lk__state_match(const lk_checkpoint *c, const lk_state *s, int64_t *ma
     lk_status st = tensors_match(c, s, sorted, map);
     lk_free(sorted);
     LK_TRY(st);
-    LK_TRY(numbers_match(c, s));
-    return LK_OK;
+    return LK_TRACE(numbers_match(c, s));
 }
 
 /* What the fact "ranks" says, the last of that name: who saves may have added another. */

@@ -31,8 +31,7 @@ static lk_status next(reader *r, const char **name)
     LK_TRY(lk__json_more(&r->j, '}', &more));
     if (!more)
         return lk__json_refuse(&r->j, "a member is missing");
-    LK_TRY(lk__json_key(&r->j, r->c->arena, name));
-    return LK_OK;
+    return LK_TRACE(lk__json_key(&r->j, r->c->arena, name));
 }
 
 /* The next member must be this one. */
@@ -48,15 +47,13 @@ static lk_status key(reader *r, const char *wanted)
 static lk_status text(reader *r, const char *name, const char **out)
 {
     LK_TRY(key(r, name));
-    LK_TRY(lk__json_text(&r->j, r->c->arena, out));
-    return LK_OK;
+    return LK_TRACE(lk__json_text(&r->j, r->c->arena, out));
 }
 
 static lk_status integer(reader *r, const char *name, int64_t *out)
 {
     LK_TRY(key(r, name));
-    LK_TRY(lk__json_int(&r->j, out));
-    return LK_OK;
+    return LK_TRACE(lk__json_int(&r->j, out));
 }
 
 /* `n` hex digits, all of the text; lower case. */
@@ -125,8 +122,7 @@ static lk_status part_read(reader *r, int64_t i, void *at)
     if (strcmp(part->file, wanted) != 0)
         return lk__json_refuse(&r->j, "a part that is not named by its number");
     LK_TRY(integer(r, "bytes", &part->bytes));
-    LK_TRY(hex(r, "xxh64", 16, &part->hash));
-    return LK_OK;
+    return LK_TRACE(hex(r, "xxh64", 16, &part->hash));
 }
 
 static lk_status tensor_read(reader *r, int64_t i, void *at)
@@ -177,8 +173,7 @@ static lk_status fact_read(reader *r, int64_t i, void *at)
     lk_metadata *metadata = at;
     (void)i;
     LK_TRY(text(r, "name", &metadata->name));
-    LK_TRY(text(r, "text", &metadata->text));
-    return LK_OK;
+    return LK_TRACE(text(r, "text", &metadata->text));
 }
 
 /* [{...}, ...] into `*out`, in the arena; its name was read. */
@@ -283,8 +278,7 @@ static lk_status read_all(reader *r)
     if (more)
         return lk__json_refuse(&r->j, "a member too many");
     LK_TRY(lk__json_end(&r->j));
-    LK_TRY(places_check(r));
-    return LK_OK;
+    return LK_TRACE(places_check(r));
 }
 
 /* The last line, and whether what it says is true of the rest. */

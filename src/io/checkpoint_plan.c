@@ -149,8 +149,7 @@ lk_status lk__plan_header(const lk_checkpoint *c, int64_t i, char **out, int64_t
                                         .bytes = c->tensor[first + k].bytes};
     lk_status st = lk__safetensors_header(info, n, NULL, 0, out, bytes);
     lk_free(info);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Names, lengths, and places of tensors in their files. */
@@ -228,6 +227,5 @@ lk_status lk__plan_agree(lk_comm *comm, uint64_t digest)
     if (digest != first)
         st = LK_RAISE(LK_ESTATE, "its tensors are not those of rank 0: all ranks give the same "
                                  "names, types and shapes in the same order");
-    LK_TRY(lk_agree(comm, st));
-    return LK_OK;
+    return LK_TRACE(lk_agree(comm, st));
 }

@@ -24,8 +24,7 @@ static lk_status set_aside(const lk_checkpoint_dir *c, int64_t step)
     snprintf(tail, sizeof tail, ".tmp-%s" ASIDE, c->run);
     LK_TRY(lk__step_path(c->folder, step, "", from));
     LK_TRY(lk__step_path(c->folder, step, tail, to));
-    LK_TRY(lk__storage_rename(from, to));
-    return LK_OK;
+    return LK_TRACE(lk__storage_rename(from, to));
 }
 
 /* What people may ask, behind what the caller says: how many ranks, which library, and when. */
@@ -66,8 +65,7 @@ static lk_status manifest_write(lk_checkpoint_dir *c)
         st = lk__storage_put(path, text.text, text.n);
     lk_free(text.text);
     LK_TRY(st);
-    LK_TRY(lk__storage_sync_folder(c->temporary));
-    return LK_OK;
+    return LK_TRACE(lk__storage_sync_folder(c->temporary));
 }
 
 static lk_status latest_write(const lk_checkpoint_dir *c)
@@ -81,8 +79,7 @@ static lk_status latest_write(const lk_checkpoint_dir *c)
     LK_TRY(lk__path_join(c->folder, "LATEST", latest, sizeof latest));
     LK_TRY(lk__storage_remove(path));
     LK_TRY(lk__storage_put(path, line, n));
-    LK_TRY(lk__storage_rename(path, latest));
-    return LK_OK;
+    return LK_TRACE(lk__storage_rename(path, latest));
 }
 
 /* Of those up to the new one, the newest `keep` stay. */
@@ -144,6 +141,5 @@ lk_status lk__publish(lk_checkpoint_dir *c)
     if (st == LK_OK)
         publish_rest(c, arena);
     lk_arena_free(arena);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

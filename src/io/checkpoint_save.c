@@ -90,8 +90,7 @@ static lk_status folder_prepare(void *arg)
     LK_TRY(space_check(c));
     if (lk__path_exists(c->temporary))
         LK_TRY(lk__storage_remove_folder(c->temporary));
-    LK_TRY(lk__storage_mkdir(c->temporary, 0700));
-    return LK_OK;
+    return LK_TRACE(lk__storage_mkdir(c->temporary, 0700));
 }
 
 static lk_status save_plan(lk_checkpoint_dir *c, const lk_state *state, lk__box_held **held)
@@ -140,8 +139,7 @@ static lk_status state_agree(lk_checkpoint_dir *c, const lk_state *state, lk__bo
             lk__failure_set(&own);
         st = st == LK_OK ? same : st;
     }
-    LK_TRY(lk_agree(c->comm, st));
-    return LK_OK;
+    return LK_TRACE(lk_agree(c->comm, st));
 }
 
 static lk_status begin(lk_checkpoint_dir *c, lk__exchange *x)
@@ -175,8 +173,7 @@ static lk_status begin_all(lk_checkpoint_dir *c, const lk_state *state)
                       .room = c->band};
     lk_status st = begin(c, &x);
     lk__exchange_close(&x);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk_checkpoint_dir_begin(lk_checkpoint_dir *c, const lk_state *state)
@@ -226,8 +223,7 @@ static lk_status checksums_gather(lk_checkpoint_dir *c)
         else
             plan->tensor[i - plan->n_parts].crc = (uint32_t)sums[i];
     lk_free(sums);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Whether this rank sees the checkpoint under its name, if it writes. */
@@ -273,8 +269,7 @@ static lk_status commit(lk_checkpoint_dir *c)
     LK_TRY(checksums_gather(c));
     lk_status st = lk__disk_do(&c->disk, c->rank == 0 ? publish : NULL, c);
     LK_TRY(lk_agree(c->comm, st));
-    LK_TRY(seen_check(c));
-    return LK_OK;
+    return LK_TRACE(seen_check(c));
 }
 
 lk_status lk_checkpoint_dir_commit(lk_checkpoint_dir *c)
@@ -282,13 +277,11 @@ lk_status lk_checkpoint_dir_commit(lk_checkpoint_dir *c)
     LK_CHECK(c && c->saving, LK_ESTATE, "no save is under way");
     lk_status st = c->there ? LK_OK : commit(c);
     save_drop(c, st != LK_OK);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk_checkpoint_dir_save(lk_checkpoint_dir *c, const lk_state *state)
 {
     LK_TRY(lk_checkpoint_dir_begin(c, state));
-    LK_TRY(lk_checkpoint_dir_commit(c));
-    return LK_OK;
+    return LK_TRACE(lk_checkpoint_dir_commit(c));
 }

@@ -23,8 +23,7 @@ lk_status lk__step_path(const char *folder, int64_t step, const char *tail, char
     char name[LK__STEP_NAME], file[2 * LK__STEP_NAME];
     lk__step_name(step, name);
     snprintf(file, sizeof file, "%s%s", name, tail);
-    LK_TRY(lk__path_join(folder, file, path, LK_PATH_SIZE));
-    return LK_OK;
+    return LK_TRACE(lk__path_join(folder, file, path, LK_PATH_SIZE));
 }
 
 int64_t lk__step_of_name(const char *name)
@@ -163,8 +162,7 @@ static lk_status tensor_read(const lk_checkpoint *c, stream *s, const lk__flow *
         if (!to)
             lk__endpoint_copy(&file, &end);
     }
-    LK_TRY(lk__crc_check(s->path, t, crc));
-    return LK_OK;
+    return LK_TRACE(lk__crc_check(s->path, t, crc));
 }
 
 lk_status lk__checkpoint_read_held(const lk_checkpoint *c, int64_t i, const lk__box_held *held)
@@ -197,14 +195,12 @@ lk_status lk_checkpoint_read_box(const lk_checkpoint *c, int64_t i, const lk_box
              "a box that is not within the tensor \"%.128s\", which is %s", c->tensor[i].name,
              lk_shape_text(*shape).s);
     LK_CHECK(data || lk_box_count(&held.box) == 0, LK_EINVAL, "data is NULL");
-    LK_TRY(lk__checkpoint_read_held(c, i, &held));
-    return LK_OK;
+    return LK_TRACE(lk__checkpoint_read_held(c, i, &held));
 }
 
 lk_status lk_checkpoint_read_tensor(const lk_checkpoint *c, int64_t i, void *data)
 {
-    LK_TRY(lk_checkpoint_read_box(c, i, NULL, data));
-    return LK_OK;
+    return LK_TRACE(lk_checkpoint_read_box(c, i, NULL, data));
 }
 
 /* ---- one checkpoint ---- */

@@ -61,8 +61,7 @@ lk_status lk__save_bytes(const lk_state *state, int64_t part_bytes, int size, in
     *bands = (p.some ? 4 : 2) *
              (int64_t)LK__BAND; /* one that is sent, one that comes, two to disk */
     lk_checkpoint_free(plan);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- into memory ---- */
@@ -125,8 +124,7 @@ static lk_status stream_open(stream *s)
     s->hash = lk_hash_start();
     lk_hash_add_bytes(&s->hash, header, (size_t)n);
     lk_free(header);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status stream_end(stream *s)
@@ -135,8 +133,7 @@ static lk_status stream_end(stream *s)
     s->w->plan->part[s->band.part].hash = lk_hash_value(&s->hash);
     LK_TRY(lk__storage_sync(fd, s->path));
     s->fd = -1;
-    LK_TRY(lk__storage_close(fd, s->path));
-    return LK_OK;
+    return LK_TRACE(lk__storage_close(fd, s->path));
 }
 
 static lk_status band_put(stream *s)
@@ -166,8 +163,7 @@ static lk_status band_write(void *arg)
         lk__storage_release(s->fd);
     s->fd = -1;
     lk__storage_discard(s->path);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Bands come and go to disk; after a failure here they still come.  `failure` is it, or none. */
@@ -187,8 +183,7 @@ static lk_status bands_stream(stream *s, lk__exchange *x, const lk__disk *disk, 
         s->bytes = bytes;
         lk__work_start(&s->w->work, band_write, s);
     }
-    LK_TRY(lk__disk_await(disk, &s->w->work));
-    return LK_OK;
+    return LK_TRACE(lk__disk_await(disk, &s->w->work));
 }
 
 static lk_status parts_stream(lk__writer *w, lk__exchange *x, const lk__disk *disk, const parts *p)
@@ -212,8 +207,7 @@ static lk_status parts_stream(lk__writer *w, lk__exchange *x, const lk__disk *di
         lk__storage_release(s.fd); /* the job ended in the middle of a file */
     lk_free(room);
     LK_TRY(st);
-    LK_TRY(lk_agree(x->comm, failure.st));
-    return LK_OK;
+    return LK_TRACE(lk_agree(x->comm, failure.st));
 }
 
 lk_status lk__writer_fill(lk__writer *w, lk__exchange *x, const lk__disk *disk, int64_t part_bytes)
@@ -244,8 +238,7 @@ static lk_status part_write(lk__writer *w, int64_t part, const unsigned char *im
     lk_hash_add_bytes(&h, image, (size_t)plan->part[part].bytes);
     plan->part[part].hash = lk_hash_value(&h);
     LK_TRY(lk__path_join(w->folder, plan->part[part].file, path, sizeof path));
-    LK_TRY(lk__storage_put(path, image, plan->part[part].bytes));
-    return LK_OK;
+    return LK_TRACE(lk__storage_put(path, image, plan->part[part].bytes));
 }
 
 static lk_status write_all(void *arg)

@@ -105,6 +105,5 @@ lk_status lk__report_confusion(lk__out *o, const char *json)
     if (st == LK_OK)
         put_table(o, &t);
     lk_free(t.count);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

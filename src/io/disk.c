@@ -142,6 +142,5 @@ lk_status lk__disk_do(const lk__disk *d, lk__work_fn *fn, void *arg)
     if (st != LK_OK && done != LK_OK)
         lk__failure_set(&end); /* the end of the job matters more */
     LK_TRY(st);
-    LK_TRY(done);
-    return LK_OK;
+    return LK_TRACE(done);
 }

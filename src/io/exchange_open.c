@@ -243,8 +243,7 @@ static lk_status memory_take(lk__exchange *x)
     LK_TRY(lk_alloc_zero(&x->band, x->size, sizeof *x->band));
     LK_TRY(lk_alloc_zero(&x->has, x->size, sizeof *x->has));
     LK_TRY(lk_alloc(&x->out, x->room, 1));
-    LK_TRY(lk_alloc(&x->in, x->room, 1));
-    return LK_OK;
+    return LK_TRACE(lk_alloc(&x->in, x->room, 1));
 }
 
 /* Tensors are seen as boxes are cut; where they lie does not change. */
@@ -270,8 +269,7 @@ lk_status lk__exchange_open(lk__exchange *x)
         room_widen(x);
     LK_TRY(lk_agree(x->comm, memory_take(x)));
     if (x->whole) {
-        LK_TRY(lk_agree(x->comm, flows_of_whole(x)));
-        return LK_OK;
+        return LK_TRACE(lk_agree(x->comm, flows_of_whole(x)));
     }
     LK_TRY(boxes_tell(x));
     if (x->saving)

@@ -33,8 +33,7 @@ static lk_status whole_lines(const char *path, int64_t most, int64_t *end)
         last = first;
     }
     lk__source_free(source);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status open_file(lk_jsonl *l, const char *path, int64_t most)
@@ -42,8 +41,7 @@ static lk_status open_file(lk_jsonl *l, const char *path, int64_t most)
     int64_t end = 0;
     if (most > 0)
         LK_TRY(whole_lines(path, most, &end));
-    LK_TRY(lk__append_open(path, end, &l->file));
-    return LK_OK;
+    return LK_TRACE(lk__append_open(path, end, &l->file));
 }
 
 lk_status lk__jsonl_open_at(const char *path, int64_t bytes, lk_jsonl **out)
@@ -63,8 +61,7 @@ lk_status lk__jsonl_open_at(const char *path, int64_t bytes, lk_jsonl **out)
 
 lk_status lk_jsonl_open(const char *path, bool append, lk_jsonl **out)
 {
-    LK_TRY(lk__jsonl_open_at(path, append ? INT64_MAX : 0, out));
-    return LK_OK;
+    return LK_TRACE(lk__jsonl_open_at(path, append ? INT64_MAX : 0, out));
 }
 
 int64_t lk__jsonl_bytes(const lk_jsonl *l)
@@ -74,8 +71,7 @@ int64_t lk__jsonl_bytes(const lk_jsonl *l)
 
 lk_status lk__jsonl_sync(lk_jsonl *l)
 {
-    LK_TRY(lk__append_sync(l->file));
-    return LK_OK;
+    return LK_TRACE(lk__append_sync(l->file));
 }
 
 lk_status lk_jsonl_add(lk_jsonl *l, const lk_kv *kv, int64_t n)
@@ -86,8 +82,7 @@ lk_status lk_jsonl_add(lk_jsonl *l, const lk_kv *kv, int64_t n)
     lk__kvs_put(&l->line, kv, n);
     lk__out_put(&l->line, "\n");
     LK_TRY(l->line.st);
-    LK_TRY(lk__append_write(l->file, l->line.text, l->line.n));
-    return LK_OK;
+    return LK_TRACE(lk__append_write(l->file, l->line.text, l->line.n));
 }
 
 lk_status lk_jsonl_close(lk_jsonl *l)

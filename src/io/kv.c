@@ -45,6 +45,5 @@ lk_status lk_kvs_json(const lk_kv *kv, int64_t n, lk_arena *arena, const char **
     if (st == LK_OK)
         st = lk_arena_text(arena, o.text, (size_t)o.n, out);
     lk_free(o.text);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

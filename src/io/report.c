@@ -120,8 +120,7 @@ static lk_status put_page(lk__out *o, const lk_report *r)
     lk__out_put(o, "<footer>Lockstep ");
     lk__out_html(o, lk_version());
     lk__out_put(o, "</footer>\n</main></body></html>\n");
-    LK_TRY(o->st);
-    return LK_OK;
+    return LK_TRACE(o->st);
 }
 
 lk_status lk_report_write(const char *path, const lk_report *r)

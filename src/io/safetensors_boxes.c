@@ -18,8 +18,7 @@ lk_status lk_safetensors_read_box(const lk_safetensors *f, int64_t i, const lk_b
              "a box that is not within the tensor \"%.128s\", which is %s", t.name,
              lk_shape_text(t.shape).s);
     LK_CHECK(data || lk_box_count(&held.box) == 0, LK_EINVAL, "data is NULL");
-    LK_TRY(lk__source_read_held(f->source, t.offset, t.dtype, &held));
-    return LK_OK;
+    return LK_TRACE(lk__source_read_held(f->source, t.offset, t.dtype, &held));
 }
 
 /* ---- writing ---- */
@@ -47,8 +46,7 @@ static lk_status file_plan(file *f, const lk_state_tensor *tensor, int64_t n)
     LK_TRY(lk_arena_alloc(f->plan->arena, &f->held, n, sizeof *f->held));
     for (int64_t i = 0; i < n; i++)
         f->held[i] = lk__state_held(&tensor[i]);
-    LK_TRY(lk_alloc(&f->bytes, LK__BAND, 1));
-    return LK_OK;
+    return LK_TRACE(lk_alloc(&f->bytes, LK__BAND, 1));
 }
 
 static lk_status file_begin(void *arg)
@@ -72,8 +70,7 @@ static lk_status file_begin(void *arg)
         st = lk__sink_write(f->sink, header, n);
     lk_free(header);
     lk_free(info);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status file_write(void *arg)
@@ -121,8 +118,7 @@ static lk_status file_make(file *f, lk__exchange *x, const lk__disk *disk)
     else if (st == LK_OK)
         st = lk_agree(x->comm, lk__disk_do(disk, x->rank == 0 ? file_end : NULL, f));
     lk_free(place);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk_safetensors_write_boxes(lk_comm *comm, const char *path, const lk_state_tensor *tensor,
@@ -147,6 +143,5 @@ lk_status lk_safetensors_write_boxes(lk_comm *comm, const char *path, const lk_s
     lk__exchange_close(&x);
     lk_checkpoint_free(f.plan);
     lk_free(f.bytes);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -159,8 +159,7 @@ static lk_status header_read(lk__json *j, lk_safetensors *f)
         LK_TRY(tensor_read(j, f->arena, t));
         f->n++;
     }
-    LK_TRY(lk__json_end(j));
-    return LK_OK;
+    return LK_TRACE(lk__json_end(j));
 }
 
 /* ---- places and names ---- */
@@ -260,8 +259,7 @@ static lk_status parse(lk_safetensors *f)
     lk_free(header);
     LK_TRY(st);
     LK_TRY(places_check(f, LENGTH + (int64_t)n));
-    LK_TRY(names_check(f));
-    return LK_OK;
+    return LK_TRACE(names_check(f));
 }
 
 lk_status lk__safetensors_parse(lk__source *source, lk_safetensors **out)
@@ -291,8 +289,7 @@ lk_status lk_safetensors_open(const char *path, lk_safetensors **out)
     *out = NULL;
     LK_CHECK(path, LK_EINVAL, "path is NULL");
     LK_TRY(lk__source_open(path, &source));
-    LK_TRY(lk__safetensors_parse(source, out));
-    return LK_OK;
+    return LK_TRACE(lk__safetensors_parse(source, out));
 }
 
 void lk_safetensors_close(lk_safetensors *f)
@@ -361,6 +358,5 @@ lk_status lk_safetensors_read(const lk_safetensors *f, int64_t i, lk_tensor *out
              LK_ESHAPE, "%s is %s, the tensor to read into %s", t.name, lk_shape_text(t.shape).s,
              lk_tensor_text(out).s);
     LK_TRY(lk_tensor_writable_data(out, &data));
-    LK_TRY(lk__source_read(f->source, t.offset, data, t.bytes, "a tensor"));
-    return LK_OK;
+    return LK_TRACE(lk__source_read(f->source, t.offset, data, t.bytes, "a tensor"));
 }

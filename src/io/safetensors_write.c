@@ -65,8 +65,7 @@ lk_status lk__named_check(const lk_named_tensor *tensor, int64_t n, const lk_met
     if (st == LK_OK)
         st = metadata_check(metadata, n_metadata, name);
     lk_free(name);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- the header ---- */
@@ -165,8 +164,7 @@ static lk_status header_make(const lk_named_tensor *tensor, int64_t n, const lk_
                                         .bytes = bytes_of(tensor[i].tensor)};
     lk_status st = lk__safetensors_header(info, n, metadata, n_metadata, out, bytes);
     lk_free(info);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status tensor_write(lk__sink *sink, lk_tensor *t)
@@ -175,8 +173,7 @@ static lk_status tensor_write(lk__sink *sink, lk_tensor *t)
     LK_TRY(lk_tensor_contiguous(t, &dense));
     lk_status st = lk__sink_write(sink, lk_tensor_data(dense), bytes_of(dense));
     lk_tensor_free(dense);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk_safetensors_write(const char *path, const lk_named_tensor *tensor, int64_t n,

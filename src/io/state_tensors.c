@@ -76,6 +76,5 @@ lk_status lk_state_tensors_add_model(lk_state_tensors *l, const lk_model *model)
     LK_CHECK(lk_model_params(model), LK_ESTATE,
              "the model holds no parameters yet: call lk_model_hold() first");
     LK_TRY(lk_state_tensors_add_slab(l, "", lk_model_params(model)));
-    LK_TRY(lk_state_tensors_add_slab(l, "", lk_model_state(model)));
-    return LK_OK;
+    return LK_TRACE(lk_state_tensors_add_slab(l, "", lk_model_state(model)));
 }

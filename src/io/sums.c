@@ -23,8 +23,7 @@ static lk_status table_make(table *t)
     LK_TRY(lk_alloc(&t->own, AT_ONCE, BOX * sizeof *t->own));
     LK_TRY(lk_alloc(&t->all, (int64_t)t->size * AT_ONCE, BOX * sizeof *t->all));
     LK_TRY(lk_alloc(&t->box, t->size, sizeof *t->box));
-    LK_TRY(lk_alloc_zero(&t->flow, t->size, sizeof *t->flow));
-    return LK_OK;
+    return LK_TRACE(lk_alloc_zero(&t->flow, t->size, sizeof *t->flow));
 }
 
 static void table_free(table *t)
@@ -93,8 +92,7 @@ static lk_status tensor_share(table *t, lk__sums *s, int64_t i, int64_t at, int6
         t->flow[r].n = 0;
     }
     LK_TRY(lk__givers_find(&one, 0, t->box, t->size, LK__LOWEST, t->flow));
-    LK_TRY(shares_add(t, s, i));
-    return LK_OK;
+    return LK_TRACE(shares_add(t, s, i));
 }
 
 static lk_status shares_find(table *t, lk__sums *s)
@@ -107,8 +105,7 @@ static lk_status shares_find(table *t, lk__sums *s)
         for (int64_t i = 0; st == LK_OK && i < n; i++)
             st = tensor_share(t, s, first + i, i, n);
     }
-    LK_TRY(lk_agree(t->comm, st));
-    return LK_OK;
+    return LK_TRACE(lk_agree(t->comm, st));
 }
 
 /* Check what this rank has; whether it describes the tensors of rank 0 is then compared. */
@@ -149,8 +146,7 @@ lk_status lk__sums_open(lk__sums *s, lk_comm *comm, const lk_state_tensor *tenso
     LK_TRY(lk__axes_agree(t.comm, s->tensor, s->held, n));
     lk_status st = shares_find(&t, s);
     table_free(&t);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__sums_open_own(lk__sums *s, const lk_state_tensor *tensor, int64_t n)
@@ -239,6 +235,5 @@ lk_status lk_state_hash(lk_comm *comm, const lk_state_tensor *tensor, int64_t n,
         st = hash_add(&s, comm, tensor, sum, h);
     lk_free(sum);
     lk__sums_close(&s);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -18,8 +18,7 @@ enum { HEAD = 12 + LK_NPY_MAX_HEADER }; /* bytes before the elements of a .npy a
 
 static lk_status entries_make(lk__tensor_file *f, int64_t n)
 {
-    LK_TRY(lk_arena_alloc(f->arena, &f->tensor, n, sizeof *f->tensor));
-    return LK_OK;
+    return LK_TRACE(lk_arena_alloc(f->arena, &f->tensor, n, sizeof *f->tensor));
 }
 
 static lk_status open_safetensors(lk__tensor_file *f)
@@ -71,8 +70,7 @@ static lk_status member_look(const lk__tensor_file *f, const lk__zip_member *m, 
     LK_TRY(lk__source_memory(f->path, h->bytes, h->n, &first));
     lk_status st = lk__npy_read(first, name, 0, m->size, out);
     lk__source_free(first);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status members_look(lk__tensor_file *f, head *h)
@@ -101,8 +99,7 @@ static lk_status open_npz(lk__tensor_file *f)
     LK_TRY(lk_alloc(&h.bytes, HEAD, 1));
     lk_status st = members_look(f, &h);
     lk_free(h.bytes);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status open_npy(lk__tensor_file *f)
@@ -191,21 +188,18 @@ static lk_status member_read(const lk__tensor_file *f, const lk__tensor_entry *t
     LK_TRY(lk__fill_start(&m.fill, t->dtype, held));
     lk_status st = lk__zip_stream(&f->zip, &f->zip.member[t->at], member_take, &m);
     lk__fill_end(&m.fill);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__tensor_file_read(const lk__tensor_file *f, const lk__tensor_entry *t,
                                const lk__box_held *held)
 {
     if (f->form == LK__CHECKPOINT) {
-        LK_TRY(lk__checkpoint_read_held(f->checkpoint, t->at, held));
-        return LK_OK;
+        return LK_TRACE(lk__checkpoint_read_held(f->checkpoint, t->at, held));
     }
     if (f->form == LK__SAFETENSORS) {
         int64_t offset = f->safetensors->tensor[t->at].offset;
-        LK_TRY(lk__source_read_held(f->safetensors->source, offset, t->dtype, held));
-        return LK_OK;
+        return LK_TRACE(lk__source_read_held(f->safetensors->source, offset, t->dtype, held));
     }
     if (f->form == LK__NPZ)
         LK_TRY(member_read(f, t, held));

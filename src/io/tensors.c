@@ -100,8 +100,7 @@ static lk_status load(const char *path, lk_tensors *t)
     if (st == LK_OK)
         st = load_all(t, &f);
     lk__tensor_file_close(&f);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static int by_name(const void *a, const void *b)
@@ -171,8 +170,7 @@ static lk_status save_npz(const char *path, const lk_named_tensor *tensor, int64
     lk__zip_out *z;
     LK_TRY(lk__named_check(tensor, n, NULL, 0));
     LK_TRY(lk__zip_create(path, &z));
-    LK_TRY(lk__zip_end(z, save_members(z, tensor, n)));
-    return LK_OK;
+    return LK_TRACE(lk__zip_end(z, save_members(z, tensor, n)));
 }
 
 static lk_status save_npy(const char *path, const lk_named_tensor *tensor, int64_t n)
@@ -182,8 +180,7 @@ static lk_status save_npy(const char *path, const lk_named_tensor *tensor, int64
     LK_TRY(lk_tensor_contiguous(tensor->tensor, &dense));
     lk_status st = lk__npy_save(dense, path);
     lk_tensor_free(dense);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk_tensors_save(const char *path, const lk_named_tensor *tensor, int64_t n,

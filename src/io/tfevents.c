@@ -132,8 +132,7 @@ static lk_status record_write(lk_tfevents *e)
     lk__tfrecord_frame(e->record.text + LK_TFRECORD_HEAD, n, (unsigned char *)e->record.text, tail);
     lk__out_bytes(&e->record, tail, sizeof tail);
     LK_TRY(e->record.st);
-    LK_TRY(lk__append_write(e->file, e->record.text, e->record.n));
-    return LK_OK;
+    return LK_TRACE(lk__append_write(e->file, e->record.text, e->record.n));
 }
 
 static void record_begin(lk_tfevents *e)
@@ -174,8 +173,7 @@ static lk_status open_file(lk_tfevents *e, const char *path, int64_t most)
         return LK_OK;
     record_begin(e);
     lk__tfevents_version(&e->record, now());
-    LK_TRY(record_write(e));
-    return LK_OK;
+    return LK_TRACE(record_write(e));
 }
 
 lk_status lk__tfevents_open_at(const char *path, int64_t bytes, lk_tfevents **out)
@@ -197,8 +195,7 @@ lk_status lk__tfevents_open_at(const char *path, int64_t bytes, lk_tfevents **ou
 
 lk_status lk_tfevents_open(const char *path, bool append, lk_tfevents **out)
 {
-    LK_TRY(lk__tfevents_open_at(path, append ? INT64_MAX : 0, out));
-    return LK_OK;
+    return LK_TRACE(lk__tfevents_open_at(path, append ? INT64_MAX : 0, out));
 }
 
 int64_t lk__tfevents_bytes(const lk_tfevents *e)
@@ -208,8 +205,7 @@ int64_t lk__tfevents_bytes(const lk_tfevents *e)
 
 lk_status lk__tfevents_sync(lk_tfevents *e)
 {
-    LK_TRY(lk__append_sync(e->file));
-    return LK_OK;
+    return LK_TRACE(lk__append_sync(e->file));
 }
 
 lk_status lk_tfevents_add(lk_tfevents *e, int64_t step, const lk_scalar *scalar, int64_t n)
@@ -223,8 +219,7 @@ lk_status lk_tfevents_add(lk_tfevents *e, int64_t step, const lk_scalar *scalar,
                  "the name of scalar %lld is NULL or not UTF-8", (long long)i);
     record_begin(e);
     lk__tfevents_scalars(&e->record, now(), step, scalar, n);
-    LK_TRY(record_write(e));
-    return LK_OK;
+    return LK_TRACE(record_write(e));
 }
 
 lk_status lk_tfevents_close(lk_tfevents *e)

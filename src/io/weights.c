@@ -40,8 +40,7 @@ lk_status lk_weights_save(lk_comm *comm, const lk_model *model, const char *path
         st = lk_safetensors_write_boxes(comm, path, tensors->tensor, tensors->n, metadata,
                                         n_metadata);
     lk_state_tensors_free(tensors);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- put aside ---- */
@@ -97,9 +96,8 @@ lk_status lk__weights_copy(const lk_model *model, lk__weights **out)
 lk_status lk__weights_write(const lk__weights *w, const char *path, const lk_metadata *metadata,
                             int64_t n_metadata)
 {
-    LK_TRY(lk_safetensors_write_boxes(NULL, path, w->tensors->tensor, w->tensors->n, metadata,
-                                      n_metadata));
-    return LK_OK;
+    return LK_TRACE(lk_safetensors_write_boxes(NULL, path, w->tensors->tensor, w->tensors->n,
+                                               metadata, n_metadata));
 }
 
 void lk__weights_free(lk__weights *w)
@@ -152,8 +150,7 @@ static lk_status fit_check(const weights *w, const lk__tensor_file *f)
         LK_CHECK(lk_dtype_is_real(t->dtype) || t->dtype == LK_F16 || t->dtype == LK_BF16, LK_EDTYPE,
                  "%s: \"%s\" is %s, not real numbers", f->path, t->name, lk_dtype_name(t->dtype));
     }
-    LK_TRY(unknown_check(w, f));
-    return LK_OK;
+    return LK_TRACE(unknown_check(w, f));
 }
 
 /* ---- loading ---- */
@@ -173,8 +170,7 @@ static lk_status tensor_convert(const weights *w, int64_t i, const lk__tensor_fi
     if (st == LK_OK)
         st = lk_tensor_copy(read, w->value[i]);
     lk_tensor_free(read);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Read all that is held into what was put aside. */
@@ -200,8 +196,7 @@ static lk_status weights_load(weights *w, const char *path)
     if (st == LK_OK)
         st = weights_read(w, &f);
     lk__tensor_file_close(&f);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__weights_of_checkpoint(const lk_model *model, const char *path, lk__weights **out)
@@ -235,8 +230,7 @@ static lk_status model_take(lk_model *model, const weights *w, lk_tensor **own)
 
 lk_status lk_weights_load(lk_model *model, const char *path)
 {
-    LK_TRY(lk_weights_load_prefix(model, path, ""));
-    return LK_OK;
+    return LK_TRACE(lk_weights_load_prefix(model, path, ""));
 }
 
 lk_status lk_weights_load_prefix(lk_model *model, const char *path, const char *prefix)

@@ -101,8 +101,7 @@ static lk_status builder_start(builder *b, const lk__conv_shape *s, int d)
     LK_TRY(lk_alloc(&axis->order, axis->n_taps, sizeof *axis->order));
     LK_TRY(lk_alloc(&axis->a_off, b->n_c, sizeof *axis->a_off));
     LK_TRY(lk_alloc(&axis->c_off, b->n_c, sizeof *axis->c_off));
-    LK_TRY(lk_alloc(&b->at, b->n_c, sizeof *b->at));
-    return LK_OK;
+    return LK_TRACE(lk_alloc(&b->at, b->n_c, sizeof *b->at));
 }
 
 lk_status lk__conv_axis_forward(const lk__conv_shape *s, int d, lk__conv_axis *out)

@@ -29,11 +29,9 @@ lk_status lk_conv_backward_data(lk_conv_plan *plan, const void *dy, const void *
     if (s->algorithm == LK_CONV_WINOGRAD) {
         LK_TRY(lk__wino_pass_ready(s, true, &plan->wino_data));
         LK_TRY(lk__wino_pass_pack(plan->wino_data, w));
-        LK_TRY(lk__wino_pass_run(plan->wino_data, &call));
-        return LK_OK;
+        return LK_TRACE(lk__wino_pass_run(plan->wino_data, &call));
     }
     LK_TRY(lk__conv_pass_ready(s, true, &plan->data));
     LK_TRY(lk__conv_pass_pack(plan->data, s, w));
-    LK_TRY(lk__conv_pass_run(plan->data, &call));
-    return LK_OK;
+    return LK_TRACE(lk__conv_pass_run(plan->data, &call));
 }

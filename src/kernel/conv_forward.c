@@ -27,11 +27,9 @@ lk_status lk_conv_forward(lk_conv_plan *plan, const void *x, const void *w, cons
     if (s->algorithm == LK_CONV_WINOGRAD) {
         LK_TRY(lk__wino_pass_ready(s, false, &plan->wino_forward));
         LK_TRY(lk__wino_pass_pack(plan->wino_forward, w));
-        LK_TRY(lk__wino_pass_run(plan->wino_forward, &call));
-        return LK_OK;
+        return LK_TRACE(lk__wino_pass_run(plan->wino_forward, &call));
     }
     LK_TRY(lk__conv_pass_ready(s, false, &plan->forward));
     LK_TRY(lk__conv_pass_pack(plan->forward, s, w));
-    LK_TRY(lk__conv_pass_run(plan->forward, &call));
-    return LK_OK;
+    return LK_TRACE(lk__conv_pass_run(plan->forward, &call));
 }

@@ -75,8 +75,7 @@ lk_status lk__conv_pass_pack(lk__conv_pass *pass, const lk__conv_shape *s, const
               .out_channels = s->out_channels,
               .cuts = (pass->a_group + TASK_ROWS - 1) / TASK_ROWS};
     int64_t rows = pass->a_group < TASK_ROWS ? pass->a_group : TASK_ROWS;
-    LK_TRY(lk__parallel(
+    return LK_TRACE(lk__parallel(
         lk__tasks_bytes(pass->groups * pass->taps * t.cuts, rows * pass->c_group * pass->elem),
         pack_tasks, &t));
-    return LK_OK;
 }

@@ -56,8 +56,7 @@ static lk_status panel_make(lk__conv_pass *p)
              (long long)p->groups, (long long)k, (long long)columns);
     for (int64_t b = 0; b < p->n_blocks; b++)
         p->block[b].panel = p->block[b].column * k;
-    LK_TRY(lk_alloc(&p->panel, panel, (size_t)p->elem));
-    return LK_OK;
+    return LK_TRACE(lk_alloc(&p->panel, panel, (size_t)p->elem));
 }
 
 /* Positions of region r in one sample. */
@@ -138,8 +137,7 @@ static lk_status pass_fill(lk__conv_pass *p, const lk__conv_shape *s, bool data)
     int64_t a_bytes = a_empty ? 0 : (data ? s->out_channels : s->in_channels) * s->elem;
     for (int d = 0; d < LK_CONV_AXES && !a_empty; d++)
         a_bytes *= a_size[d];
-    LK_TRY(strips_make(p, a_bytes));
-    return LK_OK;
+    return LK_TRACE(strips_make(p, a_bytes));
 }
 
 lk_status lk__conv_pass_new(const lk__conv_shape *s, bool data, lk__conv_pass **out)
@@ -175,8 +173,7 @@ lk_status lk__conv_pass_ready(const lk__conv_shape *s, bool data, lk__conv_pass 
     if (*pass && (*pass)->rows == &table->of[s->dtype])
         return LK_OK;
     lk__conv_pass_free(*pass);
-    LK_TRY(lk__conv_pass_new(s, data, pass));
-    return LK_OK;
+    return LK_TRACE(lk__conv_pass_new(s, data, pass));
 }
 
 int64_t lk__conv_pass_tap(const lk__conv_pass *p, int64_t place)

@@ -59,6 +59,5 @@ lk_status lk__conv_pass_run(const lk__conv_pass *pass, const lk__conv_call *call
     job j = {.p = pass, .call = call, .parts = 1};
     if (threads > 1 && n < wanted)
         j.parts = (wanted + n - 1) / n < pass->n_blocks ? (wanted + n - 1) / n : pass->n_blocks;
-    LK_TRY(lk__parallel(lk__tasks_long(n * j.parts), run_strips, &j));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_long(n * j.parts), run_strips, &j));
 }

@@ -185,8 +185,7 @@ static lk_status chunk_run(lk__weights_job *job, const room *r, const void *x, c
     int64_t tasks = lk__weights_tasks(job->p);
     lk__tasks all = lk__tasks_long(tasks);
     all.least = tasks / ((int64_t)job->p->crew * TURNS);
-    LK_TRY(lk__parallel(all, lk__weights_tiles, job));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(all, lk__weights_tiles, job));
 }
 
 static lk__range part(int64_t lo, int64_t step, int64_t end)
@@ -277,8 +276,7 @@ static lk_status run(struct lk__conv_weights *w, char *memory, const void *x, co
     if (p->n_stretches == 1) {
         lk__weights_job job = {.p = p, .n_samples = s->batch, .dw = dw, .accumulate = accumulate};
         room r = room_at(&w->floor, memory, 0);
-        LK_TRY(stretch_run(&job, &r, x, dy));
-        return LK_OK;
+        return LK_TRACE(stretch_run(&job, &r, x, dy));
     }
     const lk__reduce_table *table = NULL;
     LK_TRY(lk__reduce_get(&table));
@@ -290,8 +288,8 @@ static lk_status run(struct lk__conv_weights *w, char *memory, const void *x, co
     lk_status st = atomic_load(&run.failed);
     LK_CHECK(st == LK_OK, st, "some samples could not be computed");
     int64_t slices = (s->w_extent * s->elem + SLICE_BYTES - 1) / SLICE_BYTES;
-    LK_TRY(lk__parallel(lk__tasks_bytes(slices, SLICE_BYTES * p->n_stretches), sums_join, &run));
-    return LK_OK;
+    return LK_TRACE(
+        lk__parallel(lk__tasks_bytes(slices, SLICE_BYTES * p->n_stretches), sums_join, &run));
 }
 
 /* No position takes part in any sum: all pieces are +0. */
@@ -319,8 +317,7 @@ static lk_status part_get(lk_conv_plan *plan)
         plan->weights->plan.threads == threads)
         return LK_OK;
     lk__conv_weights_free(plan->weights);
-    LK_TRY(lk__conv_weights_new(&plan->shape, &plan->weights));
-    return LK_OK;
+    return LK_TRACE(lk__conv_weights_new(&plan->shape, &plan->weights));
 }
 
 /* Whether some position takes part in some sum. */
@@ -360,21 +357,18 @@ lk_status lk__conv_weights_in(lk_conv_plan *plan, void *memory, int64_t bytes, c
     if (plan->weights->is_product) {
         lk_gemm g = plan->weights->product;
         g.accumulate = accumulate;
-        LK_TRY(lk_gemm_run(&g, x, dy, NULL, dw));
-        return LK_OK;
+        return LK_TRACE(lk_gemm_run(&g, x, dy, NULL, dw));
     }
     if (!memory || needed > bytes) {
         if (!plan->weights->own)
             LK_TRY(lk_alloc(&plan->weights->own, needed, 1));
         memory = plan->weights->own;
     }
-    LK_TRY(run(plan->weights, memory, x, dy, accumulate, dw));
-    return LK_OK;
+    return LK_TRACE(run(plan->weights, memory, x, dy, accumulate, dw));
 }
 
 lk_status lk_conv_backward_weights(lk_conv_plan *plan, const void *x, const void *dy,
                                    bool accumulate, void *dw)
 {
-    LK_TRY(lk__conv_weights_in(plan, NULL, 0, x, dy, accumulate, dw));
-    return LK_OK;
+    return LK_TRACE(lk__conv_weights_in(plan, NULL, 0, x, dy, accumulate, dw));
 }

@@ -88,9 +88,8 @@ static lk_status pack(packing *k, lk__weights_view *view)
     if (spread)
         view->start -= k->box[LK_CUT_COLUMN].lo * pixel;
     const int64_t bytes = k->row_pixels * k->channels * k->p->s.elem;
-    LK_TRY(lk__parallel(lk__tasks_bytes(n[0] * n[1] * n[2], bytes),
-                        spread ? spread_rows : pack_rows, k));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_bytes(n[0] * n[1] * n[2], bytes),
+                                 spread ? spread_rows : pack_rows, k));
 }
 
 static lk_status pack_x(lk__weights_job *job, const void *x, void *room)
@@ -110,8 +109,7 @@ static lk_status pack_x(lk__weights_job *job, const void *x, void *room)
     k.box[LK_CUT_SAMPLE] = job->box[LK_CUT_SAMPLE];
     for (int d = 0; d < LK_CONV_AXES; d++)
         k.box[LK_CUT_PLANE + d] = lk__weights_reach(s, d, job->box[LK_CUT_PLANE + d]);
-    LK_TRY(pack(&k, &job->x));
-    return LK_OK;
+    return LK_TRACE(pack(&k, &job->x));
 }
 
 static lk_status pack_y(lk__weights_job *job, const void *dy, void *room)
@@ -138,6 +136,5 @@ lk_status lk__weights_pack(lk__weights_job *job, const void *x, const void *dy, 
                            void *y_room)
 {
     LK_TRY(pack_x(job, x, x_room));
-    LK_TRY(pack_y(job, dy, y_room));
-    return LK_OK;
+    return LK_TRACE(pack_y(job, dy, y_room));
 }

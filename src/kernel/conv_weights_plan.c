@@ -147,8 +147,7 @@ static lk_status valid_make(lk__weights_plan *p)
     bool slices = p->runs || p->own;
     int64_t n = slices ? p->x.per_group : s->window.kernel[2];
     LK_TRY(lk_alloc(&p->columns, n, sizeof *p->columns));
-    LK_TRY(lk_alloc(&p->phases, slices ? n * MAX_PHASES : n, sizeof *p->phases));
-    return LK_OK;
+    return LK_TRACE(lk_alloc(&p->phases, slices ? n * MAX_PHASES : n, sizeof *p->phases));
 }
 
 /* About `pixels` positions at a time, of `within`: whole samples, or whole planes of one sample, or
@@ -282,8 +281,7 @@ static lk_status panels_place(lk__weights_side *v, int64_t groups, int64_t pixel
         v->slice[i].at = at * pixels;
         at += v->slice[i].width;
     }
-    LK_TRY(room_make(v, v->width, pixels));
-    return LK_OK;
+    return LK_TRACE(room_make(v, v->width, pixels));
 }
 
 static lk_status workspace_size(lk__weights_plan *p)

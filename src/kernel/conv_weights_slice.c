@@ -229,6 +229,5 @@ lk_status lk__weights_slice(lk__weights_plan *p)
     if (p->own && s->window.dilation[2] >= s->in[2])
         mr = 1; /* of two kernel columns one is outside, and may be as far away as it likes */
     LK_TRY(rows_cut(p, mr, lk__weights_rows(p)));
-    LK_TRY(cols_cut(p, lk__weights_cols(p)));
-    return LK_OK;
+    return LK_TRACE(cols_cut(p, lk__weights_cols(p)));
 }

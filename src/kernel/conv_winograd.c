@@ -37,8 +37,7 @@ static lk_status panels_make(lk__wino_pass *p)
              LK_EOVERFLOW, "transformed weights have %lld rows, %lld columns",
              (long long)p->a.channels, (long long)p->ldc);
     LK_TRY(lk_alloc(&p->u, all, (size_t)p->elem));
-    LK_TRY(lk_alloc_zero(&p->nothing, p->a.channels, (size_t)p->elem));
-    return LK_OK;
+    return LK_TRACE(lk_alloc_zero(&p->nothing, p->a.channels, (size_t)p->elem));
 }
 
 static int64_t round_up(int64_t n, int64_t to)
@@ -75,8 +74,7 @@ static lk_status rooms_make(lk__wino_pass *p)
     p->n_rooms = blocks < p->threads ? (int)blocks : p->threads;
     LK_CHECK(!__builtin_mul_overflow(p->room_size, p->n_rooms, &one), LK_EOVERFLOW,
              "%d threads need %lld bytes each", p->n_rooms, (long long)p->room_size);
-    LK_TRY(lk_alloc(&p->room, one, 1));
-    return LK_OK;
+    return LK_TRACE(lk_alloc(&p->room, one, 1));
 }
 
 static lk_status pass_fill(lk__wino_pass *p, const lk__conv_shape *s, bool data)
@@ -105,8 +103,7 @@ static lk_status pass_fill(lk__wino_pass *p, const lk__conv_shape *s, bool data)
         p->n_tiles *= p->tiles[d]; /* no more than C has positions */
     }
     LK_TRY(panels_make(p));
-    LK_TRY(rooms_make(p));
-    return LK_OK;
+    return LK_TRACE(rooms_make(p));
 }
 
 lk_status lk__wino_pass_ready(const lk__conv_shape *s, bool data, lk__wino_pass **pass)

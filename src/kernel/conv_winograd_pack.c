@@ -53,7 +53,6 @@ lk_status lk__wino_pass_pack(lk__wino_pass *pass, const void *w)
     if (pass->a.channels == 0)
         return LK_OK;
     pack t = {.p = pass, .w = w, .cuts = (pass->a.channels + TASK_ROWS - 1) / TASK_ROWS};
-    LK_TRY(
+    return LK_TRACE(
         lk__parallel(lk__tasks_long((pass->n_panels + (pass->tail > 0)) * t.cuts), pack_tasks, &t));
-    return LK_OK;
 }

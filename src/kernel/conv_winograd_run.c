@@ -239,6 +239,5 @@ static void run_rooms(void *arg, int64_t first, int64_t last)
 lk_status lk__wino_pass_run(lk__wino_pass *pass, const lk__conv_call *call)
 {
     run r = {.p = pass, .call = call};
-    LK_TRY(lk__parallel(lk__tasks_long(pass->n_rooms), run_rooms, &r));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_long(pass->n_rooms), run_rooms, &r));
 }

@@ -252,9 +252,8 @@ lk_status lk__each_job_run(lk__each_job *j)
     j->loops = t->of[j->dtype];
     merge_axes(j);
     const int64_t runs = (j->n + RUN - 1) / RUN;
-    LK_TRY(lk__parallel(takes_function(j->loop)
-                            ? lk__tasks_functions(runs, RUN)
-                            : lk__tasks_bytes(runs, RUN * (int64_t)lk_dtype_size(j->dtype)),
-                        run_all, j));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(
+        takes_function(j->loop) ? lk__tasks_functions(runs, RUN)
+                                : lk__tasks_bytes(runs, RUN * (int64_t)lk_dtype_size(j->dtype)),
+        run_all, j));
 }

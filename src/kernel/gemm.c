@@ -114,8 +114,7 @@ static lk_status run_job(lk__gemm_job *job)
                         (double)(g->k + 1);
     lk__tasks tasks = lk__tasks_products(job->batch.count * job->n_blocks * job->n_panels, work);
     tasks.least = together;
-    LK_TRY(lk__parallel(tasks, fn, job));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(tasks, fn, job));
 }
 
 lk_status lk_gemm_run_batched(const lk_gemm *g, const lk_gemm_batch *batch, const void *a,
@@ -158,12 +157,10 @@ lk_status lk_gemm_run_batched(const lk_gemm *g, const lk_gemm_batch *batch, cons
     }
     LK_TRY(lk__act_get(g->dtype, g->act, &job.act));
     turn_column(&job);
-    LK_TRY(run_job(&job));
-    return LK_OK;
+    return LK_TRACE(run_job(&job));
 }
 
 lk_status lk_gemm_run(const lk_gemm *g, const void *a, const void *b, const void *bias, void *c)
 {
-    LK_TRY(lk_gemm_run_batched(g, &(lk_gemm_batch){.count = 1}, a, b, bias, c));
-    return LK_OK;
+    return LK_TRACE(lk_gemm_run_batched(g, &(lk_gemm_batch){.count = 1}, a, b, bias, c));
 }

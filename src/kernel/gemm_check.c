@@ -95,6 +95,5 @@ lk_status lk__gemm_check(const lk_gemm *g, const lk_gemm_batch *batch, const voi
     for (int i = 0; i < 4; i++)
         LK_TRY(matrix_operand(&matrices[i], elem, &operands[i]));
     LK_TRY(products_apart(&matrices[0], operands[0].extent));
-    LK_TRY(lk__conv_operands_check(operands, 4));
-    return LK_OK;
+    return LK_TRACE(lk__conv_operands_check(operands, 4));
 }

@@ -99,9 +99,8 @@ static void map_run(void *arg, int64_t first, int64_t last)
 
 static lk_status map_share(struct map_job *j)
 {
-    LK_TRY(
+    return LK_TRACE(
         lk__parallel(lk__tasks_bytes((j->n + RUN - 1) / RUN, RUN * (int64_t)j->size), map_run, j));
-    return LK_OK;
 }
 
 lk_status lk_map1(lk_dtype dtype, lk_map1_op op, double p, int64_t n, const void *x, void *y)
@@ -118,8 +117,7 @@ lk_status lk_map1(lk_dtype dtype, lk_map1_op op, double p, int64_t n, const void
     LK_TRY(lk__maps1_get(&t));
     struct map_job job = {
         .loop = t->map[dtype][op], .p = p, .size = size, .n = n, .x = x, .out = y};
-    LK_TRY(map_share(&job));
-    return LK_OK;
+    return LK_TRACE(map_share(&job));
 }
 
 lk_status lk_map2(lk_dtype dtype, lk_map2_op op, double p, int64_t n, const void *x, const void *y,
@@ -138,6 +136,5 @@ lk_status lk_map2(lk_dtype dtype, lk_map2_op op, double p, int64_t n, const void
     LK_TRY(lk__maps2_get(&t));
     struct map_job job = {
         .loop = t->map[dtype][op], .p = p, .size = size, .n = n, .x = x, .y = y, .out = z};
-    LK_TRY(map_share(&job));
-    return LK_OK;
+    return LK_TRACE(map_share(&job));
 }

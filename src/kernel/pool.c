@@ -173,8 +173,7 @@ static lk_status job_run(struct job *j)
         taps *= n < j->from_size[d] ? n : j->from_size[d];
     }
     const int64_t tasks = s->batch * j->n_to * j->n_blocks;
-    LK_TRY(lk__parallel(lk__tasks_bytes(tasks, taps * j->block * s->elem), pool_tasks, j));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_bytes(tasks, taps * j->block * s->elem), pool_tasks, j));
 }
 
 /* Positions of f32 maxima are carried through vectors as 32-bit integers, from the first tap. */
@@ -222,8 +221,7 @@ lk_status lk_pool_max(const lk_pool_shape *p, const void *x, void *y, int64_t *i
                                          .may_be_null = true}};
     LK_TRY(lk__pool_operands_check(&j.s, 3, operand));
     j.fn = p->relu ? type->max_relu : type->max;
-    LK_TRY(job_run(&j));
-    return LK_OK;
+    return LK_TRACE(job_run(&j));
 }
 
 /* avg and l2: from x to y. */
@@ -232,8 +230,7 @@ static lk_status forward(struct job *j, const void *x, void *y)
     const lk__pool_operand operand[] = {{.name = "x", .p = x},
                                         {.name = "y", .p = y, .is_out = true, .is_written = true}};
     LK_TRY(lk__pool_operands_check(&j->s, 2, operand));
-    LK_TRY(job_run(j));
-    return LK_OK;
+    return LK_TRACE(job_run(j));
 }
 
 lk_status lk_pool_avg(const lk_pool_shape *p, const void *x, void *y)
@@ -242,8 +239,7 @@ lk_status lk_pool_avg(const lk_pool_shape *p, const void *x, void *y)
     const lk__pool_type *type = NULL;
     LK_TRY(job_begin(p, &j, &type));
     j.fn = type->avg;
-    LK_TRY(forward(&j, x, y));
-    return LK_OK;
+    return LK_TRACE(forward(&j, x, y));
 }
 
 lk_status lk_pool_l2(const lk_pool_shape *p, const void *x, void *y)
@@ -252,8 +248,7 @@ lk_status lk_pool_l2(const lk_pool_shape *p, const void *x, void *y)
     const lk__pool_type *type = NULL;
     LK_TRY(job_begin(p, &j, &type));
     j.fn = type->l2;
-    LK_TRY(forward(&j, x, y));
-    return LK_OK;
+    return LK_TRACE(forward(&j, x, y));
 }
 
 /* Whether no position is in two windows; `*all`: and each in one. */
@@ -310,8 +305,7 @@ lk_status lk_pool_max_backward(const lk_pool_shape *p, const void *dy, const int
         j.fn = type->max_spread;
         j.backward = false;
     }
-    LK_TRY(job_run(&j));
-    return LK_OK;
+    return LK_TRACE(job_run(&j));
 }
 
 lk_status lk_pool_avg_backward(const lk_pool_shape *p, const void *dy, void *dx)
@@ -323,8 +317,7 @@ lk_status lk_pool_avg_backward(const lk_pool_shape *p, const void *dy, void *dx)
                                         {.name = "dx", .p = dx, .is_written = true}};
     LK_TRY(lk__pool_operands_check(&j.s, 2, operand));
     j.fn = type->avg_backward;
-    LK_TRY(job_run(&j));
-    return LK_OK;
+    return LK_TRACE(job_run(&j));
 }
 
 lk_status lk_pool_l2_backward(const lk_pool_shape *p, const void *x, const void *y, const void *dy,
@@ -339,6 +332,5 @@ lk_status lk_pool_l2_backward(const lk_pool_shape *p, const void *x, const void 
                                         {.name = "dx", .p = dx, .is_written = true}};
     LK_TRY(lk__pool_operands_check(&j.s, 4, operand));
     j.fn = type->l2_backward;
-    LK_TRY(job_run(&j));
-    return LK_OK;
+    return LK_TRACE(job_run(&j));
 }

@@ -79,8 +79,7 @@ static lk_status steps_fill(const lk_pool_shape *p, lk__pool_shape *s)
                          .step = s->y_step,
                          .extent = &s->y_extent};
     LK_TRY(lk__steps_fill(&x, sizeof(int64_t)));
-    LK_TRY(lk__steps_fill(&y, sizeof(int64_t)));
-    return LK_OK;
+    return LK_TRACE(lk__steps_fill(&y, sizeof(int64_t)));
 }
 
 lk_status lk__pool_check(const lk_pool_shape *p, lk__pool_shape *s)

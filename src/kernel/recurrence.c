@@ -97,15 +97,13 @@ lk_status lk__recurrence_size(lk__recurrence_job *j, int64_t *bytes)
                                 : 0;
     j->row_bytes = (j->ld_s + j->ld_kept + j->ld_h + j->ld_all + j->ld_sums) * j->elem;
     LK_TRY(lk_mul_i64(j->row_bytes, r->samples, bytes));
-    LK_TRY(lk_add_i64(*bytes, packed_bytes(j), bytes));
-    return LK_OK;
+    return LK_TRACE(lk_add_i64(*bytes, packed_bytes(j), bytes));
 }
 
 lk_status lk_recurrence_room(const lk_recurrence *r, int64_t *bytes)
 {
     lk__recurrence_job j = {.r = r};
-    LK_TRY(lk__recurrence_size(&j, bytes));
-    return LK_OK;
+    return LK_TRACE(lk__recurrence_size(&j, bytes));
 }
 
 /* ---- the passes ---- */
@@ -172,8 +170,7 @@ lk_status lk__recurrence_open(lk__recurrence_job *j, void *room)
 /* Give the blocks to the pool. */
 static lk_status blocks_run(lk__recurrence_job *j, lk__task_fn *task)
 {
-    LK_TRY(lk__parallel(j->tasks, task, j));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(j->tasks, task, j));
 }
 
 lk_status lk__recurrence_step(lk__recurrence_job *j, int64_t n)
@@ -183,8 +180,7 @@ lk_status lk__recurrence_step(lk__recurrence_job *j, int64_t n)
     if (j->r->samples == 0 || j->r->units == 0)
         return LK_OK;
     j->now = n;
-    LK_TRY(blocks_run(j, lk__recurrence_blocks_now));
-    return LK_OK;
+    return LK_TRACE(blocks_run(j, lk__recurrence_blocks_now));
 }
 
 static lk_status recurrence_run(lk__recurrence_job *j, void *room)
@@ -222,8 +218,7 @@ lk_status lk_recurrence_forward(const lk_recurrence *r, const lk_recurrence_valu
                  v->c0 ? "c" : "c0");
     }
     lk__recurrence_job j = {.r = r, .v = v};
-    LK_TRY(recurrence_run(&j, room));
-    return LK_OK;
+    return LK_TRACE(recurrence_run(&j, room));
 }
 
 lk_status lk_recurrence_backward(const lk_recurrence *r, const lk_recurrence_values *v,
@@ -239,6 +234,5 @@ lk_status lk_recurrence_backward(const lk_recurrence *r, const lk_recurrence_val
         LK_CHECK(r->cell != LK_CELL_LSTM || g->dc0, LK_EINVAL, "dc0 of an lstm is NULL");
     }
     lk__recurrence_job j = {.r = r, .v = v, .g = g};
-    LK_TRY(recurrence_run(&j, room));
-    return LK_OK;
+    return LK_TRACE(recurrence_run(&j, room));
 }

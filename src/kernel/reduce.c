@@ -214,6 +214,5 @@ lk_status lk_reduce_axis(lk_dtype dtype, lk_reduce_axis_op op, const lk_reduce_a
     };
     if (p.piece > 0)
         p.n_pieces = (s->n - 1) / p.piece + 1;
-    LK_TRY(plan_run(&p, y));
-    return LK_OK;
+    return LK_TRACE(plan_run(&p, y));
 }

@@ -156,8 +156,7 @@ static lk_status plan_run(struct plan *p)
     p->width = lk__reduce_width(p->channels, p->elem, (wanted - 1) / p->n_pieces + 1);
     p->n_blocks = (p->channels - 1) / p->width + 1;
     const int64_t bytes = p->piece * positions * p->width * p->elem;
-    LK_TRY(lk__parallel(lk__tasks_bytes(p->n_pieces * p->n_blocks, bytes), box_tasks, p));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_bytes(p->n_pieces * p->n_blocks, bytes), box_tasks, p));
 }
 
 lk_status lk_reduce_box(lk_dtype dtype, lk_reduce_axis_op op, const lk_reduce_box_shape *s,
@@ -179,6 +178,5 @@ lk_status lk_reduce_box(lk_dtype dtype, lk_reduce_axis_op op, const lk_reduce_bo
     p.begin = table->of[dtype].begin[op];
     p.add = table->of[dtype].add[op];
     p.end = table->of[dtype].end[op];
-    LK_TRY(plan_run(&p));
-    return LK_OK;
+    return LK_TRACE(plan_run(&p));
 }

@@ -27,8 +27,7 @@ static lk_status extent_of(int64_t rows, int64_t cols, int64_t ld, int64_t size,
     int64_t n;
     LK_TRY(lk_mul_i64(rows - 1, ld, &n));
     LK_TRY(lk_add_i64(n, cols, &n));
-    LK_TRY(lk_mul_i64(n, size, bytes));
-    return LK_OK;
+    return LK_TRACE(lk_mul_i64(n, size, bytes));
 }
 
 static lk_status check_shape(lk_dtype dtype, const lk_rows *s)
@@ -89,18 +88,15 @@ static lk_status softmax_rows(bool log, lk_dtype dtype, const lk_rows *s, const 
         .x = x,
         .y = y,
     };
-    LK_TRY(lk__parallel(lk__tasks_functions(s->rows, s->cols), softmax_run, &job));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_functions(s->rows, s->cols), softmax_run, &job));
 }
 
 lk_status lk_softmax_rows(lk_dtype dtype, const lk_rows *shape, const void *x, void *y)
 {
-    LK_TRY(softmax_rows(false, dtype, shape, x, y));
-    return LK_OK;
+    return LK_TRACE(softmax_rows(false, dtype, shape, x, y));
 }
 
 lk_status lk_log_softmax_rows(lk_dtype dtype, const lk_rows *shape, const void *x, void *y)
 {
-    LK_TRY(softmax_rows(true, dtype, shape, x, y));
-    return LK_OK;
+    return LK_TRACE(softmax_rows(true, dtype, shape, x, y));
 }

@@ -231,8 +231,8 @@ static lk_status sums_run(sums_job *j)
 {
     const int64_t bytes = j->s->rows * j->s->n * j->elem;
     if (j->n_pieces >= j->threads) {
-        LK_TRY(lk__parallel(lk__tasks_bytes(j->n_chunks, bytes / j->n_chunks), pieces_task, j));
-        return LK_OK;
+        return LK_TRACE(
+            lk__parallel(lk__tasks_bytes(j->n_chunks, bytes / j->n_chunks), pieces_task, j));
     }
     lk__tasks lanes = lk__tasks_bytes(LK_LANES * j->n_pieces, bytes / (LK_LANES * j->n_pieces));
     lanes.least = (lanes.n - 1) / j->threads + 1;
@@ -334,11 +334,9 @@ lk_status lk__map_sums_run(const lk__map_sums *s, void *room)
     if (room) /* otherwise there is nothing to repeat */
         inputs_repeat(&j, (char *)room + lanes_room(&j));
     if (s->sums) {
-        LK_TRY(sums_run(&j));
-        return LK_OK;
+        return LK_TRACE(sums_run(&j));
     }
     const int64_t last = rows_of(&j, j.n_pieces - 1);
     const int64_t lines = (j.n_pieces - 1) * j.lines + (last - 1) / j.fold + 1;
-    LK_TRY(lk__parallel(lk__tasks_bytes(lines, j.fold * s->n * j.elem), lines_task, &j));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_bytes(lines, j.fold * s->n * j.elem), lines_task, &j));
 }

@@ -133,8 +133,7 @@ lk_status lk__threads_of(const lk__bound_set *bound, int *out)
 
 lk_status lk_threads_now(int *out)
 {
-    LK_TRY(lk__threads_of(lk__thread_binding(), out));
-    return LK_OK;
+    return LK_TRACE(lk__threads_of(lk__thread_binding(), out));
 }
 
 lk_status lk_threads_set(int n)

@@ -28,7 +28,6 @@ lk_status lk__update_run(lk_dtype dtype, lk__update_rule rule, const lk__update 
              lk_dtype_name(dtype));
     LK_TRY(lk__updates_get(&t));
     struct job job = {.update = u, .fn = t->of[dtype][rule], .n = n};
-    LK_TRY(lk__parallel(lk__tasks_bytes((n + RUN - 1) / RUN, RUN * (int64_t)lk_dtype_size(dtype)),
-                        work, &job));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(
+        lk__tasks_bytes((n + RUN - 1) / RUN, RUN * (int64_t)lk_dtype_size(dtype)), work, &job));
 }

@@ -31,8 +31,7 @@ static lk_status layer_add(lk__layers *l, const char *type, const char *options)
 {
     lk_config *item = NULL;
     LK_TRY(item_new(l, &item));
-    LK_TRY(lk_config_parse(&lk_registry_layer, type, options, l->arena, item));
-    return LK_OK;
+    return LK_TRACE(lk_config_parse(&lk_registry_layer, type, options, l->arena, item));
 }
 
 void lk__layers_add(lk__layers *l, const char *type, const char *options, ...)
@@ -100,8 +99,7 @@ lk_status lk_model_expand(const lk_config *model, lk_arena *arena, lk_configs *o
     LK_CHECK(model && model->descriptor, LK_EINVAL, "model is NULL");
     LK_TRY(lk_config_with_defaults(model, arena, &filled));
     const lk_model_preset *named = (const lk_model_preset *)(const void *)filled.descriptor;
-    LK_TRY(named->expand(filled.options, arena, out));
-    return LK_OK;
+    return LK_TRACE(named->expand(filled.options, arena, out));
 }
 
 static lk_status preset_add(lk_model *model, const char *name, const char *options)
@@ -123,8 +121,7 @@ lk_status lk_model_add_preset(lk_model *model, const char *name, const char *opt
     lk_status st = preset_add(model, name, options);
     if (st != LK_OK)
         model->n_layers = before;
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static const lk_descriptor *model_at(int i)

@@ -123,8 +123,7 @@ static lk_status function_call(lk_aggregator *a, const void *bytes, int size, do
                  "values of rank %d end at byte %lld", r - 1, (long long)a->first[r]);
         a->first[r] /= (int64_t)sizeof(double);
     }
-    LK_TRY(a->aggregate(a->context, bytes, a->first, size, out));
-    return LK_OK;
+    return LK_TRACE(a->aggregate(a->context, bytes, a->first, size, out));
 }
 
 static lk_status function_make(lk_aggregator *a, double *out, bool *any)
@@ -149,8 +148,7 @@ static lk_status function_make(lk_aggregator *a, double *out, bool *any)
     if (!*any)
         return LK_OK;
     LK_TRY(lk_agree(a->comm, st));
-    LK_TRY(lk_bcast(a->comm, out, 1, LK_F64, 0, "aggregated"));
-    return LK_OK;
+    return LK_TRACE(lk_bcast(a->comm, out, 1, LK_F64, 0, "aggregated"));
 }
 
 lk_status lk_aggregator_observe(lk_aggregator *a, const lk_position *at, const double *value,
@@ -169,8 +167,7 @@ lk_status lk_aggregator_observe(lk_aggregator *a, const lk_position *at, const d
     forget(a); /* after a failure, too: these values do not belong to the next time */
     if (st != LK_OK)
         *due = false;
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- its state ---- */
@@ -184,8 +181,7 @@ lk_status lk__aggregator_save(lk_aggregator *a, int64_t number[LK_AGGREGATOR_NUM
                       "has just been time to",
                       (long long)a->n);
     LK_TRY(lk_agree(a->comm, st));
-    LK_TRY(sums_join(a, number));
-    return LK_OK;
+    return LK_TRACE(sums_join(a, number));
 }
 
 /* Whether such a sum can be: digits are below 2^32, the highest has the sign; counts leave room for more. */
@@ -225,6 +221,5 @@ lk_status lk_aggregator_state(lk_aggregator *a, const char *name, lk_state_tenso
 
 lk_status lk_aggregator_restore(lk_aggregator *a)
 {
-    LK_TRY(lk__aggregator_load(a, a->state));
-    return LK_OK;
+    return LK_TRACE(lk__aggregator_load(a, a->state));
 }

@@ -97,9 +97,8 @@ static lk_status options_compare(lk_comm *comm, const lk_early_stop_trigger_opti
                                {"patience", o->patience, .is_hash = false},
                                {"another change", change, .is_hash = true},
                                {"whether less is better", is_lower(o), .is_hash = false}};
-    LK_TRY(lk__traits_compare(comm, trait, sizeof trait / sizeof *trait, LK_ESTATE,
-                              "give the same options"));
-    return LK_OK;
+    return LK_TRACE(lk__traits_compare(comm, trait, sizeof trait / sizeof *trait, LK_ESTATE,
+                                       "give the same options"));
 }
 
 /* `read` is what became of reading the options. */
@@ -129,8 +128,7 @@ lk_status lk_early_stop_trigger_new_options(lk_comm *comm,
                                             lk_early_stop_trigger **out)
 {
     *out = NULL;
-    LK_TRY(trigger_new(comm, options, LK_OK, out));
-    return LK_OK;
+    return LK_TRACE(trigger_new(comm, options, LK_OK, out));
 }
 
 static lk_status period_read(const char *option, const char *text, lk_period *out)
@@ -145,8 +143,7 @@ static lk_status options_read(const char *text, lk_arena *arena, lk_early_stop_t
 {
     LK_TRY(lk_options_parse(&lk_early_stop_trigger_descriptor, text, arena, out));
     LK_TRY(period_read("check", out->check_text, &out->check));
-    LK_TRY(period_read("max", out->max_text, &out->max));
-    return LK_OK;
+    return LK_TRACE(period_read("max", out->max_text, &out->max));
 }
 
 lk_status lk_early_stop_trigger_new(lk_comm *comm, const char *options, lk_early_stop_trigger **out)
@@ -160,8 +157,7 @@ lk_status lk_early_stop_trigger_new(lk_comm *comm, const char *options, lk_early
         st = options_read(options, arena, &read);
     st = trigger_new(comm, &read, st, out);
     lk_arena_free(arena);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 void lk_early_stop_trigger_free(lk_early_stop_trigger *t)

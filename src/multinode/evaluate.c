@@ -34,8 +34,7 @@ static lk_status batches_add(lk_iterator *it, lk_evaluate_fn *evaluate, void *co
         if (more && st == LK_OK)
             st = evaluate(context, &batch, summary);
     }
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk_multi_node_evaluate(lk_comm *comm, lk_iterator *it, lk_evaluate_fn *evaluate,
@@ -44,8 +43,7 @@ lk_status lk_multi_node_evaluate(lk_comm *comm, lk_iterator *it, lk_evaluate_fn 
     lk_summary_clear(summary);
     LK_TRY(lk_agree(comm, iterator_check(it)));
     LK_TRY(lk_agree(comm, batches_add(it, evaluate, context, summary)));
-    LK_TRY(lk_summary_join(summary, comm));
-    return LK_OK;
+    return LK_TRACE(lk_summary_join(summary, comm));
 }
 
 /* ---- results that are no sum ---- */
@@ -94,8 +92,7 @@ static lk_status results_reserve(struct generic *g)
     if (g->rank != g->e->root)
         return LK_OK;
     LK_TRY(lk__grow(&g->block, &g->block_room, g->n_blocks + 1, sizeof *g->block));
-    LK_TRY(lk__grow(&g->result, &g->room, g->n + g->size, sizeof *g->result));
-    return LK_OK;
+    return LK_TRACE(lk__grow(&g->result, &g->room, g->n + g->size, sizeof *g->result));
 }
 
 /* Keep the results of a round: `block` is freed with the others. */
@@ -162,8 +159,7 @@ static lk_status generic_run(struct generic *g)
         LK_TRY(round_do(g, &more));
     if (g->rank == g->e->root)
         own = g->e->aggregate(g->e->context, g->result, g->n);
-    LK_TRY(lk_agree(g->comm, own));
-    return LK_OK;
+    return LK_TRACE(lk_agree(g->comm, own));
 }
 
 lk_status lk_generic_multi_node_evaluate(lk_comm *comm, lk_iterator *it,
@@ -183,6 +179,5 @@ lk_status lk_generic_multi_node_evaluate(lk_comm *comm, lk_iterator *it,
     lk_free(g.state);
     lk_free(g.first);
     lk_comm_close(alone);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

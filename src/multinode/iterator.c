@@ -134,8 +134,7 @@ lk_status lk_iterator_new_options(lk_comm *comm, lk_loader *loader,
                                   const lk_iterator_options *options, lk_iterator **out)
 {
     *out = NULL;
-    LK_TRY(iterator_new(comm, loader, options, LK_OK, out));
-    return LK_OK;
+    return LK_TRACE(iterator_new(comm, loader, options, LK_OK, out));
 }
 
 lk_status lk_iterator_new(lk_comm *comm, lk_loader *loader, const char *options, lk_iterator **out)
@@ -147,8 +146,7 @@ lk_status lk_iterator_new(lk_comm *comm, lk_loader *loader, const char *options,
     if (st == LK_OK)
         st = lk_options_parse(&lk_iterator_descriptor, options, arena, &read);
     lk_arena_free(arena); /* no option is a text */
-    LK_TRY(iterator_new(comm, loader, &read, st, out));
-    return LK_OK;
+    return LK_TRACE(iterator_new(comm, loader, &read, st, out));
 }
 
 void lk_iterator_free(lk_iterator *it)

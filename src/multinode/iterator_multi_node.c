@@ -143,6 +143,5 @@ lk_status lk__multi_node_next(lk_iterator *it, lk_batch *out, bool *more)
         return LK_OK;
     if (!it->is_master)
         batch_place(it, lk__iterator_next_size(it), out);
-    LK_TRY(batch_share(it, out));
-    return LK_OK;
+    return LK_TRACE(batch_share(it, out));
 }

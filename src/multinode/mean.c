@@ -66,8 +66,7 @@ static lk_status algorithm_check(const lk__mean *m, const lk_slab *params)
     if (!m->algorithm)
         return LK_OK;
     if (m->comm) {
-        LK_TRY(lk_coll_selected(m->comm, &call, &name));
-        return LK_OK;
+        return LK_TRACE(lk_coll_selected(m->comm, &call, &name));
     }
     bool known = false;
     for (int i = 0; !known && lk_coll_list(i, &info); i++)
@@ -118,8 +117,7 @@ lk_status lk__mean_open(lk__mean *m, lk_comm *comm, const lk_slab *params,
         st = algorithm_check(m, params);
     if (st != LK_OK)
         lk__mean_close(m);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 void lk__mean_close(lk__mean *m)
@@ -241,8 +239,7 @@ lk_status lk__mean_meet(lk__mean *m, const lk__mean_part *mine, lk_status st)
         LK_TRY(rank_check(m, r));
     for (int64_t i = 0; i < m->slices && !m->broadcast && !mine->stays; i++)
         LK_TRY(tensor_meet(m, i));
-    LK_TRY(samples_meet(m, mine));
-    return LK_OK;
+    return LK_TRACE(samples_meet(m, mine));
 }
 
 /* ---- adding up ---- */

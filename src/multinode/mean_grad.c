@@ -36,8 +36,7 @@ static lk_status hashes_compare(lk_comm *comm, const lk_slab_layout *layout, int
     for (int64_t i = 0; i < n; i++)
         room[i] = theirs[i] = lk__slice_hash(layout, i);
     LK_TRY(lk_bcast(comm, theirs, n, LK_I64, root, "tensors"));
-    LK_TRY(lk_agree(comm, tensors_check(layout, room, theirs, n, root)));
-    return LK_OK;
+    return LK_TRACE(lk_agree(comm, tensors_check(layout, room, theirs, n, root)));
 }
 
 /* Fail on all ranks unless they have the tensors of the root.  Collective. */
@@ -56,8 +55,7 @@ static lk_status tensors_compare(lk_comm *comm, const lk_slab_layout *layout, in
     if (st == LK_OK && room)
         st = hashes_compare(comm, layout, n, root, room);
     lk_free(room);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status arguments_check(const lk_comm *comm, const lk_slab *slab, int root)
@@ -75,9 +73,8 @@ lk_status lk_bcast_data(lk_comm *comm, lk_slab *slab, int root)
         return LK_OK;
     const lk_slab_layout *layout = lk_slab_layout_of(slab);
     LK_TRY(tensors_compare(comm, layout, root));
-    LK_TRY(lk_bcast(comm, lk_slab_data(slab), lk_slab_layout_bytes(layout), LK_U8, root,
-                    "parameters"));
-    return LK_OK;
+    return LK_TRACE(lk_bcast(comm, lk_slab_data(slab), lk_slab_layout_bytes(layout), LK_U8, root,
+                             "parameters"));
 }
 
 /* ---- means ---- */
@@ -87,8 +84,7 @@ static lk_status mean_make(lk__mean *m, lk_comm *comm, const lk_slab *grads,
 {
     LK_CHECK(grads, LK_EINVAL, "grads is NULL");
     LK_CHECK(options->samples >= 0, LK_EINVAL, "%lld samples", (long long)options->samples);
-    LK_TRY(lk__mean_open(m, comm, grads, options));
-    return LK_OK;
+    return LK_TRACE(lk__mean_open(m, comm, grads, options));
 }
 
 lk_status lk_multi_node_mean_grad(lk_comm *comm, lk_slab *grads, bool *has_grad,

@@ -59,8 +59,7 @@ static lk_status parts_make(lk_multi_node_optimizer *o, lk_optimizer *actual, lk
     lk_status st = lk_agree(o->comm, parts_fill(o, actual, p));
     if (st != LK_OK)
         parts_free(p);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status optimizer_make(lk_multi_node_optimizer *o, lk_optimizer *actual, lk_comm *comm,
@@ -94,8 +93,7 @@ lk_status lk_multi_node_optimizer_new(lk_optimizer *actual, lk_comm *comm, const
                                       lk_multi_node_optimizer **out)
 {
     LK_FP_GUARD();
-    LK_TRY(optimizer_new(actual, comm, &(lk__mn_told){.text = options}, out));
-    return LK_OK;
+    return LK_TRACE(optimizer_new(actual, comm, &(lk__mn_told){.text = options}, out));
 }
 
 lk_status lk_multi_node_optimizer_new_options(lk_optimizer *actual, lk_comm *comm,
@@ -103,8 +101,8 @@ lk_status lk_multi_node_optimizer_new_options(lk_optimizer *actual, lk_comm *com
                                               lk_multi_node_optimizer **out)
 {
     static const lk_multi_node_options none;
-    LK_TRY(optimizer_new(actual, comm, &(lk__mn_told){.options = options ? options : &none}, out));
-    return LK_OK;
+    return LK_TRACE(
+        optimizer_new(actual, comm, &(lk__mn_told){.options = options ? options : &none}, out));
 }
 
 /* Wait for the mean that is under way, if one is.  What fails here must become known to all ranks, which then
@@ -114,8 +112,7 @@ static lk_status pending_wait(lk_multi_node_optimizer *o)
     if (!o->under_way)
         return LK_OK;
     o->under_way = false;
-    LK_TRY(lk__mean_finish(&o->parts.mean, lk_slab_data(o->parts.pending)));
-    return LK_OK;
+    return LK_TRACE(lk__mean_finish(&o->parts.mean, lk_slab_data(o->parts.pending)));
 }
 
 void lk_multi_node_optimizer_free(lk_multi_node_optimizer *o)
@@ -152,8 +149,7 @@ lk_status lk_multi_node_optimizer_settle(lk_multi_node_optimizer *o)
     lk_status st = lk_agree(o->comm, pending_wait(o));
     if (st != LK_OK)
         o->parts.number[LK__MN_PENDING] = 0;
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- updates ---- */
@@ -169,8 +165,7 @@ static lk_status input_check(const lk_multi_node_optimizer *o, const lk_multi_no
                  lk__layout_hash(layout, m->slices) == m->hash,
              LK_EINVAL, "the gradients do not begin with the %lld tensors of the parameters",
              (long long)m->slices);
-    LK_TRY(lk__fp_check());
-    return LK_OK;
+    return LK_TRACE(lk__fp_check());
 }
 
 static lk_status broadcast(lk_multi_node_optimizer *o)

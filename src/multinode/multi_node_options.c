@@ -58,7 +58,6 @@ lk_status lk__mn_options_take(lk_multi_node_optimizer *o, lk_comm *comm, const l
         {"mean_of_means", p->mean_of_means, .is_hash = false},
         {"another wire", p->wire, .is_hash = true},
         {"accumulate", p->accumulate, .is_hash = false}};
-    LK_TRY(lk__traits_compare(comm, trait, sizeof trait / sizeof *trait, LK_ESTATE,
-                              "give the same options"));
-    return LK_OK;
+    return LK_TRACE(lk__traits_compare(comm, trait, sizeof trait / sizeof *trait, LK_ESTATE,
+                                       "give the same options"));
 }

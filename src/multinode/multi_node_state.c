@@ -26,8 +26,7 @@ static lk_status row_add(lk_state_tensors *list, const char *prefix, const lk__m
     lk_box box = {.ndim = 2, .first = {m->rank, 0}, .n = {1, n}};
     row.shape = LK_SHAPE(m->size, n);
     row.box = &box;
-    LK_TRY(lk_state_tensors_add(list, prefix, &row));
-    return LK_OK;
+    return LK_TRACE(lk_state_tensors_add(list, prefix, &row));
 }
 
 static lk_status sums_add(lk__mn_parts *p, const char *prefix, lk_state_tensors *list)
@@ -39,10 +38,9 @@ static lk_status sums_add(lk__mn_parts *p, const char *prefix, lk_state_tensors 
                 m->elements));
     LK_TRY(row_add(list, prefix, m,
                    (lk_state_tensor){.name = "samples", .dtype = LK_I64, .data = &p->samples}, 1));
-    LK_TRY(row_add(list, prefix, m,
-                   (lk_state_tensor){.name = "sums_of", .dtype = LK_U8, .data = p->has},
-                   m->slices));
-    return LK_OK;
+    return LK_TRACE(row_add(list, prefix, m,
+                            (lk_state_tensor){.name = "sums_of", .dtype = LK_U8, .data = p->has},
+                            m->slices));
 }
 
 lk_status lk_multi_node_optimizer_add_state(lk_multi_node_optimizer *o, const char *prefix,
@@ -61,8 +59,7 @@ lk_status lk_multi_node_optimizer_add_state(lk_multi_node_optimizer *o, const ch
                           .dtype = LK_U8,
                           .shape = LK_SHAPE(p->mean.slices),
                           .data = p->pending_has};
-    LK_TRY(lk_state_tensors_add(list, prefix, &of));
-    return LK_OK;
+    return LK_TRACE(lk_state_tensors_add(list, prefix, &of));
 }
 
 int64_t *lk_multi_node_optimizer_number(lk_multi_node_optimizer *o, int i, const char **name)
@@ -91,8 +88,8 @@ lk_status lk_multi_node_optimizer_resume(lk_multi_node_optimizer *o)
     LK_TRY(lk_agree(o->comm, numbers_check(o)));
     for (int i = 0; i < LK__MN_NUMBERS; i++)
         trait[i] = (lk__trait){names[i], o->parts.number[i], .is_hash = false};
-    LK_TRY(lk__traits_compare(o->comm, trait, LK__MN_NUMBERS, LK_EINVAL, "go on from the same"));
-    return LK_OK;
+    return LK_TRACE(
+        lk__traits_compare(o->comm, trait, LK__MN_NUMBERS, LK_EINVAL, "go on from the same"));
 }
 
 void lk_multi_node_optimizer_hash(lk_multi_node_optimizer *o, lk_hash *h)

@@ -109,8 +109,7 @@ static lk_status buffer_take(struct scatter *s)
         LK_TRY(lk_add_i64(all, bytes, &all));
         LK_TRY(lk_round_up_i64(all, LK_ALIGN, &all));
     }
-    LK_TRY(lk_alloc(&s->buffer, all, 1));
-    return LK_OK;
+    return LK_TRACE(lk_alloc(&s->buffer, all, 1));
 }
 
 /* Memory for this rank's samples and, on the root, for a piece. */
@@ -242,8 +241,7 @@ static lk_status scatter(struct scatter *s, lk_dataset **out)
     else
         LK_TRY(get_all(s));
     LK_TRY(lk_agree(s->comm, read));
-    LK_TRY(lk_agree(s->comm, set_make(s, out)));
-    return LK_OK;
+    return LK_TRACE(lk_agree(s->comm, set_make(s, out)));
 }
 
 /* ---- the calls ---- */
@@ -292,8 +290,7 @@ lk_status lk_scatter_dataset_options(lk_comm *comm, lk_dataset *ds,
     LK_FP_GUARD();
     *out = NULL;
     LK_CHECK(comm, LK_EINVAL, "comm is NULL");
-    LK_TRY(scatter_new(comm, ds, options, LK_OK, out));
-    return LK_OK;
+    return LK_TRACE(scatter_new(comm, ds, options, LK_OK, out));
 }
 
 lk_status lk_scatter_dataset(lk_comm *comm, lk_dataset *ds, const char *options, lk_dataset **out)
@@ -307,6 +304,5 @@ lk_status lk_scatter_dataset(lk_comm *comm, lk_dataset *ds, const char *options,
     if (st == LK_OK)
         st = lk_options_parse(&lk_scatter_descriptor, options, arena, &read);
     lk_arena_free(arena); /* no option is a text */
-    LK_TRY(scatter_new(comm, ds, &read, st, out));
-    return LK_OK;
+    return LK_TRACE(scatter_new(comm, ds, &read, st, out));
 }

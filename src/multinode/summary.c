@@ -13,8 +13,7 @@
 
 lk_status lk_summary_new(lk_summary **out)
 {
-    LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
-    return LK_OK;
+    return LK_TRACE(lk_alloc_zero(out, 1, sizeof **out));
 }
 
 static void entry_free(lk__summary_entry *e)
@@ -120,8 +119,7 @@ static lk_status metric_begin(lk__summary_entry *e)
     e->metric = (const lk_metric *)(const void *)e->config.descriptor;
     LK_TRY(e->metric->check(e->config.options, e->out, e->target));
     e->n_numbers = e->metric->numbers(e->config.options, e->out);
-    LK_TRY(lk_alloc_zero(&e->number, e->n_numbers, sizeof *e->number));
-    return LK_OK;
+    return LK_TRACE(lk_alloc_zero(&e->number, e->n_numbers, sizeof *e->number));
 }
 
 /* Add samples to the metric of an entry, which is new or has such already. */
@@ -141,8 +139,7 @@ static lk_status metric_add(lk__summary_entry *e, const lk_tensor *y, const lk_t
              "%s: samples %s and targets %s, before %s%s and %s%s", e->name, lk_tensor_text(y).s,
              lk_tensor_text(target).s, lk_dtype_name(e->out.dtype), lk_shape_text(e->out.shape).s,
              lk_dtype_name(e->target.dtype), lk_shape_text(e->target.shape).s);
-    LK_TRY(e->metric->add(e->config.options, y, target, e->number));
-    return LK_OK;
+    return LK_TRACE(e->metric->add(e->config.options, y, target, e->number));
 }
 
 /* The config of a new entry: one of the registry, or a copy of the program's. */
@@ -151,8 +148,7 @@ static lk_status config_take(lk__summary_entry *e, const char *metric, const cha
 {
     LK_TRY(lk_arena_new(&e->arena));
     if (config) {
-        LK_TRY(lk_config_with_defaults(config, e->arena, &e->config));
-        return LK_OK;
+        return LK_TRACE(lk_config_with_defaults(config, e->arena, &e->config));
     }
     LK_TRY(lk_config_parse(&lk_registry_metric, metric, options, e->arena, &e->config));
     if (options)
@@ -188,8 +184,7 @@ static lk_status metric_put(lk_summary *s, const char *name, const char *metric,
         LK_CHECK(is_same_metric(e, metric, options, config), LK_EINVAL,
                  "%s is there already, and is not %s with these options: give it another name",
                  name, metric);
-        LK_TRY(metric_add(e, y, target));
-        return LK_OK;
+        return LK_TRACE(metric_add(e, y, target));
     }
     LK_TRY(lk__summary_insert(s, name, &e));
     lk_status st = LK_OK;
@@ -205,8 +200,7 @@ lk_status lk_summary_add_metric(lk_summary *s, const char *name, const char *met
                                 const char *options, const lk_tensor *y, const lk_tensor *target)
 {
     LK_FP_GUARD();
-    LK_TRY(metric_put(s, name, metric, options, NULL, y, target));
-    return LK_OK;
+    return LK_TRACE(metric_put(s, name, metric, options, NULL, y, target));
 }
 
 lk_status lk_summary_add_metric_config(lk_summary *s, const char *name, const lk_config *metric,
@@ -214,8 +208,7 @@ lk_status lk_summary_add_metric_config(lk_summary *s, const char *name, const lk
 {
     LK_FP_GUARD();
     LK_CHECK(metric && metric->descriptor, LK_EINVAL, "metric is NULL");
-    LK_TRY(metric_put(s, name, metric->descriptor->name, NULL, metric, y, target));
-    return LK_OK;
+    return LK_TRACE(metric_put(s, name, metric->descriptor->name, NULL, metric, y, target));
 }
 
 /* ---- what it says ---- */

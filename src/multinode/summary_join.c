@@ -139,8 +139,7 @@ static lk_status names_settle(struct join *j, int64_t bytes)
         LK_TRY(records_compare(j));
     for (int64_t i = 0; i < j->n; i++)
         LK_TRY(lk_add_i64(j->n_numbers, j->record[i].n_numbers, &j->n_numbers));
-    LK_TRY(lk__fp_check());
-    return LK_OK;
+    return LK_TRACE(lk__fp_check());
 }
 
 /* The lowest rank that has added something tells its names; `*any` is false if none has. */

@@ -21,15 +21,13 @@ lk_status lk__accumulator_add_term(lk_accumulator *accumulator, int64_t term, in
     lk_tensor *to = loss_place(accumulator, term, &leaf);
     LK_TRY(lk_item(loss, &value));
     LK_TRY(lk_tensor_get_f64(to, LK_AT(leaf), &before));
-    LK_TRY(lk_tensor_set_f64(to, LK_AT(leaf), before + value));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_set_f64(to, LK_AT(leaf), before + value));
 }
 
 lk_status lk_accumulator_add_loss(lk_accumulator *accumulator, lk_var loss)
 {
     LK_FP_GUARD();
-    LK_TRY(lk__accumulator_add_term(accumulator, -1, 0, loss));
-    return LK_OK;
+    return LK_TRACE(lk__accumulator_add_term(accumulator, -1, 0, loss));
 }
 
 double lk__accumulator_term(const lk_accumulator *accumulator, int64_t term, int64_t leaf)

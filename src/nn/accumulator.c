@@ -95,8 +95,7 @@ static lk_status accumulator_layout(const lk__net *net, const lk__leaves *leaves
     LK_TRY(lk__slices_like(net->params, "", layout));
     LK_TRY(slices_of_uses(net, layout));
     LK_TRY(slices_of_leaves(net, leaves, layout));
-    LK_TRY(lk__observed_layout(net, leaves, layout));
-    return LK_OK;
+    return LK_TRACE(lk__observed_layout(net, leaves, layout));
 }
 
 lk_status lk__accumulator_layout(const lk_model *model, const lk__leaves *leaves,
@@ -139,9 +138,8 @@ static lk_status accumulator_fill(const lk__net *net, const lk__leaves *leaves,
     else
         LK_TRY(lk_slab_new(layout, &accumulator->slab));
     LK_TRY(grads_make(net, leaves, accumulator));
-    LK_TRY(lk__observed_make(net, leaves, net->n_params + net->n_extra + leaf_slices(net, leaves),
-                             accumulator));
-    return LK_OK;
+    return LK_TRACE(lk__observed_make(
+        net, leaves, net->n_params + net->n_extra + leaf_slices(net, leaves), accumulator));
 }
 
 lk_status lk__accumulator_new(const lk_model *model, const lk__leaves *leaves, void *memory,
@@ -167,15 +165,13 @@ lk_status lk__accumulator_new(const lk_model *model, const lk__leaves *leaves, v
 
 lk_status lk_accumulator_new(const lk_model *model, lk_accumulator **out)
 {
-    LK_TRY(lk__accumulator_new(model, NULL, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk__accumulator_new(model, NULL, NULL, out));
 }
 
 lk_status lk_accumulator_wrap(const lk_model *model, void *memory, lk_accumulator **out)
 {
     LK_CHECK(memory, LK_EINVAL, "memory is NULL");
-    LK_TRY(lk__accumulator_new(model, NULL, memory, out));
-    return LK_OK;
+    return LK_TRACE(lk__accumulator_new(model, NULL, memory, out));
 }
 
 int64_t lk__accumulator_bytes(const lk_model *model, const lk__leaves *leaves)
@@ -257,8 +253,7 @@ lk_tensor *lk__accumulator_total(const lk_accumulator *accumulator, int64_t use)
 
 static lk_status add(lk_dtype dtype, int64_t n, void *to, const void *what)
 {
-    LK_TRY(lk_map2(dtype, LK_MAP2_ADD, 0, n, to, what, to));
-    return LK_OK;
+    return LK_TRACE(lk_map2(dtype, LK_MAP2_ADD, 0, n, to, what, to));
 }
 
 lk_status lk_accumulator_add(lk_accumulator *a, const lk_accumulator *b)
@@ -266,9 +261,8 @@ lk_status lk_accumulator_add(lk_accumulator *a, const lk_accumulator *b)
     LK_FP_GUARD();
     LK_CHECK(a && b && a->model == b->model && a != b, LK_EINVAL,
              "the accumulators are not two of one model");
-    LK_TRY(add(lk_tensor_dtype(a->flat), lk_tensor_count(a->flat), lk_slab_data(a->slab),
-               lk_slab_data(b->slab)));
-    return LK_OK;
+    return LK_TRACE(add(lk_tensor_dtype(a->flat), lk_tensor_count(a->flat), lk_slab_data(a->slab),
+                        lk_slab_data(b->slab)));
 }
 
 /* Join `n` uses of a parameter from use *at on, which moves on behind them, into the first of them. */

@@ -28,8 +28,8 @@ lk_status lk_pass_batch_stat(const lk_pass *pass, const lk_layer_instance *insta
     LK_TRY(lk_reduce_axis(lk_tensor_dtype(t), LK_REDUCE_AXIS_SUM, &shape, lk_tensor_data(t),
                           accumulator->scratch));
     LK_TRY(lk_tensor_writable_data(to, &data));
-    LK_TRY(lk_map2(lk_tensor_dtype(t), LK_MAP2_ADD, 0, n, data, accumulator->scratch, data));
-    return LK_OK;
+    return LK_TRACE(
+        lk_map2(lk_tensor_dtype(t), LK_MAP2_ADD, 0, n, data, accumulator->scratch, data));
 }
 
 lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *accumulator,

@@ -25,8 +25,7 @@ static lk_status name_text(lk__net *net, const char *first, const char *dot, con
     int n = snprintf(name, sizeof name, "%s%s%s", first, dot, second);
     LK_CHECK(n < MAX_NAME, LK_EINVAL, "the name \"%.40s...%s\" is longer than %d bytes", first,
              second, MAX_NAME - 1);
-    LK_TRY(lk_arena_text(net->arena, name, (size_t)n, out));
-    return LK_OK;
+    return LK_TRACE(lk_arena_text(net->arena, name, (size_t)n, out));
 }
 
 /* The name of item `at` of a list. */
@@ -36,15 +35,13 @@ static lk_status layer_name(lk__net *net, const lk_configs *layers, int64_t at, 
     const lk_config *item = &layers->item[at];
     char own[64];
     if (item->name) {
-        LK_TRY(name_text(net, prefix, *prefix ? "." : "", item->name, out));
-        return LK_OK;
+        return LK_TRACE(name_text(net, prefix, *prefix ? "." : "", item->name, out));
     }
     int64_t count = 1;
     for (int64_t i = 0; i < at; i++)
         count += layers->item[i].descriptor == item->descriptor;
     snprintf(own, sizeof own, "%.40s%lld", item->descriptor->name, (long long)count);
-    LK_TRY(name_text(net, prefix, *prefix ? "." : "", own, out));
-    return LK_OK;
+    return LK_TRACE(name_text(net, prefix, *prefix ? "." : "", own, out));
 }
 
 /* Names tell layers apart, in messages and in files of weights. */
@@ -229,8 +226,7 @@ static lk_status param_tie(lk_build *build, const lk_param *param, const char *n
     LK_TRY(cut_axes(name, param->shape, param->cut, owned));
     build->tied = true;
     LK_TRY(lk__unit_declare(param, name, &net->start[net->use[at].param]));
-    LK_TRY(use_add(build, name, param, net->use[at].param, true));
-    return LK_OK;
+    return LK_TRACE(use_add(build, name, param, net->use[at].param, true));
 }
 
 lk_status lk_build_param(lk_build *build, const lk_param *param)
@@ -387,8 +383,7 @@ lk_status lk_build_layers(lk_build *build, const char *name, const lk_configs *l
     LK_CHECK(instance->n_lists < LK_MAX_LISTS, LK_EINVAL, "%s: more than %d lists of layers",
              instance->name, LK_MAX_LISTS);
     int64_t list = instance->list[instance->n_lists++] = net->n_lists++;
-    LK_TRY(list_build(net, list, layers, prefix, depth, in, out));
-    return LK_OK;
+    return LK_TRACE(list_build(net, list, layers, prefix, depth, in, out));
 }
 
 lk_status lk__net_build(const lk_model *model, lk__net *net)

@@ -118,10 +118,9 @@ static lk_status rows_normalise(const lk__net *net, int64_t param)
     lk_reduce_axis_shape shape = {
         .outer = held / (unit.n * unit.inner), .n = unit.n, .inner = unit.inner};
     LK_TRY(lk_reduce_axis(r.dtype, LK_REDUCE_AXIS_SUMSQ, &shape, r.w, r.sum));
-    LK_TRY(lk__parallel(
+    return LK_TRACE(lk__parallel(
         lk__tasks_bytes(shape.outer, held / shape.outer * (int64_t)lk_dtype_size(r.dtype)), divide,
         &r));
-    return LK_OK;
 }
 
 lk_status lk_model_constrain(lk_model *model)

@@ -18,8 +18,7 @@ static lk_status block(lk_rng stream, int64_t first, int64_t n, double *out)
     LK_TRY(lk_map1(LK_F64, LK_MAP1_SCALE, -2, n, out, out));
     LK_TRY(lk_map1(LK_F64, LK_MAP1_SQRT, 0, n, out, out));
     LK_TRY(lk_map1(LK_F64, LK_MAP1_COS, 0, n, angle, angle));
-    LK_TRY(lk_map2(LK_F64, LK_MAP2_MUL, 0, n, out, angle, out));
-    return LK_OK;
+    return LK_TRACE(lk_map2(LK_F64, LK_MAP2_MUL, 0, n, out, angle, out));
 }
 
 lk_status lk__draw_normal(lk_rng stream, lk_range range, double *out)

@@ -125,24 +125,21 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
         LK_TRY(lk__segments_run(&inner, &model->net->list[0], layers, x, out));
     else
         LK_TRY(lk__list_run(&inner, &model->net->list[0], layers, x, out));
-    LK_TRY(lk__terms_end(model, pass));
-    return LK_OK;
+    return LK_TRACE(lk__terms_end(model, pass));
 }
 
 lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x, lk_var *out)
 {
     LK_FP_GUARD();
     LK_CHECK(model, LK_EINVAL, "model is NULL");
-    LK_TRY(lk__model_forward_in(model, pass, model->values, x, out));
-    return LK_OK;
+    return LK_TRACE(lk__model_forward_in(model, pass, model->values, x, out));
 }
 
 lk_status lk__model_forward_in(lk_model *model, const lk_pass *pass, lk_var *values, lk_var x,
                                lk_var *out)
 {
     LK_FP_GUARD();
-    LK_TRY(model_run(model, pass, x, &(struct lk__pass_run){.param = values}, out));
-    return LK_OK;
+    return LK_TRACE(model_run(model, pass, x, &(struct lk__pass_run){.param = values}, out));
 }
 
 /* Whether values are the carry of so many samples. */
@@ -198,8 +195,7 @@ lk_status lk_model_find_nonfinite(lk_model *model, const lk_pass *pass, lk_var x
     LK_CHECK(model, LK_EINVAL, "model is NULL");
     LK_CHECK(layer && size > 0, LK_EINVAL, "no room for the layer's name");
     layer[0] = '\0';
-    LK_TRY(model_run(model, pass, x,
-                     &(struct lk__pass_run){.param = model->values, .bad = layer, .bad_size = size},
-                     out));
-    return LK_OK;
+    return LK_TRACE(model_run(
+        model, pass, x,
+        &(struct lk__pass_run){.param = model->values, .bad = layer, .bad_size = size}, out));
 }

@@ -236,8 +236,7 @@ lk_status lk__net_hold(lk__net *net, const lk_holding *holding)
     held_part part;
     LK_TRY(part_fill(net, holding ? holding : &(lk_holding){.layers = NULL}, &part));
     LK_TRY(params_hold(net, &part));
-    LK_TRY(state_hold(net, &part));
-    return LK_OK;
+    return LK_TRACE(state_hold(net, &part));
 }
 
 /* Exchange what the model holds with what is kept. */
@@ -258,8 +257,7 @@ lk_status lk__model_pretend(lk_model *model, const lk_holding *holding, lk__kept
     lk_status st = lk__net_hold(model->net, holding);
     if (st != LK_OK)
         lk__model_recover(model, kept);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 void lk__model_recover(lk_model *model, lk__kept *kept)

@@ -28,8 +28,7 @@ lk_status lk__build_constant(lk_build *build, lk_param param, bool one)
     static double values[] = {0, 1}; /* options of the initial value, which are never written */
     lk_config init = {.descriptor = &lk__init_constant.descriptor, .options = &values[one]};
     param.init = &init;
-    LK_TRY(lk_build_param(build, &param));
-    return LK_OK;
+    return LK_TRACE(lk_build_param(build, &param));
 }
 
 bool lk__groups_cut(const lk_build *build, int64_t groups, int64_t filters, int64_t channels)

@@ -44,8 +44,7 @@ static lk_status own_part(const lk_pass *pass, const lk_layer_instance *instance
     if (st == LK_OK)
         st = lk_tensor_clone(part, LK_F64, out);
     lk_tensor_free(part);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Note the layer if its output is not finite, and no layer before was. */
@@ -132,13 +131,11 @@ static lk_status features_change(const lk_layer_instance *l, const lk_feature_pa
         return LK_OK;
     if (!lk_needs_grad(*x) && f->before == LK_FEATURES_TAKE) {
         lk_range own = lk_feature_range(f->split, f->split->rank, n);
-        LK_TRY(lk_slice(*x, lk_shape_of(*x).ndim - 1, own.first, own.first + own.n, 1, x));
-        return LK_OK;
+        return LK_TRACE(lk_slice(*x, lk_shape_of(*x).ndim - 1, own.first, own.first + own.n, 1, x));
     }
     if (f->before != LK_FEATURES_STAY && f->split->size == 1) {
         /* by a node, as on several ranks: what reads the value behind it says one sum about it */
-        LK_TRY(lk_reshape(*x, lk_shape_of(*x), x));
-        return LK_OK;
+        return LK_TRACE(lk_reshape(*x, lk_shape_of(*x), x));
     }
     switch (f->before) {
     case LK_FEATURES_GATHER: return lk_dist_feature_gather(f->split, *x, n, l->name, x);
@@ -175,9 +172,8 @@ static lk_status change(const lk_pass *pass, const lk_layer_instance *instance, 
         LK_TRY(lk_dist_tiles_to_samples(at, *x, parts->samples, instance->name, x));
     else if (what == LK_TO_TILES)
         LK_TRY(lk_dist_samples_to_tiles(at, *x, parts->samples, instance->name, x));
-    LK_TRY(before ? features_change(instance, &part->features, x)
-                  : features_end(instance, &part->features, x));
-    return LK_OK;
+    return LK_TRACE(before ? features_change(instance, &part->features, x)
+                           : features_end(instance, &part->features, x));
 }
 
 /* What of a layer's output is left to do. */
@@ -186,8 +182,7 @@ static lk_status layer_end(const lk_pass *pass, const lk_layer_instance *instanc
     const lk_layer_part *part = lk__pass_part(pass, instance);
     if (part && part->by_tile) /* a margin is fetched once, into the array that all read */
         LK_TRY(lk_contiguous(*out, out));
-    LK_TRY(change(pass, instance, false, out));
-    return LK_OK;
+    return LK_TRACE(change(pass, instance, false, out));
 }
 
 /* The forward of a layer.  One over windows that runs by tiles has to ask which tile it has: the plain op
@@ -216,8 +211,7 @@ static lk_status layer_run(const lk_pass *pass, const lk_layer_instance *instanc
 {
     LK_TRY(change(pass, instance, true, &x));
     LK_TRY(forward_run(pass, instance, x, out));
-    LK_TRY(layer_end(pass, instance, out));
-    return LK_OK;
+    return LK_TRACE(layer_end(pass, instance, out));
 }
 
 static lk_status lists_run(const lk_pass *pass, const lk_layer_instance *instance, lk_var x,
@@ -235,8 +229,7 @@ lk_status lk__layer_run_lists(const lk_pass *pass, const lk_layer_instance *inst
     lk_status st = lists_run(pass, instance, x, out);
     if (st != LK_OK)
         layer_failed(pass, instance);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__layer_join(const lk_pass *pass, const lk_layer_instance *instance, const lk_var *of,
@@ -247,8 +240,7 @@ lk_status lk__layer_join(const lk_pass *pass, const lk_layer_instance *instance,
         st = layer_end(pass, instance, out);
     if (st != LK_OK)
         layer_failed(pass, instance);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* A layer and its input, for lk__scope_run(). */
@@ -270,8 +262,7 @@ static lk_status layer_apply(const lk_pass *pass, const lk_layer_instance *insta
                              bool *own)
 {
     if (lk_tape_is_recording(pass->tape)) {
-        LK_TRY(layer_run(pass, instance, *x, x));
-        return LK_OK;
+        return LK_TRACE(layer_run(pass, instance, *x, x));
     }
     bool made;
     lk_var y;
@@ -327,9 +318,7 @@ lk_status lk__pass_layers_but_last(const lk_pass *pass, const lk_layer_instance 
     if (pass->run->bad || pass->run->most > 0 || changes_before(pass, *last) ||
         changes_after(pass, *last)) {
         *last = NULL;
-        LK_TRY(lk_pass_layers(pass, instance, list, x, out));
-        return LK_OK;
+        return LK_TRACE(lk_pass_layers(pass, instance, list, x, out));
     }
-    LK_TRY(lk__list_run(pass, layers, (lk_range){0, layers->n - 1}, x, out));
-    return LK_OK;
+    return LK_TRACE(lk__list_run(pass, layers, (lk_range){0, layers->n - 1}, x, out));
 }

@@ -38,8 +38,7 @@ lk_status lk_model_add(lk_model *model, const char *type, const char *options)
     lk_config config;
     LK_CHECK(model, LK_EINVAL, "model is NULL");
     LK_TRY(lk_config_parse(&lk_registry_layer, type, options, model->arena, &config));
-    LK_TRY(lk_model_add_config(model, &config));
-    return LK_OK;
+    return LK_TRACE(lk_model_add_config(model, &config));
 }
 
 lk_status lk_model_add_config(lk_model *model, const lk_config *layer)

@@ -65,8 +65,7 @@ static lk_status slab_copy(const lk_slab *from, int64_t n, lk_slab **to, lk_tens
     LK_TRY(lk_slab_new_like(from, to));
     memcpy(lk_slab_data(*to), lk_slab_data(from),
            (size_t)lk_slab_layout_bytes(lk_slab_layout_of(from)));
-    LK_TRY(lk__slab_tensors(*to, 0, n, tensors));
-    return LK_OK;
+    return LK_TRACE(lk__slab_tensors(*to, 0, n, tensors));
 }
 
 static lk_status net_copy(const lk__net *from, lk__net *to)
@@ -87,8 +86,7 @@ static lk_status net_copy(const lk__net *from, lk__net *to)
     if (!from->params)
         return LK_OK;
     LK_TRY(slab_copy(from->params, to->n_params, &to->params, &to->param));
-    LK_TRY(slab_copy(from->state, to->n_state, &to->state, &to->state_of));
-    return LK_OK;
+    return LK_TRACE(slab_copy(from->state, to->n_state, &to->state, &to->state_of));
 }
 
 static lk_status model_fill(const lk_model *from, lk_model *to)
@@ -103,8 +101,7 @@ static lk_status model_fill(const lk_model *from, lk_model *to)
         return LK_OK;
     LK_TRY(lk_model_build(to, &from->net->spec));
     LK_TRY(layers_check(to->net));
-    LK_TRY(net_copy(from->net, to->net));
-    return LK_OK;
+    return LK_TRACE(net_copy(from->net, to->net));
 }
 
 lk_status lk_model_new_multi_node_batch_norm(const lk_model *model, lk_model **out)

@@ -88,8 +88,7 @@ lk_status lk__observed_make(const lk__net *net, const lk__leaves *leaves, int64_
     for (int64_t i = 0; i < net->n_state; i++)
         if (lk_tensor_count(accumulator->batch_stats[i]) > largest)
             largest = lk_tensor_count(accumulator->batch_stats[i]);
-    LK_TRY(lk_alloc_zero(&accumulator->scratch, largest, sizeof(double)));
-    return LK_OK;
+    return LK_TRACE(lk_alloc_zero(&accumulator->scratch, largest, sizeof(double)));
 }
 
 int64_t lk__accumulator_loss_bytes(const lk_model *model, const lk__leaves *leaves)
@@ -106,8 +105,7 @@ static lk_status observer_make(const lk_model *model, const lk__leaves *leaves,
 {
     LK_TRY(lk__observed_layout(model->net, leaves, layout));
     LK_TRY(lk_slab_new(layout, &out->slab));
-    LK_TRY(lk__observed_make(model->net, leaves, 0, out));
-    return LK_OK;
+    return LK_TRACE(lk__observed_make(model->net, leaves, 0, out));
 }
 
 lk_status lk__observer_new(const lk_model *model, const lk__leaves *leaves, lk_accumulator **out)
@@ -142,9 +140,8 @@ lk_status lk__observer_give(lk_accumulator *observer, lk_accumulator *to)
     }
     to->overwrite = false;
     char *tail = (char *)lk_slab_data(to->slab) + to->gradients;
-    LK_TRY(lk_map2(net->spec.dtype, LK_MAP2_ADD, 0, lk_tensor_count(observer->flat), tail,
-                   lk_slab_data(observer->slab), tail));
-    return LK_OK;
+    return LK_TRACE(lk_map2(net->spec.dtype, LK_MAP2_ADD, 0, lk_tensor_count(observer->flat), tail,
+                            lk_slab_data(observer->slab), tail));
 }
 
 lk_status lk__observer_postpone(const lk_accumulator *observer)

@@ -66,8 +66,8 @@ lk_rng lk_pass_rng(const lk_pass *pass, const lk_layer_instance *instance, const
 
 lk_status lk_pass_state(const lk_pass *pass, const lk_layer_instance *instance, int i, lk_var *out)
 {
-    LK_TRY(lk_constant(pass->tape, pass->run->model->net->state_of[instance->state + i], out));
-    return LK_OK;
+    return LK_TRACE(
+        lk_constant(pass->tape, pass->run->model->net->state_of[instance->state + i], out));
 }
 
 lk_shape lk__carry_shape(const lk__carry *carry, int64_t samples)

@@ -6,13 +6,12 @@
 static lk_status recurrent_param(lk_build *build, const char *name, int64_t rows, int64_t columns,
                                  const lk_config *init, int gates)
 {
-    LK_TRY(lk_build_param(build, &(lk_param){.name = name,
-                                             .shape = LK_SHAPE(rows, columns),
-                                             .init = init,
-                                             .fan_in = rows,
-                                             .fan_out = columns / gates,
-                                             .cut = {columns / gates, 1}}));
-    return LK_OK;
+    return LK_TRACE(lk_build_param(build, &(lk_param){.name = name,
+                                                      .shape = LK_SHAPE(rows, columns),
+                                                      .init = init,
+                                                      .fan_in = rows,
+                                                      .fan_out = columns / gates,
+                                                      .cut = {columns / gates, 1}}));
 }
 
 lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, lk_tensor_type in,

@@ -111,8 +111,7 @@ static lk_status segment_end(const lk_pass *pass, segment *s, bool last, lk_var 
                                       : segment_keep(pass, kept, x);
         pass->run->named |= kept->run.named;
     }
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- a list ---- */
@@ -170,8 +169,7 @@ static lk_status open_at(const lk_pass *pass, const lk_layer_instance *instance,
     s->joins = instance;
     LK_TRY(lk_shape_count(instance->out.shape, &count));
     s->size = (double)count;
-    LK_TRY(lk__layer_run_lists(pass, instance, x, s->x));
-    return LK_OK;
+    return LK_TRACE(lk__layer_run_lists(pass, instance, x, s->x));
 }
 
 lk_status lk__segments_run(const lk_pass *pass, const lk__list *list, lk_range layers, lk_var x,

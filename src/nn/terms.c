@@ -176,15 +176,13 @@ static lk_status leaf_loss(const lk__term *term, const lk_tile *tile, int64_t le
         LK_TRY(lk_contiguous(value, &value));
     }
     if (!term->loss) {
-        LK_TRY(lk_sum(value, NULL, out));
-        return LK_OK;
+        return LK_TRACE(lk_sum(value, NULL, out));
     }
     if (tile) {
         LK_TRY(lk__box_take(target, &tile->x.box, &tile->x_leaf[leaf], &target));
         LK_TRY(lk_contiguous(target, &target));
     }
-    LK_TRY(term->loss->apply(term->options, value, target, out));
-    return LK_OK;
+    return LK_TRACE(term->loss->apply(term->options, value, target, out));
 }
 
 lk_status lk_pass_term(const lk_pass *pass, const lk_layer_instance *instance, lk_var value,

@@ -65,8 +65,7 @@ lk_status lk__layer_algorithm(int algorithm, int ndim, const int64_t *kernel, lk
         s.window.stride[d] = attr->window.stride[d];
         s.window.dilation[d] = attr->window.dilation[d];
     }
-    LK_TRY(lk__conv_algorithm_check(&s));
-    return LK_OK;
+    return LK_TRACE(lk__conv_algorithm_check(&s));
 }
 
 lk_status lk__layer_fit(const lk_build *build, int ndim, lk_conv_attr *attr, lk_shape *out)

@@ -16,8 +16,7 @@ static lk_act act_of(const lk_call *c)
 static lk_status add_act_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(lk__act_check(c->op->name, act_of(c)));
-    LK_TRY(lk__each_infer(c, out));
-    return LK_OK;
+    return LK_TRACE(lk__each_infer(c, out));
 }
 
 static lk_status add_act_forward(lk_call *c)
@@ -26,8 +25,7 @@ static lk_status add_act_forward(lk_call *c)
                                     [LK_ACT_RELU] = LK__LOOP_ADD_RELU,
                                     [LK_ACT_SIGMOID] = LK__LOOP_ADD_SIGMOID,
                                     [LK_ACT_TANH] = LK__LOOP_ADD_TANH};
-    LK_TRY(lk__each_run(c, loop[act_of(c)]));
-    return LK_OK;
+    return LK_TRACE(lk__each_run(c, loop[act_of(c)]));
 }
 
 static lk_status add_act_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -44,8 +42,8 @@ extern const lk_op lk__op_add_act;
 
 lk_status lk_add_act(lk_var x, lk_var y, lk_act act, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_add_act, (lk_var[]){x, y}, 2, &(lk_add_act_attr){act}, out));
-    return LK_OK;
+    return LK_TRACE(
+        lk_apply(x.tape, &lk__op_add_act, (lk_var[]){x, y}, 2, &(lk_add_act_attr){act}, out));
 }
 
 #define ATTR(act) (&(const lk_add_act_attr){act})

@@ -18,16 +18,14 @@ static lk_status affine_infer(lk_call *c, lk_output_spec *out)
 static lk_status affine_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_affine_attr scale = {.scale = ((const lk_affine_attr *)c->attr)->scale};
-    LK_TRY(lk_apply_gradient(c, 0, c->op, dout, 1, &scale, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, 0, c->op, dout, 1, &scale, &din[0]));
 }
 
 extern const lk_op lk__op_affine;
 
 lk_status lk_affine(lk_var x, double scale, double shift, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_affine, &x, 1, &(lk_affine_attr){scale, shift}, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_affine, &x, 1, &(lk_affine_attr){scale, shift}, out));
 }
 
 const lk_op lk__op_affine = {

@@ -17,16 +17,14 @@ static lk_status argmax_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status argmax_forward(lk_call *c)
 {
-    LK_TRY(lk__extreme_find(c, false));
-    return LK_OK;
+    return LK_TRACE(lk__extreme_find(c, false));
 }
 
 extern const lk_op lk__op_argmax;
 
 lk_status lk_argmax(lk_var x, const lk_axes *axes, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_argmax, &x, 1, axes ? axes : &lk__all_axes, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_argmax, &x, 1, axes ? axes : &lk__all_axes, out));
 }
 
 const lk_op lk__op_argmax = {

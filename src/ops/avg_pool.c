@@ -14,8 +14,7 @@ extern const lk_op lk__op_avg_pool;
 static lk_status avg_pool_forward(lk_call *c)
 {
     lk_pool_shape s = lk__pool_shape_of(c->attr, c->x[0], c->y[0]);
-    LK_TRY(lk_pool_avg(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk_pool_avg(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0])));
 }
 
 /* The gradient as an op: dx of dy. */
@@ -23,15 +22,13 @@ static lk_status avg_pool_grad_forward(lk_call *c)
 {
     const lk__pool_back *b = c->attr;
     lk_pool_shape s = lk__pool_shape_of(&b->pool, c->y[0], c->x[0]);
-    LK_TRY(lk_pool_avg_backward(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk_pool_avg_backward(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0])));
 }
 
 static lk_status avg_pool_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const lk__pool_back *b = c->attr;
-    LK_TRY(lk_avg_pool(dout[0], &b->pool, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_avg_pool(dout[0], &b->pool, &din[0]));
 }
 
 static const lk_op avg_pool_grad = {.name = "avg_pool_grad",
@@ -48,14 +45,12 @@ static const lk_op avg_pool_grad = {.name = "avg_pool_grad",
 static lk_status avg_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk__pool_back b = {*(const lk_pool_attr *)c->attr, lk_shape_of(c->in[0])};
-    LK_TRY(lk_apply_gradient(c, 0, &avg_pool_grad, dout, 1, &b, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, 0, &avg_pool_grad, dout, 1, &b, &din[0]));
 }
 
 lk_status lk_avg_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_avg_pool, &x, 1, attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_avg_pool, &x, 1, attr, out));
 }
 
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})

@@ -44,8 +44,7 @@ static lk_status batch_norm_infer(lk_call *c, lk_output_spec *out)
 static lk_status batch_norm_forward(lk_call *c)
 {
     lk__pieces s = pieces_of(c);
-    LK_TRY(lk__batch_norm_values(c, &s));
-    return LK_OK;
+    return LK_TRACE(lk__batch_norm_values(c, &s));
 }
 
 /* ---- batch_norm_grad: all gradients at once, for a backward that is not recorded ---- */
@@ -53,8 +52,7 @@ static lk_status batch_norm_forward(lk_call *c)
 static lk_status grad_forward(lk_call *c)
 {
     lk__pieces s = pieces_of(c);
-    LK_TRY(lk__batch_norm_gradients(c, &s));
-    return LK_OK;
+    return LK_TRACE(lk__batch_norm_gradients(c, &s));
 }
 
 static const lk_op batch_norm_grad = {
@@ -73,8 +71,7 @@ static lk_status fuse(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var in[LK__NORM_GRAD_IN];
     LK_TRY(lk__batch_norm_grad_in(c, dout, in));
-    LK_TRY(lk_apply_gradient(c, X, &batch_norm_grad, in, LK__NORM_GRAD_IN, c->attr, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, X, &batch_norm_grad, in, LK__NORM_GRAD_IN, c->attr, din));
 }
 
 /* ---- of other ops ---- */
@@ -93,8 +90,7 @@ static lk_status parts_make(lk_call *c, parts *t)
     LK_TRY(lk__piece_spread(c->out[1], t->shape, false, t->whole, &t->centred));
     LK_TRY(lk_sub(c->in[X], t->centred, &t->centred));
     LK_TRY(lk__batch_norm_inverse(c, c->out[2], &t->inv));
-    LK_TRY(lk_mul(t->inv, c->in[GAMMA], &t->k));
-    return LK_OK;
+    return LK_TRACE(lk_mul(t->inv, c->in[GAMMA], &t->k));
 }
 
 /* *out = a vector spread and, if `by` is one, multiplied by it; added to or taken from *sum. */
@@ -182,8 +178,7 @@ lk_status lk_batch_norm(lk_var x, lk_var gamma, lk_var beta, const lk_batch_norm
         *mean = y[1];
     if (variance)
         *variance = y[2];
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 const lk_op lk__op_batch_norm = {

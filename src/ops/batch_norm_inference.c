@@ -33,8 +33,7 @@ static lk_status batch_norm_inference_forward(lk_call *c)
                          .v = {v[MEAN], scale, v[BETA]},
                          .y = lk__tensor_start(c->y[0]),
                          .act = lk__batch_norm_act(c)};
-    LK_TRY(lk__pieces_map(c, &s, &all, LK__TERM_CHANNELS));
-    return LK_OK;
+    return LK_TRACE(lk__pieces_map(c, &s, &all, LK__TERM_CHANNELS));
 }
 
 /* ---- batch_norm_inference_grad: dx, sum dy and sum (dy c) at once, of x, dy, mean and gamma inv ---- */
@@ -60,8 +59,7 @@ static lk_status grad_forward(lk_call *c)
                       .down = LK__DOWN_CENTRED};
     for (int i = 0; i < c->n_in; i++)
         m.x[i] = lk__tensor_start(c->x[i]);
-    LK_TRY(lk__call_sums_joined(c, &m, sums));
-    return LK_OK;
+    return LK_TRACE(lk__call_sums_joined(c, &m, sums));
 }
 
 static lk_status grad_infer(lk_call *c, lk_output_spec *out)
@@ -136,8 +134,7 @@ static lk_status batch_norm_inference_backward(lk_call *c, const lk_var *dout, l
     }
     din[X] = made[0];
     din[BETA] = made[1];
-    LK_TRY(vectors_grad(c, inv, k, &made[1], din));
-    return LK_OK;
+    return LK_TRACE(vectors_grad(c, inv, k, &made[1], din));
 }
 
 extern const lk_op lk__op_batch_norm_inference;
@@ -147,8 +144,8 @@ lk_status lk_batch_norm_inference(lk_var x, lk_var gamma, lk_var beta, lk_var me
 {
     lk_batch_norm_attr usual = {0};
     lk_var in[] = {x, gamma, beta, mean, variance};
-    LK_TRY(lk_apply(x.tape, &lk__op_batch_norm_inference, in, 5, attr ? attr : &usual, out));
-    return LK_OK;
+    return LK_TRACE(
+        lk_apply(x.tape, &lk__op_batch_norm_inference, in, 5, attr ? attr : &usual, out));
 }
 
 const lk_op lk__op_batch_norm_inference = {

@@ -12,8 +12,7 @@ static lk_status bias_infer(lk_call *c, lk_output_spec *out)
     LK_TRY(lk__same_infer(c, out));
     LK_CHECK(out->shape.ndim >= 1, LK_ESHAPE, "bias of %s, which has no axis to add %s along",
              lk_tensor_text(c->x[0]).s, lk_tensor_text(c->x[1]).s);
-    LK_TRY(lk__bias_check(c, 1, out->shape.dim[out->shape.ndim - 1]));
-    return LK_OK;
+    return LK_TRACE(lk__bias_check(c, 1, out->shape.dim[out->shape.ndim - 1]));
 }
 
 static lk_status bias_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -28,8 +27,7 @@ extern const lk_op lk__op_bias;
 
 lk_status lk_bias(lk_var x, lk_var b, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_bias, (lk_var[]){x, b}, 2, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_bias, (lk_var[]){x, b}, 2, NULL, out));
 }
 
 const lk_op lk__op_bias = {

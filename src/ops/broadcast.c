@@ -28,14 +28,12 @@ static lk_status broadcast_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status broadcast_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_sum_to(dout[0], lk_shape_of(c->in[0]), &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_sum_to(dout[0], lk_shape_of(c->in[0]), &din[0]));
 }
 
 lk_status lk_broadcast(lk_var x, lk_shape shape, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_broadcast, &x, 1, &shape, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_broadcast, &x, 1, &shape, out));
 }
 
 const lk_op lk__op_broadcast = {

@@ -31,8 +31,7 @@ static lk_status cast_forward(lk_call *c)
 
 static lk_status cast_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_cast(dout[0], lk_dtype_of(c->in[0]), &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_cast(dout[0], lk_dtype_of(c->in[0]), &din[0]));
 }
 
 extern const lk_op lk__op_cast;

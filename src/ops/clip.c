@@ -13,16 +13,14 @@ static lk_status clip_infer(lk_call *c, lk_output_spec *out)
     const lk_clip_attr *attr = c->attr;
     LK_CHECK(attr->lo <= attr->hi, LK_EINVAL,
              "clip between lo %g and hi %g: lo must not be above hi", attr->lo, attr->hi);
-    LK_TRY(lk__each_infer(c, out));
-    return LK_OK;
+    return LK_TRACE(lk__each_infer(c, out));
 }
 
 extern const lk_op lk__op_clip;
 
 lk_status lk_clip(lk_var x, double lo, double hi, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_clip, &x, 1, &(lk_clip_attr){lo, hi}, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_clip, &x, 1, &(lk_clip_attr){lo, hi}, out));
 }
 
 const lk_op lk__op_clip = {

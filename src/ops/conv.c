@@ -50,10 +50,9 @@ static lk_status conv_forward(lk_call *c)
     lk_conv_plan *plan = NULL;
     const lk_tensor *x = c->x[0], *w = c->x[1], *y = c->y[0];
     LK_TRY(lk__conv_plan_of(c, a, x, y, w->shape.dim, &plan));
-    LK_TRY(lk_conv_forward(plan, lk__tensor_start(x), lk__tensor_start(w),
-                           c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL, a->act,
-                           lk__tensor_start(y)));
-    return LK_OK;
+    return LK_TRACE(lk_conv_forward(plan, lk__tensor_start(x), lk__tensor_start(w),
+                                    c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL, a->act,
+                                    lk__tensor_start(y)));
 }
 
 lk_status lk__conv_weights_gradient(const lk_call *c, lk_var x, lk_var y, lk_var *dw)
@@ -63,8 +62,7 @@ lk_status lk__conv_weights_gradient(const lk_call *c, lk_var x, lk_var y, lk_var
     memset(attr.extra, 0, sizeof attr.extra);
     attr.act = LK_ACT_NONE;
     memcpy(attr.window.kernel, w.dim, (size_t)(w.ndim - 2) * sizeof attr.window.kernel[0]);
-    LK_TRY(lk_apply_gradient(c, 1, &lk__op_conv_weights, (lk_var[]){x, y}, 2, &attr, dw));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, 1, &lk__op_conv_weights, (lk_var[]){x, y}, 2, &attr, dw));
 }
 
 static lk_status conv_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -88,17 +86,15 @@ static lk_status conv_backward(lk_call *c, const lk_var *dout, lk_var *din)
 lk_status lk_conv(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr, lk_var *out)
 {
     static const lk_conv_attr usual;
-    LK_TRY(lk_apply(x.tape, &lk__op_conv, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
-                    attr ? attr : &usual, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_conv, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
+                             attr ? attr : &usual, out));
 }
 
 lk_status lk_conv_relu(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr, lk_var *out)
 {
     lk_conv_attr with = attr ? *attr : (lk_conv_attr){0};
     with.act = LK_ACT_RELU;
-    LK_TRY(lk_conv(x, w, b, &with, out));
-    return LK_OK;
+    return LK_TRACE(lk_conv(x, w, b, &with, out));
 }
 
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})

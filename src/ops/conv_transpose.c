@@ -42,10 +42,9 @@ static lk_status conv_transpose_forward(lk_call *c)
     lk_conv_plan *plan = NULL;
     const lk_tensor *x = c->x[0], *w = c->x[1], *y = c->y[0];
     LK_TRY(lk__conv_plan_of(c, c->attr, y, x, w->shape.dim, &plan));
-    LK_TRY(lk_conv_backward_data(plan, lk__tensor_start(x), lk__tensor_start(w),
-                                 c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL, false,
-                                 lk__tensor_start(y)));
-    return LK_OK;
+    return LK_TRACE(lk_conv_backward_data(plan, lk__tensor_start(x), lk__tensor_start(w),
+                                          c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL, false,
+                                          lk__tensor_start(y)));
 }
 
 static lk_status conv_transpose_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -66,9 +65,8 @@ extern const lk_op lk__op_conv_transpose;
 lk_status lk_conv_transpose(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr, lk_var *out)
 {
     static const lk_conv_attr usual;
-    LK_TRY(lk_apply(x.tape, &lk__op_conv_transpose, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
-                    attr ? attr : &usual, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_conv_transpose, (lk_var[]){x, w, b},
+                             lk_is_var(b) ? 3 : 2, attr ? attr : &usual, out));
 }
 
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})

@@ -42,10 +42,9 @@ static lk_status conv_weights_forward(lk_call *c)
     LK_TRY(lk__conv_plan_of(c, a, c->x[0], c->x[1], a->window.kernel, &plan));
     LK_TRY(lk__conv_weights_room(plan, &bytes));
     LK_TRY(lk_call_scratch(c, bytes, &room));
-    LK_TRY(lk__conv_weights_in(plan, room, bytes, lk__tensor_start(c->x[0]),
-                               lk__tensor_start(c->x[1]), c->accumulate,
-                               lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk__conv_weights_in(plan, room, bytes, lk__tensor_start(c->x[0]),
+                                        lk__tensor_start(c->x[1]), c->accumulate,
+                                        lk__tensor_start(c->y[0])));
 }
 
 static lk_status conv_weights_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -73,8 +72,7 @@ lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr, const i
         a = *attr;
     for (int d = 0; d < ndim && d < LK_CONV_MAX_NDIM; d++)
         a.window.kernel[d] = kernel[d];
-    LK_TRY(lk_apply(x.tape, &lk__op_conv_weights, (lk_var[]){x, dy}, 2, &a, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_conv_weights, (lk_var[]){x, dy}, 2, &a, out));
 }
 
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})

@@ -8,8 +8,7 @@
 
 static lk_status copy_forward(lk_call *c)
 {
-    LK_TRY(lk__copy(c->x[0], c->y[0]));
-    return LK_OK;
+    return LK_TRACE(lk__copy(c->x[0], c->y[0]));
 }
 
 static lk_status copy_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -23,8 +22,7 @@ extern const lk_op lk__op_copy;
 
 lk_status lk_copy(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_copy, &x, 1, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_copy, &x, 1, NULL, out));
 }
 
 lk_status lk_contiguous(lk_var x, lk_var *out)

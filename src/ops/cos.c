@@ -11,16 +11,14 @@ static lk_status cos_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var sine;
     LK_TRY(lk_sin(c->in[0], &sine));
-    LK_TRY(lk__neg_mul_grad(c, 0, dout[0], sine, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk__neg_mul_grad(c, 0, dout[0], sine, &din[0]));
 }
 
 extern const lk_op lk__op_cos;
 
 lk_status lk_cos(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_cos, &x, 1, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_cos, &x, 1, NULL, out));
 }
 
 const lk_op lk__op_cos = {

@@ -11,22 +11,19 @@ static lk_status div_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var q, in[] = {dout[0], c->in[1]};
     if (!lk_call_needs_grad(c, 1)) {
-        LK_TRY(lk__each_grad_apply(c, 0, c->op, in, 2, NULL, &din[0]));
-        return LK_OK;
+        return LK_TRACE(lk__each_grad_apply(c, 0, c->op, in, 2, NULL, &din[0]));
     }
     LK_TRY(lk_apply(c->tape, c->op, in, 2, NULL, &q));
     if (lk_call_needs_grad(c, 0))
         LK_TRY(lk__each_grad(c, 0, q, &din[0]));
-    LK_TRY(lk__neg_mul_grad(c, 1, q, c->out[0], &din[1]));
-    return LK_OK;
+    return LK_TRACE(lk__neg_mul_grad(c, 1, q, c->out[0], &din[1]));
 }
 
 extern const lk_op lk__op_div;
 
 lk_status lk_div(lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_div, (lk_var[]){x, y}, 2, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_div, (lk_var[]){x, y}, 2, NULL, out));
 }
 
 const lk_op lk__op_div = {

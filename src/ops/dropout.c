@@ -78,8 +78,7 @@ static lk_status dropout_infer(lk_call *c, lk_output_spec *out)
     LK_CHECK(a->first >= 0 && samples <= (INT64_C(1) << 48) - a->first, LK_EINVAL,
              "dropout of %s from sample %lld on: samples must be in [0, 2^48)", lk_tensor_text(x).s,
              (long long)a->first);
-    LK_TRY(box_check(a, x));
-    return LK_OK;
+    return LK_TRACE(box_check(a, x));
 }
 
 /* The number that element e of what is held of a sample has in the whole one. */
@@ -197,14 +196,12 @@ extern const lk_op lk__op_dropout;
 
 lk_status lk_dropout(lk_var x, const lk_dropout_attr *attr, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_dropout, &x, 1, attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_dropout, &x, 1, attr, out));
 }
 
 lk_status lk_dropout_add(lk_var x, const lk_dropout_attr *attr, lk_var s, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_dropout, (lk_var[]){s, x}, 2, attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_dropout, (lk_var[]){s, x}, 2, attr, out));
 }
 
 static const lk_dropout_attr sample_box = {

@@ -18,16 +18,14 @@ static lk_status elu_bend(const lk_call *c, lk_var dz, lk_var *dx)
     const lk__unary_grad_attr *attr = c->attr;
     lk_var u;
     LK_TRY(lk_mul(dz, c->in[0], &u));
-    LK_TRY(lk__unary_grad(&bent, attr->p, u, c->in[1], dx));
-    return LK_OK;
+    return LK_TRACE(lk__unary_grad(&bent, attr->p, u, c->in[1], dx));
 }
 
 extern const lk_op lk__op_elu;
 
 lk_status lk_elu(lk_var x, double alpha, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_elu, &x, 1, &(lk_elu_attr){alpha}, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_elu, &x, 1, &(lk_elu_attr){alpha}, out));
 }
 
 const lk_op lk__op_elu = {

@@ -72,15 +72,13 @@ lk_status lk__embedding_copy(const lk_tensor *table, const lk_tensor *index, int
                   .table = lk__tensor_start(table),
                   .y = y};
     LK_TRY(lk__index_check(index, all, "embedding: index"));
-    LK_TRY(lk__parallel(lk__tasks_bytes(index->count, j.bytes), copy_task, &j));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_bytes(index->count, j.bytes), copy_task, &j));
 }
 
 static lk_status embedding_forward(lk_call *c)
 {
-    LK_TRY(
+    return LK_TRACE(
         lk__embedding_copy(c->x[0], c->x[1], 0, c->x[0]->shape.dim[0], lk__tensor_start(c->y[0])));
-    return LK_OK;
 }
 
 /* ---- gradient: add rows ---- */
@@ -198,14 +196,12 @@ static lk_status embedding_grad_forward(lk_call *c)
         j.n_pieces = (index->shape.dim[0] - 1) / piece + 1;
     }
     LK_TRY(sort_places(c, index, rows, &j));
-    LK_TRY(lk__parallel(lk__tasks_bytes(rows.n, j.bytes), grad_task, &j));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_bytes(rows.n, j.bytes), grad_task, &j));
 }
 
 static lk_status embedding_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_embedding(dout[0], c->in[1], &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_embedding(dout[0], c->in[1], &din[0]));
 }
 
 static const lk_op embedding_grad = {
@@ -225,22 +221,21 @@ static const lk_op embedding_grad = {
 lk_status lk__embedding_gradient(const lk_call *c, int64_t first, lk_var dy, lk_var *out)
 {
     lk_range rows = {first, lk_shape_of(c->in[0]).dim[0]};
-    LK_TRY(lk_apply_gradient(c, 0, &embedding_grad, (lk_var[]){dy, c->in[1]}, 2, &rows, out));
-    return LK_OK;
+    return LK_TRACE(
+        lk_apply_gradient(c, 0, &embedding_grad, (lk_var[]){dy, c->in[1]}, 2, &rows, out));
 }
 
 static lk_status embedding_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk__embedding_gradient(c, 0, dout[0], &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk__embedding_gradient(c, 0, dout[0], &din[0]));
 }
 
 extern const lk_op lk__op_embedding;
 
 lk_status lk_embedding(lk_var table, lk_var index, lk_var *out)
 {
-    LK_TRY(lk_apply(table.tape, &lk__op_embedding, (lk_var[]){table, index}, 2, NULL, out));
-    return LK_OK;
+    return LK_TRACE(
+        lk_apply(table.tape, &lk__op_embedding, (lk_var[]){table, index}, 2, NULL, out));
 }
 
 const lk_op lk__op_embedding = {

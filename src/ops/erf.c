@@ -13,16 +13,14 @@ static lk_status erf_bend(const lk_call *c, lk_var dz, lk_var *dx)
     LK_TRY(lk_mul(dz, c->in[0], &u));
     LK_TRY(lk_apply(c->tape, c->op, (lk_var[]){u, c->in[1]}, 2, c->attr, &u));
     LK_TRY(lk_mul(u, c->in[1], &u));
-    LK_TRY(lk_affine(u, -2, 0, dx));
-    return LK_OK;
+    return LK_TRACE(lk_affine(u, -2, 0, dx));
 }
 
 extern const lk_op lk__op_erf;
 
 lk_status lk_erf(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_erf, &x, 1, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_erf, &x, 1, NULL, out));
 }
 
 const lk_op lk__op_erf = {

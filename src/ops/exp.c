@@ -8,16 +8,14 @@
 static lk_status exp_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var in[] = {dout[0], c->out[0]};
-    LK_TRY(lk_apply_gradient(c, 0, &lk__op_mul, in, 2, NULL, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, 0, &lk__op_mul, in, 2, NULL, &din[0]));
 }
 
 extern const lk_op lk__op_exp;
 
 lk_status lk_exp(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_exp, &x, 1, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_exp, &x, 1, NULL, out));
 }
 
 const lk_op lk__op_exp = {

@@ -54,25 +54,22 @@ static lk_status gather_index_forward(lk_call *c)
     for (int d = a->axis + 1; d < x->shape.ndim; d++)
         j.row *= x->shape.dim[d];
     int64_t rows = y->count * (int64_t)lk_dtype_size(x->dtype) / j.row;
-    LK_TRY(lk__parallel(lk__tasks_bytes(rows, j.row), gather_rows, &j));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_bytes(rows, j.row), gather_rows, &j));
 }
 
 static lk_status gather_index_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const lk_index_attr *a = c->attr;
-    LK_TRY(
+    return LK_TRACE(
         lk_scatter_index(dout[0], a->axis, c->in[1], lk_shape_of(c->in[0]).dim[a->axis], &din[0]));
-    return LK_OK;
 }
 
 extern const lk_op lk__op_gather_index;
 
 lk_status lk_gather_index(lk_var x, int axis, lk_var index, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_gather_index, (lk_var[]){x, index}, 2,
-                    &(lk_index_attr){axis, 0}, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_gather_index, (lk_var[]){x, index}, 2,
+                             &(lk_index_attr){axis, 0}, out));
 }
 
 const lk_op lk__op_gather_index = {

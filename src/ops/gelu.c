@@ -26,8 +26,7 @@ static lk_status bend(lk_var x, lk_var *out)
     LK_TRY(lk_affine(square, -0.5, -log_root, &f));
     LK_TRY(lk_exp(f, &f));
     LK_TRY(lk_affine(square, -1, 2, &square));
-    LK_TRY(lk_mul(square, f, out));
-    return LK_OK;
+    return LK_TRACE(lk_mul(square, f, out));
 }
 
 /* Of s a gradient comes in second derivatives alone. */
@@ -36,8 +35,7 @@ static lk_status gelu_backward(lk_call *c, const lk_var *dout, lk_var *din)
     lk_var bent, of_y;
     if (!lk_is_var(dout[1])) {
         lk_var in[] = {dout[0], c->out[1]};
-        LK_TRY(lk_apply_gradient(c, 0, &lk__op_mul, in, 2, NULL, &din[0]));
-        return LK_OK;
+        return LK_TRACE(lk_apply_gradient(c, 0, &lk__op_mul, in, 2, NULL, &din[0]));
     }
     LK_TRY(bend(c->in[0], &bent));
     LK_TRY(lk_mul(dout[1], bent, &din[0]));

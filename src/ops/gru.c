@@ -12,14 +12,12 @@ enum { R, Z, N, Q };
 
 static lk_status gru_infer(lk_call *c, lk_output_spec *out)
 {
-    LK_TRY(lk__recurrent_infer(c, LK_CELL_GRU, out));
-    return LK_OK;
+    return LK_TRACE(lk__recurrent_infer(c, LK_CELL_GRU, out));
 }
 
 static lk_status gru_forward(lk_call *c)
 {
-    LK_TRY(lk__recurrent_forward(c, LK_CELL_GRU));
-    return LK_OK;
+    return LK_TRACE(lk__recurrent_forward(c, LK_CELL_GRU));
 }
 
 static lk_status gru_step(const lk_call *c, lk__rec_time *t, lk_var *h, lk_var *cell)
@@ -39,8 +37,7 @@ static lk_status gru_step(const lk_call *c, lk__rec_time *t, lk_var *h, lk_var *
     LK_TRY(lk_tanh(n, &t->act[N]));
     LK_TRY(lk_sub(t->h, t->act[N], &part));
     LK_TRY(lk_mul(t->act[Z], part, &part));
-    LK_TRY(lk_add(t->act[N], part, h));
-    return LK_OK;
+    return LK_TRACE(lk_add(t->act[N], part, h));
 }
 
 static lk_status gru_back(const lk_call *c, lk__rec_time *t, lk_var *d, lk_var *dc)
@@ -68,8 +65,7 @@ static lk_status gru_back(const lk_call *c, lk__rec_time *t, lk_var *d, lk_var *
 static lk_status gru_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     static const lk__rec_cell cell = {LK_CELL_GRU, gru_step, gru_back};
-    LK_TRY(lk__recurrent_backward(c, &cell, dout, din));
-    return LK_OK;
+    return LK_TRACE(lk__recurrent_backward(c, &cell, dout, din));
 }
 
 extern const lk_op lk__op_gru;

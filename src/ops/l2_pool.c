@@ -18,8 +18,7 @@ extern const lk_op lk__op_l2_pool;
 static lk_status l2_pool_forward(lk_call *c)
 {
     lk_pool_shape s = lk__pool_shape_of(c->attr, c->x[0], c->y[0]);
-    LK_TRY(lk_pool_l2(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk_pool_l2(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0])));
 }
 
 /* ---- ratio: z = p a / b, 0 where b is 0 ---- */
@@ -28,8 +27,7 @@ static const lk_op ratio_op;
 
 static lk_status ratio(lk_var a, lk_var b, double p, lk_var *out)
 {
-    LK_TRY(lk_apply(a.tape, &ratio_op, (lk_var[]){a, b}, 2, &p, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(a.tape, &ratio_op, (lk_var[]){a, b}, 2, &p, out));
 }
 
 static lk_status ratio_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -62,9 +60,8 @@ static const lk_op ratio_op = {.name = "l2_pool_ratio",
 static lk_status l2_pool_grad_forward(lk_call *c)
 {
     lk_pool_shape s = lk__pool_shape_of(c->attr, c->x[0], c->x[1]);
-    LK_TRY(lk_pool_l2_backward(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]),
-                               lk__tensor_start(c->x[2]), lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk_pool_l2_backward(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]),
+                                        lk__tensor_start(c->x[2]), lk__tensor_start(c->y[0])));
 }
 
 static lk_status l2_pool_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -103,15 +100,13 @@ static const lk_op l2_pool_grad = {.name = "l2_pool_grad",
 
 static lk_status l2_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_apply(c->tape, &l2_pool_grad, (lk_var[]){c->in[0], c->out[0], dout[0]}, 3, c->attr,
-                    &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &l2_pool_grad, (lk_var[]){c->in[0], c->out[0], dout[0]}, 3,
+                             c->attr, &din[0]));
 }
 
 lk_status lk_l2_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_l2_pool, &x, 1, attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_l2_pool, &x, 1, attr, out));
 }
 
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})

@@ -65,8 +65,7 @@ lk_status lk__layer_norm_check(const lk_call *c, const lk_layer_norm_attr *a)
     LK_CHECK(a->eps >= 0 && lk__is_finite(c->x[0]->dtype, a->eps), LK_EINVAL,
              "%s of %s with eps %g, which must be finite and not negative", c->op->name,
              lk_tensor_text(c->x[0]).s, a->eps);
-    LK_TRY(lk__act_check(c->op->name, a->act));
-    return LK_OK;
+    return LK_TRACE(lk__act_check(c->op->name, a->act));
 }
 
 static lk_status layer_norm_infer(lk_call *c, lk_output_spec *out)
@@ -152,8 +151,7 @@ lk_status lk__layer_norm_values(lk_call *c, int64_t n, const lk_layer_norm_attr 
                   .inv = lk__tensor_start(c->y[2])};
     lk__map_sums s = rows_of(c, n, 6, values_sheet, &j);
     s.act = a->act;
-    LK_TRY(lk__call_sums(c, &s));
-    return LK_OK;
+    return LK_TRACE(lk__call_sums(c, &s));
 }
 
 /* Of x, gamma, dy, mean and inv. */
@@ -178,16 +176,14 @@ lk_status lk__layer_norm_gradients(lk_call *c, int64_t n)
     lk__map_sums s = rows_of(c, n, 2, product_sheet, &j);
     j.product = lk__tensor_start(c->y[1]);
     j.row_bytes = n * (int64_t)lk_dtype_size(s.dtype);
-    LK_TRY(lk__call_sums(c, &s));
-    return LK_OK;
+    return LK_TRACE(lk__call_sums(c, &s));
 }
 
 static lk_status layer_norm_forward(lk_call *c)
 {
     for (int j = 1; j < 3 && c->x[0]->count == 0; j++) /* the mean of nothing */
         LK_TRY(lk_tensor_fill_f64(c->y[j], (double)NAN));
-    LK_TRY(lk__layer_norm_values(c, row_of(c), c->attr));
-    return LK_OK;
+    return LK_TRACE(lk__layer_norm_values(c, row_of(c), c->attr));
 }
 
 /* ---- layer_norm_grad: all gradients at once, for a backward that is not recorded ---- */
@@ -203,8 +199,7 @@ static lk_status gradient_forward(lk_call *c)
         s.piece = samples * (s.rows / x->shape.dim[0]);
     s.overwrite = c->overwrite;
     s.down = LK__DOWN_NORMALS;
-    LK_TRY(lk__call_sums_joined(c, &s, sums));
-    return LK_OK;
+    return LK_TRACE(lk__call_sums_joined(c, &s, sums));
 }
 
 static lk_status gradient_infer(lk_call *c, lk_output_spec *out)
@@ -239,8 +234,7 @@ static lk_status over_n(const lk_call *c, lk_var v, lk_var *out)
     for (int d = shape.ndim - axes_of(c); d < shape.ndim; d++)
         n *= (double)shape.dim[d];
     LK_TRY(lk_full(c->tape, lk_dtype_of(v), LK_SCALAR, n, &by));
-    LK_TRY(lk_div(v, by, out));
-    return LK_OK;
+    return LK_TRACE(lk_div(v, by, out));
 }
 
 /* *out = the mean of x over the last axes, which stay with size 1. */
@@ -250,8 +244,7 @@ static lk_status mean_of(const lk_call *c, lk_var x, lk_var *out)
     for (int d = shape.ndim - axes_of(c); d < shape.ndim; d++)
         shape.dim[d] = 1;
     LK_TRY(lk_sum_to(x, shape, out));
-    LK_TRY(over_n(c, *out, out));
-    return LK_OK;
+    return LK_TRACE(over_n(c, *out, out));
 }
 
 static lk_status compose_dx(lk_call *c, lk_var dy, lk_var normal, lk_var inv, lk_var *dx)
@@ -264,8 +257,7 @@ static lk_status compose_dx(lk_call *c, lk_var dy, lk_var normal, lk_var inv, lk
     LK_TRY(lk_mul(normal, t, &t));
     LK_TRY(lk_sub(g, mean, &g));
     LK_TRY(lk_sub(g, t, &g));
-    LK_TRY(lk_mul(inv, g, dx));
-    return LK_OK;
+    return LK_TRACE(lk_mul(inv, g, dx));
 }
 
 /* *dx = *dx + dmean / n - normal (dinv inv inv / n), where *dx may be none yet. */
@@ -342,8 +334,7 @@ lk_status lk_layer_norm(lk_var x, lk_var gamma, lk_var beta, const lk_layer_norm
     LK_CHECK(out, LK_EINVAL, "out is NULL");
     lk_status st = lk_apply(x.tape, &lk__op_layer_norm, in, 3, attr ? attr : &usual, y);
     *out = y[0];
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 const lk_op lk__op_layer_norm = {

@@ -44,8 +44,7 @@ lk_status lk__lcn_infer(lk_call *c, const lk_lcn_attr *a, lk_output_spec *out)
 
 static lk_status lcn_infer(lk_call *c, lk_output_spec *out)
 {
-    LK_TRY(lk__lcn_infer(c, c->attr, out));
-    return LK_OK;
+    return LK_TRACE(lk__lcn_infer(c, c->attr, out));
 }
 
 /* ---- by pixels: values [pixels][channels] and numbers [pixels] ---- */
@@ -100,8 +99,7 @@ static lk_status pixel_map(pixels s, lk__task_fn *map)
     s.b = s.b ? s.b : s.a;
     s.p = s.p ? s.p : s.a;
     s.q = s.q ? s.q : s.p;
-    LK_TRY(lk__parallel(lk__tasks_functions(s.n, s.channels), map, &s));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_functions(s.n, s.channels), map, &s));
 }
 
 /* What forward and backward have in common. */
@@ -126,23 +124,20 @@ static lk_status job_make(lk_call *c, const lk__lcn_shape *of, lcn_job *j)
     LK_TRY(lk__fp_check());
     LK_TRY(lk__gauss_make(c, &j->window, &j->shape.g));
     LK_TRY(lk_call_scratch(c, bytes, &j->sum));
-    LK_TRY(lk_call_scratch(c, bytes, &j->window_sum));
-    return LK_OK;
+    return LK_TRACE(lk_call_scratch(c, bytes, &j->window_sum));
 }
 
 /* j->sum = values reduced over the channels. */
 static lk_status reduce_channels(lcn_job *j, lk_reduce_axis_op op, const void *values)
 {
     lk_reduce_axis_shape s = {.outer = j->s.n, .n = j->s.channels, .inner = 1};
-    LK_TRY(lk_reduce_axis(j->s.dtype, op, &s, values, j->sum));
-    return LK_OK;
+    return LK_TRACE(lk_reduce_axis(j->s.dtype, op, &s, values, j->sum));
 }
 
 /* j->window_sum = the same, summed over the window. */
 static lk_status sum_window(lcn_job *j)
 {
-    LK_TRY(lk__gauss_sum(&j->shape, j->sum, j->window_sum));
-    return LK_OK;
+    return LK_TRACE(lk__gauss_sum(&j->shape, j->sum, j->window_sum));
 }
 
 lk_status lk__lcn_values(lk_call *c, const lk__lcn_shape *of, const void *x, void *y, void *s)
@@ -165,8 +160,7 @@ lk_status lk__lcn_values(lk_call *c, const lk__lcn_shape *of, const void *x, voi
     numbers.y = s;
     LK_TRY(pixel_map(numbers, deviation));
     values.p = s;
-    LK_TRY(pixel_map(values, divide));
-    return LK_OK;
+    return LK_TRACE(pixel_map(values, divide));
 }
 
 /* Images as input 0 has them. */
@@ -180,9 +174,8 @@ static lk__lcn_shape shape_of(const lk_call *c)
 static lk_status lcn_forward(lk_call *c)
 {
     lk__lcn_shape of = shape_of(c);
-    LK_TRY(lk__lcn_values(c, &of, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
-                          lk__tensor_start(c->y[1])));
-    return LK_OK;
+    return LK_TRACE(lk__lcn_values(c, &of, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
+                                   lk__tensor_start(c->y[1])));
 }
 
 /* ---- lcn_grad: dx of y, s, dy and ds, for a backward that is not recorded ---- */
@@ -212,8 +205,7 @@ lk_status lk__lcn_gradient(lk_call *c, const lk__lcn_shape *of, const lk__lcn_gr
     LK_TRY(reduce_channels(&j, LK_REDUCE_AXIS_SUM, dx));
     LK_TRY(sum_window(&j));
     values.p = j.window_sum;
-    LK_TRY(pixel_map(values, subtract_from));
-    return LK_OK;
+    return LK_TRACE(pixel_map(values, subtract_from));
 }
 
 static lk_status grad_forward(lk_call *c)
@@ -221,8 +213,7 @@ static lk_status grad_forward(lk_call *c)
     lk__lcn_shape of = shape_of(c);
     lk__lcn_grad in = {lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]),
                        lk__tensor_start(c->x[2]), lk__tensor_start(c->x[3])};
-    LK_TRY(lk__lcn_gradient(c, &of, &in, lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk__lcn_gradient(c, &of, &in, lk__tensor_start(c->y[0])));
 }
 
 static const lk_op lcn_grad = {
@@ -245,8 +236,7 @@ static lk_status window_sum_of(const lk_call *c, lk_var x, lk_var *out)
     lk__gauss w = window_of(c->attr, lk_shape_of(c->in[0]).dim[3]);
     shape.dim[3] = 1;
     LK_TRY(lk_sum_to(x, shape, out));
-    LK_TRY(lk__gauss_apply(*out, &w, out));
-    return LK_OK;
+    return LK_TRACE(lk__gauss_apply(*out, &w, out));
 }
 
 static lk_status compose(const lk_call *c, lk_var dy, lk_var ds, lk_var *dx)
@@ -264,8 +254,7 @@ static lk_status compose(const lk_call *c, lk_var dy, lk_var ds, lk_var *dx)
     LK_TRY(lk_div(dy, s, &q));
     LK_TRY(lk_add(q, v, &v));
     LK_TRY(window_sum_of(c, v, &q));
-    LK_TRY(lk_sub(v, q, dx));
-    return LK_OK;
+    return LK_TRACE(lk_sub(v, q, dx));
 }
 
 static lk_status lcn_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -277,12 +266,10 @@ static lk_status lcn_backward(lk_call *c, const lk_var *dout, lk_var *din)
             LK_TRY(lk_zeros_like(c->out[j], &d[j]));
     }
     if (lk_tape_is_recording(c->tape)) {
-        LK_TRY(compose(c, d[0], d[1], &din[0]));
-        return LK_OK;
+        return LK_TRACE(compose(c, d[0], d[1], &din[0]));
     }
     lk_var in[] = {c->out[0], c->out[1], d[0], d[1]};
-    LK_TRY(lk_apply(c->tape, &lcn_grad, in, 4, c->attr, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &lcn_grad, in, 4, c->attr, &din[0]));
 }
 
 extern const lk_op lk__op_lcn;
@@ -294,8 +281,7 @@ lk_status lk_lcn(lk_var x, int64_t rows, int64_t columns, lk_var *out)
     LK_CHECK(out, LK_EINVAL, "out is NULL");
     lk_status st = lk_apply(x.tape, &lk__op_lcn, &x, 1, &attr, y);
     *out = y[0];
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 const lk_op lk__op_lcn = {

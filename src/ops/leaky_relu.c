@@ -10,8 +10,7 @@ extern const lk_op lk__op_leaky_relu;
 
 lk_status lk_leaky_relu(lk_var x, double slope, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_leaky_relu, &x, 1, &(lk_leaky_relu_attr){slope}, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_leaky_relu, &x, 1, &(lk_leaky_relu_attr){slope}, out));
 }
 
 const lk_op lk__op_leaky_relu = {

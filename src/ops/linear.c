@@ -49,9 +49,9 @@ static lk_status linear_forward(lk_call *c)
                  .lda = w->shape.dim[0],
                  .ldb = w->shape.dim[1],
                  .ldc = w->shape.dim[1]};
-    LK_TRY(lk_gemm_run(&g, lk__tensor_start(c->x[0]), lk__tensor_start(w),
-                       c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL, lk__tensor_start(y)));
-    return LK_OK;
+    return LK_TRACE(lk_gemm_run(&g, lk__tensor_start(c->x[0]), lk__tensor_start(w),
+                                c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL,
+                                lk__tensor_start(y)));
 }
 
 static lk_status linear_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -72,21 +72,18 @@ extern const lk_op lk__op_linear;
 
 lk_status lk_linear_act(lk_var x, lk_var w, lk_var b, lk_act act, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_linear, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
-                    &(lk_linear_attr){act}, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_linear, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
+                             &(lk_linear_attr){act}, out));
 }
 
 lk_status lk_linear(lk_var x, lk_var w, lk_var b, lk_var *out)
 {
-    LK_TRY(lk_linear_act(x, w, b, LK_ACT_NONE, out));
-    return LK_OK;
+    return LK_TRACE(lk_linear_act(x, w, b, LK_ACT_NONE, out));
 }
 
 lk_status lk_linear_relu(lk_var x, lk_var w, lk_var b, lk_var *out)
 {
-    LK_TRY(lk_linear_act(x, w, b, LK_ACT_RELU, out));
-    return LK_OK;
+    return LK_TRACE(lk_linear_act(x, w, b, LK_ACT_RELU, out));
 }
 
 #define ATTR(...) (&(const lk_linear_attr){__VA_ARGS__})

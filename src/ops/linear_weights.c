@@ -56,8 +56,8 @@ static lk_status linear_weights_forward(lk_call *c)
                  .piece = lk__piece_of(c->tape, samples) * rows};
     if (c->accumulate && g.piece == 0)
         g.piece = g.k; /* one chain, which is added when it ends */
-    LK_TRY(lk_gemm_run(&g, lk__tensor_start(x), lk__tensor_start(dy), zeros, lk__tensor_start(dw)));
-    return LK_OK;
+    return LK_TRACE(
+        lk_gemm_run(&g, lk__tensor_start(x), lk__tensor_start(dy), zeros, lk__tensor_start(dw)));
 }
 
 static lk_status linear_weights_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -73,8 +73,7 @@ extern const lk_op lk__op_linear_weights;
 
 lk_status lk_linear_weights(lk_var x, lk_var dy, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_linear_weights, (lk_var[]){x, dy}, 2, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_linear_weights, (lk_var[]){x, dy}, 2, NULL, out));
 }
 
 const lk_op lk__op_linear_weights = {

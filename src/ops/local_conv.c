@@ -36,8 +36,7 @@ static lk_status local_conv_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status local_conv_forward(lk_call *c)
 {
-    LK_TRY(lk__untied_run(c, c->attr, LK_UNTIED_Y, c->x[0], c->x[1], c->y[0]));
-    return LK_OK;
+    return LK_TRACE(lk__untied_run(c, c->attr, LK_UNTIED_Y, c->x[0], c->x[1], c->y[0]));
 }
 
 static lk_status local_conv_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -59,8 +58,8 @@ extern const lk_op lk__op_local_conv;
 lk_status lk_local_conv(lk_var x, lk_var w, const lk_conv_attr *attr, lk_var *out)
 {
     static const lk_conv_attr usual;
-    LK_TRY(lk_apply(x.tape, &lk__op_local_conv, (lk_var[]){x, w}, 2, attr ? attr : &usual, out));
-    return LK_OK;
+    return LK_TRACE(
+        lk_apply(x.tape, &lk__op_local_conv, (lk_var[]){x, w}, 2, attr ? attr : &usual, out));
 }
 
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})

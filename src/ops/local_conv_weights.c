@@ -25,8 +25,7 @@ static lk_status local_conv_weights_infer(lk_call *c, lk_output_spec *out)
 static lk_status local_conv_weights_forward(lk_call *c)
 {
     const lk_conv_attr *a = c->attr;
-    LK_TRY(lk__untied_run(c, a, LK_UNTIED_W, c->x[0], c->y[0], c->x[1]));
-    return LK_OK;
+    return LK_TRACE(lk__untied_run(c, a, LK_UNTIED_W, c->x[0], c->y[0], c->x[1]));
 }
 
 static lk_status local_conv_weights_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -54,8 +53,7 @@ lk_status lk_local_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr,
         a = *attr;
     for (int d = 0; d < ndim && d < LK_CONV_MAX_NDIM; d++)
         a.window.kernel[d] = kernel[d];
-    LK_TRY(lk_apply(x.tape, &lk__op_local_conv_weights, (lk_var[]){x, dy}, 2, &a, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_local_conv_weights, (lk_var[]){x, dy}, 2, &a, out));
 }
 
 lk_status lk__untied_weights_gradient(const lk_call *c, lk_var x, lk_var y, lk_var *dw)
@@ -65,8 +63,8 @@ lk_status lk__untied_weights_gradient(const lk_call *c, lk_var x, lk_var y, lk_v
     int ndim = w.ndim / 2 - 1;
     memset(a.extra, 0, sizeof a.extra);
     memcpy(a.window.kernel, &w.dim[ndim], (size_t)ndim * sizeof a.window.kernel[0]);
-    LK_TRY(lk_apply_gradient(c, 1, &lk__op_local_conv_weights, (lk_var[]){x, y}, 2, &a, dw));
-    return LK_OK;
+    return LK_TRACE(
+        lk_apply_gradient(c, 1, &lk__op_local_conv_weights, (lk_var[]){x, y}, 2, &a, dw));
 }
 
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})

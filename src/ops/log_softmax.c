@@ -54,8 +54,7 @@ extern const lk_op lk__op_log_softmax;
 lk_status lk_log_softmax(lk_var x, int axis, lk_var *out)
 {
     lk_softmax_attr attr = {axis};
-    LK_TRY(lk_apply(x.tape, &lk__op_log_softmax, &x, 1, &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_log_softmax, &x, 1, &attr, out));
 }
 
 const lk_op lk__op_log_softmax = {

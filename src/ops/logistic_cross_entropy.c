@@ -13,8 +13,7 @@
 
 static lk_status logistic_cross_entropy_forward(lk_call *c)
 {
-    LK_TRY(lk__loss_each(c, LK_LOSS_MEAN, LK__LOOP_LOGISTIC_LOSS, 0));
-    return LK_OK;
+    return LK_TRACE(lk__loss_each(c, LK_LOSS_MEAN, LK__LOOP_LOGISTIC_LOSS, 0));
 }
 
 /* ---- logistic_cross_entropy_grad: dx of x, t and dl ---- */
@@ -77,8 +76,7 @@ lk_status lk_logistic_cross_entropy(lk_var x, lk_var target, lk_loss_reduction r
 {
     lk_loss_attr attr = {reduction};
     lk_var in[] = {x, target};
-    LK_TRY(lk_apply(x.tape, &lk__op_logistic_cross_entropy, in, 2, &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_logistic_cross_entropy, in, 2, &attr, out));
 }
 
 const lk_op lk__op_logistic_cross_entropy = {

@@ -11,14 +11,12 @@ enum { I, F, G, O, T };
 
 static lk_status lstm_infer(lk_call *c, lk_output_spec *out)
 {
-    LK_TRY(lk__recurrent_infer(c, LK_CELL_LSTM, out));
-    return LK_OK;
+    return LK_TRACE(lk__recurrent_infer(c, LK_CELL_LSTM, out));
 }
 
 static lk_status lstm_forward(lk_call *c)
 {
-    LK_TRY(lk__recurrent_forward(c, LK_CELL_LSTM));
-    return LK_OK;
+    return LK_TRACE(lk__recurrent_forward(c, LK_CELL_LSTM));
 }
 
 static lk_status lstm_step(const lk_call *c, lk__rec_time *t, lk_var *h, lk_var *cell)
@@ -36,8 +34,7 @@ static lk_status lstm_step(const lk_call *c, lk__rec_time *t, lk_var *h, lk_var 
     LK_TRY(lk_mul(act[I], act[G], &b));
     LK_TRY(lk_add(a, b, cell));
     LK_TRY(lk_tanh(*cell, &act[T]));
-    LK_TRY(lk_mul(act[O], act[T], h));
-    return LK_OK;
+    return LK_TRACE(lk_mul(act[O], act[T], h));
 }
 
 static lk_status lstm_back(const lk_call *c, lk__rec_time *t, lk_var *d, lk_var *dc)
@@ -67,8 +64,7 @@ static lk_status lstm_back(const lk_call *c, lk__rec_time *t, lk_var *d, lk_var 
 static lk_status lstm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     static const lk__rec_cell cell = {LK_CELL_LSTM, lstm_step, lstm_back};
-    LK_TRY(lk__recurrent_backward(c, &cell, dout, din));
-    return LK_OK;
+    return LK_TRACE(lk__recurrent_backward(c, &cell, dout, din));
 }
 
 extern const lk_op lk__op_lstm;

@@ -147,12 +147,10 @@ static lk_status grad_product(const lk_call *c, int i, const lk_var *factors, bo
     lk_matmul_attr attr = {trans_a, trans_b};
     memcpy(&dc.dim[dc.ndim - 2], &to.dim[to.ndim - 2], 2 * sizeof dc.dim[0]);
     if (lk_shape_is_equal(to, dc)) {
-        LK_TRY(lk_apply_gradient(c, i, &lk__op_matmul, factors, 2, &attr, out));
-        return LK_OK;
+        return LK_TRACE(lk_apply_gradient(c, i, &lk__op_matmul, factors, 2, &attr, out));
     }
     LK_TRY(lk_matmul_trans(factors[0], factors[1], trans_a, trans_b, out));
-    LK_TRY(lk_sum_to(*out, to, out));
-    return LK_OK;
+    return LK_TRACE(lk_sum_to(*out, to, out));
 }
 
 static lk_status grad_of_a(lk_call *c, lk_var dc, lk_var *out)
@@ -190,14 +188,12 @@ static lk_status matmul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 lk_status lk_matmul_trans(lk_var a, lk_var b, bool trans_a, bool trans_b, lk_var *out)
 {
     lk_matmul_attr attr = {trans_a, trans_b};
-    LK_TRY(lk_apply(a.tape, &lk__op_matmul, (lk_var[]){a, b}, 2, &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(a.tape, &lk__op_matmul, (lk_var[]){a, b}, 2, &attr, out));
 }
 
 lk_status lk_matmul(lk_var a, lk_var b, lk_var *out)
 {
-    LK_TRY(lk_matmul_trans(a, b, false, false, out));
-    return LK_OK;
+    return LK_TRACE(lk_matmul_trans(a, b, false, false, out));
 }
 
 #define ATTR(a, b) (&(const lk_matmul_attr){a, b})

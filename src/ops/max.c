@@ -10,8 +10,7 @@ extern const lk_op lk__op_max;
 
 lk_status lk_max(lk_var x, const lk_axes *axes, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_max, &x, 1, axes ? axes : &lk__all_axes, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_max, &x, 1, axes ? axes : &lk__all_axes, out));
 }
 
 const lk_op lk__op_max = {

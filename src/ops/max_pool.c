@@ -26,9 +26,8 @@ lk_status lk__max_pool_compute(lk_call *c, bool relu)
 {
     lk_pool_shape s = lk__pool_shape_of(c->attr, c->x[0], c->y[0]);
     s.relu = relu;
-    LK_TRY(lk_pool_max(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
-                       (int64_t *)(void *)lk__tensor_start(c->y[1])));
-    return LK_OK;
+    return LK_TRACE(lk_pool_max(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
+                                (int64_t *)(void *)lk__tensor_start(c->y[1])));
 }
 
 /* ---- scatter: x [batch, out..., channels] and index of that shape give b->x ---- */
@@ -39,10 +38,9 @@ static lk_status scatter_forward(lk_call *c)
 {
     const lk__pool_back *b = c->attr;
     lk_pool_shape s = lk__pool_shape_of(&b->pool, c->y[0], c->x[0]);
-    LK_TRY(lk_pool_max_backward(&s, lk__tensor_start(c->x[0]),
-                                (const int64_t *)(void *)lk__tensor_start(c->x[1]),
-                                lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk_pool_max_backward(&s, lk__tensor_start(c->x[0]),
+                                         (const int64_t *)(void *)lk__tensor_start(c->x[1]),
+                                         lk__tensor_start(c->y[0])));
 }
 
 static lk_status scatter_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -107,8 +105,7 @@ static lk_status gather_forward(lk_call *c)
                     .channels = y->shape.dim[y->shape.ndim - 1],
                     .x_sample = x->count / y->shape.dim[0],
                     .y_sample = y->count / y->shape.dim[0]};
-    LK_TRY(lk__parallel(lk__tasks_functions(y->count, 1), gather_elements, &j));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_functions(y->count, 1), gather_elements, &j));
 }
 
 static lk_status gather_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -134,20 +131,18 @@ static const lk_op max_pool_gather = {.name = "max_pool_gather",
 lk_status lk__max_pool_gradient(lk_call *c, lk_var dy, lk_var *dx)
 {
     lk__pool_back b = {*(const lk_pool_attr *)c->attr, lk_shape_of(c->in[0])};
-    LK_TRY(lk_apply_gradient(c, 0, &max_pool_scatter, (lk_var[]){dy, c->out[1]}, 2, &b, dx));
-    return LK_OK;
+    return LK_TRACE(
+        lk_apply_gradient(c, 0, &max_pool_scatter, (lk_var[]){dy, c->out[1]}, 2, &b, dx));
 }
 
 static lk_status max_pool_forward(lk_call *c)
 {
-    LK_TRY(lk__max_pool_compute(c, false));
-    return LK_OK;
+    return LK_TRACE(lk__max_pool_compute(c, false));
 }
 
 static lk_status max_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk__max_pool_gradient(c, dout[0], &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk__max_pool_gradient(c, dout[0], &din[0]));
 }
 
 lk_status lk_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out, lk_var *index)

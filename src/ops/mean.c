@@ -12,14 +12,12 @@
 
 static lk_status over_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run_with(c, LK__LOOP_OVER, (double)*(const int64_t *)c->attr, 0));
-    return LK_OK;
+    return LK_TRACE(lk__each_run_with(c, LK__LOOP_OVER, (double)*(const int64_t *)c->attr, 0));
 }
 
 static lk_status over_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_apply(c->tape, c->op, dout, 1, c->attr, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, c->op, dout, 1, c->attr, din));
 }
 
 static const lk_op over = {
@@ -37,8 +35,7 @@ static const lk_op over = {
 
 lk_status lk__mean_over(lk_var x, int64_t n, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &over, &x, 1, &n, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &over, &x, 1, &n, out));
 }
 
 static lk_status mean_forward(lk_call *c)
@@ -52,8 +49,7 @@ static lk_status mean_forward(lk_call *c)
                       .x = {sum},
                       .y = lk__tensor_start(y),
                       .p = {(double)lk__axes_count(x->shape, axes)}};
-    LK_TRY(lk__each_one(y->dtype, LK__LOOP_OVER, LK_EACH_STORE, &o));
-    return LK_OK;
+    return LK_TRACE(lk__each_one(y->dtype, LK__LOOP_OVER, LK_EACH_STORE, &o));
 }
 
 static lk_status mean_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -63,16 +59,14 @@ static lk_status mean_backward(lk_call *c, const lk_var *dout, lk_var *din)
     int64_t n = lk__axes_count(x, lk__axes_bits(c->attr, x.ndim));
     LK_TRY(lk__mean_over(dout[0], n, &g));
     LK_TRY(lk__axes_widen(c, g, &g));
-    LK_TRY(lk_broadcast(g, x, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_broadcast(g, x, &din[0]));
 }
 
 extern const lk_op lk__op_mean;
 
 lk_status lk_mean(lk_var x, const lk_axes *axes, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_mean, &x, 1, axes ? axes : &lk__all_axes, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_mean, &x, 1, axes ? axes : &lk__all_axes, out));
 }
 
 const lk_op lk__op_mean = {

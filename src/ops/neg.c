@@ -8,16 +8,14 @@
 
 static lk_status neg_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_apply_gradient(c, 0, c->op, dout, 1, NULL, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, 0, c->op, dout, 1, NULL, &din[0]));
 }
 
 extern const lk_op lk__op_neg;
 
 lk_status lk_neg(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_neg, &x, 1, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_neg, &x, 1, NULL, out));
 }
 
 const lk_op lk__op_neg = {

@@ -15,8 +15,7 @@
 
 static lk_status ratio_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run_with(c, LK__LOOP_RATIO, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk__each_run_with(c, LK__LOOP_RATIO, 1, 0));
 }
 
 static lk_status ratio_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -49,8 +48,7 @@ static lk_status norm_forward(lk_call *c)
     const lk_tensor *y = c->y[0];
     void *at = lk__tensor_start(y);
     LK_TRY(lk__axes_forward(c));
-    LK_TRY(lk_map1(y->dtype, LK_MAP1_SQRT, 0, y->count, at, at));
-    return LK_OK;
+    return LK_TRACE(lk_map1(y->dtype, LK_MAP1_SQRT, 0, y->count, at, at));
 }
 
 static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -58,16 +56,15 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
     lk_var r;
     LK_TRY(lk_apply(c->tape, &norm_ratio, (lk_var[]){dout[0], c->out[0]}, 2, NULL, &r));
     LK_TRY(lk__axes_widen(c, r, &r));
-    LK_TRY(lk_apply_gradient(c, 0, &lk__op_mul, (lk_var[]){c->in[0], r}, 2, NULL, &din[0]));
-    return LK_OK;
+    return LK_TRACE(
+        lk_apply_gradient(c, 0, &lk__op_mul, (lk_var[]){c->in[0], r}, 2, NULL, &din[0]));
 }
 
 extern const lk_op lk__op_norm;
 
 lk_status lk_norm(lk_var x, const lk_axes *axes, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_norm, &x, 1, axes ? axes : &lk__all_axes, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_norm, &x, 1, axes ? axes : &lk__all_axes, out));
 }
 
 const lk_op lk__op_norm = {

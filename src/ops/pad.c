@@ -31,8 +31,7 @@ static lk_status pad_forward(lk_call *c)
     for (int d = 0; d < part.shape.ndim; d++)
         part = lk__part(&part, d, a->before[d], c->x[0]->shape.dim[d], 1);
     LK_TRY(lk__fill(c->y[0], a->value));
-    LK_TRY(lk__copy(c->x[0], &part));
-    return LK_OK;
+    return LK_TRACE(lk__copy(c->x[0], &part));
 }
 
 static lk_status pad_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -50,8 +49,7 @@ extern const lk_op lk__op_pad;
 
 lk_status lk_pad(lk_var x, const lk_pad_attr *pad, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_pad, &x, 1, pad, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_pad, &x, 1, pad, out));
 }
 
 const lk_op lk__op_pad = {

@@ -28,8 +28,7 @@ static lk_status mixed(lk_var u, lk_var x, lk_var y, lk_var *out)
     LK_TRY(lk_mul(u, power, &power));
     LK_TRY(lk_mul(u, y, &bent));
     LK_TRY(pow_dy_apply(bent, x, less, &bent));
-    LK_TRY(lk_add(power, bent, out));
-    return LK_OK;
+    return LK_TRACE(lk_add(power, bent, out));
 }
 
 static lk_status pow_dx_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -109,14 +108,12 @@ static const lk_op pow_dy = {
 
 static lk_status pow_dx_apply(lk_var g, lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk_apply(g.tape, &pow_dx, (lk_var[]){g, x, y}, 3, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(g.tape, &pow_dx, (lk_var[]){g, x, y}, 3, NULL, out));
 }
 
 static lk_status pow_dy_apply(lk_var g, lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk_apply(g.tape, &pow_dy, (lk_var[]){g, x, y}, 3, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(g.tape, &pow_dy, (lk_var[]){g, x, y}, 3, NULL, out));
 }
 
 static lk_status pow_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -133,8 +130,7 @@ extern const lk_op lk__op_pow;
 
 lk_status lk_pow(lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_pow, (lk_var[]){x, y}, 2, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_pow, (lk_var[]){x, y}, 2, NULL, out));
 }
 
 const lk_op lk__op_pow = {

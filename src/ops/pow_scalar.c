@@ -16,8 +16,7 @@ static lk_status pow_scalar_forward(lk_call *c)
                     : p == 2  ? LK__LOOP_SQUARE
                     : p == -1 ? LK__LOOP_RECIP
                               : LK__LOOP_POW_SCALAR;
-    LK_TRY(lk__each_run_with(c, loop, 0, p));
-    return LK_OK;
+    return LK_TRACE(lk__each_run_with(c, loop, 0, p));
 }
 
 static lk_status pow_scalar_grad_forward(lk_call *c)
@@ -27,8 +26,7 @@ static lk_status pow_scalar_grad_forward(lk_call *c)
                     : p == 2 ? LK__LOOP_POW_SCALAR_GRAD_OF_2
                     : p == 3 ? LK__LOOP_POW_SCALAR_GRAD_OF_3
                              : LK__LOOP_POW_SCALAR_GRAD;
-    LK_TRY(lk__each_run_with(c, loop, p, p - 1));
-    return LK_OK;
+    return LK_TRACE(lk__each_run_with(c, loop, p, p - 1));
 }
 
 static lk_status pow_scalar_grad_apply(lk_var g, lk_var x, double exponent, lk_var *out);
@@ -63,24 +61,22 @@ static const lk_op pow_scalar_grad = {
 
 static lk_status pow_scalar_grad_apply(lk_var g, lk_var x, double exponent, lk_var *out)
 {
-    LK_TRY(lk_apply(g.tape, &pow_scalar_grad, (lk_var[]){g, x}, 2, &(lk_pow_scalar_attr){exponent},
-                    out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(g.tape, &pow_scalar_grad, (lk_var[]){g, x}, 2,
+                             &(lk_pow_scalar_attr){exponent}, out));
 }
 
 static lk_status pow_scalar_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var in[] = {dout[0], c->in[0]};
-    LK_TRY(lk_apply_gradient(c, 0, &pow_scalar_grad, in, 2, c->attr, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, 0, &pow_scalar_grad, in, 2, c->attr, &din[0]));
 }
 
 extern const lk_op lk__op_pow_scalar;
 
 lk_status lk_pow_scalar(lk_var x, double exponent, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_pow_scalar, &x, 1, &(lk_pow_scalar_attr){exponent}, out));
-    return LK_OK;
+    return LK_TRACE(
+        lk_apply(x.tape, &lk__op_pow_scalar, &x, 1, &(lk_pow_scalar_attr){exponent}, out));
 }
 
 const lk_op lk__op_pow_scalar = {

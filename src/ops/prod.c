@@ -46,8 +46,7 @@ static lk_status factors_grad(lk_var x, lk_var g, lk_var *out)
     LK_TRY(lk_mul(g, low, &part[1]));
     if (n % 2)
         LK_TRY(lk_slice(up, 0, h, h + 1, 1, &part[2]));
-    LK_TRY(lk_concat(part, n_parts, 0, out));
-    return LK_OK;
+    return LK_TRACE(lk_concat(part, n_parts, 0, out));
 }
 
 /* ---- prod_grad(dy, x): the same by blocks of outputs, as [n][w] in cache ---- */
@@ -116,8 +115,7 @@ static lk_status block_run(const grad_job *j, int64_t number, char *scratch)
     LK_TRY(lk__copy_run(&in, j->x + at, scratch));
     block_grad(j, j->n, w, scratch, j->g + (o * j->inner + i) * j->size, scratch + 2 * bytes,
                scratch + bytes, j->first);
-    LK_TRY(lk__copy_run(&back, scratch + bytes, j->dx + at));
-    return LK_OK;
+    return LK_TRACE(lk__copy_run(&back, scratch + bytes, j->dx + at));
 }
 
 static void grad_task(void *arg, int64_t first, int64_t last)
@@ -201,13 +199,11 @@ static lk_status prod_backward(lk_call *c, const lk_var *dout, lk_var *din)
     unsigned axes = lk__axes_bits(c->attr, shape.ndim);
     int forth[LK_MAX_NDIM] = {0}, back[LK_MAX_NDIM] = {0}, n_reduced = 0, at = 0, first, last;
     if (lk__axes_count(shape, ~0u) == 0) {
-        LK_TRY(lk_zeros_like(c->in[0], &din[0]));
-        return LK_OK;
+        return LK_TRACE(lk_zeros_like(c->in[0], &din[0]));
     }
     if (!lk_tape_is_recording(c->tape) && neighbours(axes, shape.ndim, &first, &last)) {
         lk_var in[] = {dout[0], c->in[0]};
-        LK_TRY(lk_apply_gradient(c, 0, &prod_grad, in, 2, c->attr, &din[0]));
-        return LK_OK;
+        return LK_TRACE(lk_apply_gradient(c, 0, &prod_grad, in, 2, c->attr, &din[0]));
     }
     flat.dim[0] = lk__axes_count(shape, axes);
     for (int d = 0; d < shape.ndim; d++)
@@ -228,16 +224,14 @@ static lk_status prod_backward(lk_call *c, const lk_var *dout, lk_var *din)
     LK_TRY(lk_reshape(dout[0], flat, &g));
     LK_TRY(factors_grad(x, g, &g));
     LK_TRY(lk_reshape(g, order, &g));
-    LK_TRY(lk_permute(g, back, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_permute(g, back, &din[0]));
 }
 
 extern const lk_op lk__op_prod;
 
 lk_status lk_prod(lk_var x, const lk_axes *axes, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_prod, &x, 1, axes ? axes : &lk__all_axes, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_prod, &x, 1, axes ? axes : &lk__all_axes, out));
 }
 
 const lk_op lk__op_prod = {

@@ -11,16 +11,14 @@
 
 static lk_status relu_max_pool_forward(lk_call *c)
 {
-    LK_TRY(lk__max_pool_compute(c, true));
-    return LK_OK;
+    return LK_TRACE(lk__max_pool_compute(c, true));
 }
 
 static lk_status relu_max_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var dy;
     LK_TRY(lk__act_grad(LK_ACT_RELU, dout[0], c->out[0], &dy));
-    LK_TRY(lk__max_pool_gradient(c, dy, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk__max_pool_gradient(c, dy, &din[0]));
 }
 
 extern const lk_op lk__op_relu_max_pool;

@@ -25,22 +25,19 @@ static lk_status reshape_forward(lk_call *c)
     lk_tensor y = lk__tensor_fields(c->y[0]);
     y.shape = c->x[0]->shape;
     lk__shape_strides(y.shape, y.stride);
-    LK_TRY(lk__copy(c->x[0], &y));
-    return LK_OK;
+    return LK_TRACE(lk__copy(c->x[0], &y));
 }
 
 static lk_status reshape_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_reshape(dout[0], lk_shape_of(c->in[0]), &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_reshape(dout[0], lk_shape_of(c->in[0]), &din[0]));
 }
 
 extern const lk_op lk__op_reshape;
 
 lk_status lk_reshape(lk_var x, lk_shape shape, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_reshape, &x, 1, &shape, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_reshape, &x, 1, &shape, out));
 }
 
 const lk_op lk__op_reshape = {

@@ -6,14 +6,12 @@
 
 static lk_status rnn_infer(lk_call *c, lk_output_spec *out)
 {
-    LK_TRY(lk__recurrent_infer(c, LK_CELL_RNN, out));
-    return LK_OK;
+    return LK_TRACE(lk__recurrent_infer(c, LK_CELL_RNN, out));
 }
 
 static lk_status rnn_forward(lk_call *c)
 {
-    LK_TRY(lk__recurrent_forward(c, LK_CELL_RNN));
-    return LK_OK;
+    return LK_TRACE(lk__recurrent_forward(c, LK_CELL_RNN));
 }
 
 static lk_status rnn_step(const lk_call *c, lk__rec_time *t, lk_var *h, lk_var *cell)
@@ -40,8 +38,7 @@ static lk_status rnn_back(const lk_call *c, lk__rec_time *t, lk_var *d, lk_var *
 static lk_status rnn_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     static const lk__rec_cell cell = {LK_CELL_RNN, rnn_step, rnn_back};
-    LK_TRY(lk__recurrent_backward(c, &cell, dout, din));
-    return LK_OK;
+    return LK_TRACE(lk__recurrent_backward(c, &cell, dout, din));
 }
 
 extern const lk_op lk__op_rnn;

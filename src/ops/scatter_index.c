@@ -96,24 +96,22 @@ static lk_status scatter_index_forward(lk_call *c)
         j.inner *= x->shape.dim[d];
     int64_t parts = y->count / (j.size * j.inner), width = j.inner < WIDTH ? j.inner : WIDTH;
     int64_t bytes = (j.size + j.n) * width * (int64_t)lk_dtype_size(x->dtype);
-    LK_TRY(lk__parallel(lk__tasks_bytes(parts * blocks_of(&j), bytes), scatter_blocks, &j));
-    return LK_OK;
+    return LK_TRACE(
+        lk__parallel(lk__tasks_bytes(parts * blocks_of(&j), bytes), scatter_blocks, &j));
 }
 
 static lk_status scatter_index_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const lk_index_attr *a = c->attr;
-    LK_TRY(lk_gather_index(dout[0], a->axis, c->in[1], &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_gather_index(dout[0], a->axis, c->in[1], &din[0]));
 }
 
 extern const lk_op lk__op_scatter_index;
 
 lk_status lk_scatter_index(lk_var x, int axis, lk_var index, int64_t size, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_scatter_index, (lk_var[]){x, index}, 2,
-                    &(lk_index_attr){axis, size}, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_scatter_index, (lk_var[]){x, index}, 2,
+                             &(lk_index_attr){axis, size}, out));
 }
 
 const lk_op lk__op_scatter_index = {

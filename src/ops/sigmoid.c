@@ -12,16 +12,14 @@ static lk_status sigmoid_bend(const lk_call *c, lk_var dz, lk_var *dy)
     lk_var u, bend;
     LK_TRY(lk_mul(dz, c->in[0], &u));
     LK_TRY(lk_affine(c->in[1], -2, 1, &bend));
-    LK_TRY(lk_mul(u, bend, dy));
-    return LK_OK;
+    return LK_TRACE(lk_mul(u, bend, dy));
 }
 
 extern const lk_op lk__op_sigmoid;
 
 lk_status lk_sigmoid(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_sigmoid, &x, 1, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_sigmoid, &x, 1, NULL, out));
 }
 
 const lk_op lk__op_sigmoid = {

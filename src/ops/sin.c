@@ -9,16 +9,15 @@ static lk_status sin_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var slope;
     LK_TRY(lk_cos(c->in[0], &slope));
-    LK_TRY(lk_apply_gradient(c, 0, &lk__op_mul, (lk_var[]){dout[0], slope}, 2, NULL, &din[0]));
-    return LK_OK;
+    return LK_TRACE(
+        lk_apply_gradient(c, 0, &lk__op_mul, (lk_var[]){dout[0], slope}, 2, NULL, &din[0]));
 }
 
 extern const lk_op lk__op_sin;
 
 lk_status lk_sin(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_sin, &x, 1, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_sin, &x, 1, NULL, out));
 }
 
 const lk_op lk__op_sin = {

@@ -92,8 +92,8 @@ static lk_status stretches_run(lk_call *c, const lk_slice_attr *s)
                      .y = lk__tensor_start(y)};
     LK_TRY(lk__loops_get(&loops));
     j.copy = loops->of[y->dtype][LK__LOOP_COPY];
-    LK_TRY(lk__parallel(lk__tasks_bytes(y->count / j.all, j.all * j.size), stretches_put, &j));
-    return LK_OK;
+    return LK_TRACE(
+        lk__parallel(lk__tasks_bytes(y->count / j.all, j.all * j.size), stretches_put, &j));
 }
 
 static lk_status slice_grad_forward(lk_call *c)
@@ -106,8 +106,7 @@ static lk_status slice_grad_forward(lk_call *c)
     if (y->count == 0)
         return LK_OK;
     if (step_of(s) == 1 && lk_tensor_is_contiguous(x)) {
-        LK_TRY(stretches_run(c, s));
-        return LK_OK;
+        return LK_TRACE(stretches_run(c, s));
     }
     LK_TRY(lk__fill(y, 0));
     lk_tensor part = lk__part(y, s->axis, s->start, x->shape.dim[s->axis], step_of(s));
@@ -123,8 +122,7 @@ extern const lk_op lk__op_slice;
 static lk_status slice_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const slice_grad_attr *a = c->attr;
-    LK_TRY(lk_apply(c->tape, &lk__op_slice, dout, 1, &a->slice, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &lk__op_slice, dout, 1, &a->slice, din));
 }
 
 static const lk_op slice_grad = {
@@ -143,15 +141,13 @@ static const lk_op slice_grad = {
 static lk_status slice_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     slice_grad_attr a = {.shape = lk_shape_of(c->in[0]), .slice = *(const lk_slice_attr *)c->attr};
-    LK_TRY(lk_apply_gradient(c, 0, &slice_grad, dout, 1, &a, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, 0, &slice_grad, dout, 1, &a, din));
 }
 
 lk_status lk_slice(lk_var x, int axis, int64_t start, int64_t stop, int64_t step, lk_var *out)
 {
     lk_slice_attr a = {axis, start, stop, step};
-    LK_TRY(lk_apply(x.tape, &lk__op_slice, &x, 1, &a, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_slice, &x, 1, &a, out));
 }
 
 const lk_op lk__op_slice = {

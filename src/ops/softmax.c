@@ -53,8 +53,7 @@ static const lk_op softmax_grad = {
 lk_status lk__softmax_grad(lk_var y, lk_var dy, lk_var *out)
 {
     lk_softmax_attr last = {LK_LAST_AXIS};
-    LK_TRY(lk_apply(y.tape, &softmax_grad, (lk_var[]){y, dy}, 2, &last, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(y.tape, &softmax_grad, (lk_var[]){y, dy}, 2, &last, out));
 }
 
 extern const lk_op lk__op_softmax;
@@ -62,8 +61,7 @@ extern const lk_op lk__op_softmax;
 lk_status lk_softmax(lk_var x, int axis, lk_var *out)
 {
     lk_softmax_attr attr = {axis};
-    LK_TRY(lk_apply(x.tape, &lk__op_softmax, &x, 1, &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_softmax, &x, 1, &attr, out));
 }
 
 const lk_op lk__op_softmax = {

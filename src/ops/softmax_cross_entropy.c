@@ -44,8 +44,7 @@ static lk_status softmax_cross_entropy_infer(lk_call *c, lk_output_spec *out)
              "%s of logits %s and %s: labels have the axes of the logits but the last, "
              "probabilities have all",
              c->op->name, logits.s, target.s);
-    LK_TRY(lk__loss_infer(c, losses_of(x->shape), out));
-    return LK_OK;
+    return LK_TRACE(lk__loss_infer(c, losses_of(x->shape), out));
 }
 
 /* What rows need besides their elements. */
@@ -97,8 +96,7 @@ static lk_status softmax_cross_entropy_forward(lk_call *c)
     if (classes == 0) /* a sum of nothing */
         memset(j.losses, 0, (size_t)n * lk_dtype_size(x->dtype));
     LK_TRY(lk__call_sums(c, &s));
-    LK_TRY(lk__loss_reduce(c, LK_LOSS_MEAN, shape, j.losses));
-    return LK_OK;
+    return LK_TRACE(lk__loss_reduce(c, LK_LOSS_MEAN, shape, j.losses));
 }
 
 /* ---- softmax_cross_entropy_grad: dx of x, k or t, and dl ---- */
@@ -133,8 +131,7 @@ static lk_status entropy_grad_forward(lk_call *c)
                       .overwrite = c->overwrite,
                       .fn = entropy_grad_sheet,
                       .arg = &j};
-    LK_TRY(lk__call_sums(c, &s));
-    return LK_OK;
+    return LK_TRACE(lk__call_sums(c, &s));
 }
 
 /* *out = x summed over the classes, an axis that stays with size 1. */
@@ -142,8 +139,7 @@ static lk_status sum_classes(lk_var x, lk_var *out)
 {
     lk_shape shape = lk_shape_of(x);
     shape.dim[shape.ndim - 1] = 1;
-    LK_TRY(lk_sum_to(x, shape, out));
-    return LK_OK;
+    return LK_TRACE(lk_sum_to(x, shape, out));
 }
 
 /* With g the gradient of dx, and p and n = sum t (1 for labels) of x and t:
@@ -223,8 +219,7 @@ lk_status lk_softmax_cross_entropy(lk_var x, lk_var target, lk_loss_reduction re
 {
     lk_loss_attr attr = {reduction};
     lk_var in[] = {x, target};
-    LK_TRY(lk_apply(x.tape, &lk__op_softmax_cross_entropy, in, 2, &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_softmax_cross_entropy, in, 2, &attr, out));
 }
 
 const lk_op lk__op_softmax_cross_entropy = {

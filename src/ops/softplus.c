@@ -14,16 +14,14 @@ static lk_status softplus_bend(const lk_call *c, lk_var dz, lk_var *dx)
     LK_TRY(lk_sigmoid(c->in[1], &s));
     LK_TRY(lk_affine(s, -1, 1, &rest));
     LK_TRY(lk_mul(s, rest, &s));
-    LK_TRY(lk_mul(u, s, dx));
-    return LK_OK;
+    return LK_TRACE(lk_mul(u, s, dx));
 }
 
 extern const lk_op lk__op_softplus;
 
 lk_status lk_softplus(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_softplus, &x, 1, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_softplus, &x, 1, NULL, out));
 }
 
 const lk_op lk__op_softplus = {

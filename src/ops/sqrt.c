@@ -12,16 +12,14 @@ static lk_status sqrt_bend(const lk_call *c, lk_var dz, lk_var *dy)
 {
     lk_var q;
     LK_TRY(lk_div(c->out[0], c->in[1], &q));
-    LK_TRY(lk__neg_mul(dz, q, dy));
-    return LK_OK;
+    return LK_TRACE(lk__neg_mul(dz, q, dy));
 }
 
 extern const lk_op lk__op_sqrt;
 
 lk_status lk_sqrt(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_sqrt, &x, 1, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_sqrt, &x, 1, NULL, out));
 }
 
 const lk_op lk__op_sqrt = {

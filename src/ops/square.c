@@ -9,16 +9,14 @@
 
 static lk_status square_bend(const lk_call *c, lk_var dz, lk_var *dx)
 {
-    LK_TRY(lk_apply(c->tape, c->op, (lk_var[]){dz, c->in[0]}, 2, c->attr, dx));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, c->op, (lk_var[]){dz, c->in[0]}, 2, c->attr, dx));
 }
 
 extern const lk_op lk__op_square;
 
 lk_status lk_square(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_square, &x, 1, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_square, &x, 1, NULL, out));
 }
 
 const lk_op lk__op_square = {

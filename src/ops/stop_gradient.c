@@ -18,8 +18,7 @@ extern const lk_op lk__op_stop_gradient;
 
 lk_status lk_stop_gradient(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_stop_gradient, &x, 1, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_stop_gradient, &x, 1, NULL, out));
 }
 
 const lk_op lk__op_stop_gradient = {

@@ -21,8 +21,7 @@ extern const lk_op lk__op_sub;
 
 lk_status lk_sub(lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_sub, (lk_var[]){x, y}, 2, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_sub, (lk_var[]){x, y}, 2, NULL, out));
 }
 
 const lk_op lk__op_sub = {

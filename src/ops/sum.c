@@ -9,16 +9,14 @@ static lk_status sum_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var g;
     LK_TRY(lk__axes_widen(c, dout[0], &g));
-    LK_TRY(lk_broadcast(g, lk_shape_of(c->in[0]), &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_broadcast(g, lk_shape_of(c->in[0]), &din[0]));
 }
 
 extern const lk_op lk__op_sum;
 
 lk_status lk_sum(lk_var x, const lk_axes *axes, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_sum, &x, 1, axes ? axes : &lk__all_axes, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_sum, &x, 1, axes ? axes : &lk__all_axes, out));
 }
 
 const lk_op lk__op_sum = {

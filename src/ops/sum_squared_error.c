@@ -14,8 +14,7 @@ lk_status lk_sum_squared_error(lk_var x, lk_var target, lk_loss_reduction reduct
 {
     lk_loss_attr attr = {reduction};
     lk_var in[] = {x, target};
-    LK_TRY(lk_apply(x.tape, &lk__op_sum_squared_error, in, 2, &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_sum_squared_error, in, 2, &attr, out));
 }
 
 const lk_op lk__op_sum_squared_error = {

@@ -41,15 +41,13 @@ static lk_status sum_to_infer(lk_call *c, lk_output_spec *out)
 static lk_status sum_to_forward(lk_call *c)
 {
     const lk_shape *to = c->attr;
-    LK_TRY(lk__reduce_axes(c, LK_REDUCE_AXIS_SUM, c->x[0], summed_axes(c->x[0]->shape, *to),
-                           lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk__reduce_axes(c, LK_REDUCE_AXIS_SUM, c->x[0],
+                                    summed_axes(c->x[0]->shape, *to), lk__tensor_start(c->y[0])));
 }
 
 static lk_status sum_to_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_broadcast(dout[0], lk_shape_of(c->in[0]), &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_broadcast(dout[0], lk_shape_of(c->in[0]), &din[0]));
 }
 
 lk_status lk_sum_to(lk_var x, lk_shape shape, lk_var *out)

@@ -12,16 +12,14 @@ static lk_status tanh_bend(const lk_call *c, lk_var dz, lk_var *dy)
     lk_var u;
     LK_TRY(lk_mul(dz, c->in[0], &u));
     LK_TRY(lk_mul(u, c->in[1], &u));
-    LK_TRY(lk_affine(u, -2, 0, dy));
-    return LK_OK;
+    return LK_TRACE(lk_affine(u, -2, 0, dy));
 }
 
 extern const lk_op lk__op_tanh;
 
 lk_status lk_tanh(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk__op_tanh, &x, 1, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_tanh, &x, 1, NULL, out));
 }
 
 const lk_op lk__op_tanh = {

@@ -32,8 +32,7 @@ static lk_status transpose_backward(lk_call *c, const lk_var *dout, lk_var *din)
     int back[LK_MAX_NDIM] = {0};
     for (int i = 0; i < lk_shape_of(c->in[0]).ndim; i++)
         back[a->axes[i]] = i;
-    LK_TRY(lk_permute(dout[0], back, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_permute(dout[0], back, &din[0]));
 }
 
 extern const lk_op lk__op_transpose;
@@ -49,8 +48,7 @@ lk_status lk_permute(lk_var x, const int *axes, lk_var *out)
              lk_tensor_text(t).s);
     for (int i = 0; i < t->shape.ndim; i++)
         a.axes[i] = axes[i];
-    LK_TRY(lk_apply(x.tape, &lk__op_transpose, &x, 1, &a, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_transpose, &x, 1, &a, out));
 }
 
 lk_status lk_transpose(lk_var x, int axis_a, int axis_b, lk_var *out)
@@ -65,8 +63,7 @@ lk_status lk_transpose(lk_var x, int axis_a, int axis_b, lk_var *out)
              "transpose of axes %d and %d of %s", axis_a, axis_b, lk_tensor_text(t).s);
     for (int i = 0; i < ndim; i++)
         axes[i] = i == axis_a ? axis_b : i == axis_b ? axis_a : i;
-    LK_TRY(lk_permute(x, axes, out));
-    return LK_OK;
+    return LK_TRACE(lk_permute(x, axes, out));
 }
 
 const lk_op lk__op_transpose = {

@@ -30,8 +30,7 @@ static lk_status where_forward(lk_call *c)
         [LK_U8] = LK__LOOP_WHERE_U8,     [LK_F16] = LK__LOOP_WHERE_HALF,
         [LK_BF16] = LK__LOOP_WHERE_HALF,
     };
-    LK_TRY(lk__each_run(c, by_dtype[c->x[0]->dtype]));
-    return LK_OK;
+    return LK_TRACE(lk__each_run(c, by_dtype[c->x[0]->dtype]));
 }
 
 static lk_status where_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -50,8 +49,8 @@ extern const lk_op lk__op_where;
 
 lk_status lk_where(lk_var condition, lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk_apply(condition.tape, &lk__op_where, (lk_var[]){condition, x, y}, 3, NULL, out));
-    return LK_OK;
+    return LK_TRACE(
+        lk_apply(condition.tape, &lk__op_where, (lk_var[]){condition, x, y}, 3, NULL, out));
 }
 
 const lk_op lk__op_where = {

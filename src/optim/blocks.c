@@ -120,6 +120,5 @@ lk_status lk__blocks_tensor(const lk_optimizer_blocks *b, int64_t tensor, double
         at += lk__cut_blocks(&b->cut[i]);
     lk_reduce_axis_shape shape = {
         .outer = 1, .n = lk__cut_blocks(&b->cut[tensor]), .inner = 1, .piece = 1};
-    LK_TRY(lk_reduce_axis(LK_F64, LK_REDUCE_AXIS_SUM, &shape, b->sum + at, out));
-    return LK_OK;
+    return LK_TRACE(lk_reduce_axis(LK_F64, LK_REDUCE_AXIS_SUM, &shape, b->sum + at, out));
 }

@@ -114,8 +114,7 @@ static lk_status positions_reduce(const lk_update_call *call, int axes, const lk
     if (p->join)
         LK_TRY(p->join(p->context, p->sum, lk_box_count(&all)));
     lk_reduce_axis_shape shape = {.outer = 1, .n = lk_box_count(&all), .inner = 1, .piece = PIECE};
-    LK_TRY(lk_reduce_axis(LK_F64, LK_REDUCE_AXIS_SUM, &shape, p->sum, out));
-    return LK_OK;
+    return LK_TRACE(lk_reduce_axis(LK_F64, LK_REDUCE_AXIS_SUM, &shape, p->sum, out));
 }
 
 /* The sum of each tensor into call->sum, those of other ranks as well. */
@@ -135,8 +134,7 @@ static lk_status sums_join(const lk_update_call *call, lk_reduce_axis_op op, con
         else
             LK_TRY(slice_reduce(&slice, op, data, &call->sum[i]));
     }
-    LK_TRY(call->join_sums(call->context, call->sum, n));
-    return LK_OK;
+    return LK_TRACE(call->join_sums(call->context, call->sum, n));
 }
 
 /* Whether each tensor is here, or is joined from elsewhere. */

@@ -22,8 +22,7 @@ static lk_status slab_fill(lk_slab *slab, double value)
     LK_TRY(lk_slab_flat(slab, &flat));
     lk_status st = lk_tensor_fill_f64(flat, value);
     lk_tensor_free(flat);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* What the parameters are; there may be none. */
@@ -92,8 +91,7 @@ static lk_status optimizer_begin(lk_slab *params, lk_optimizer **out)
     LK_CHECK(params, LK_EINVAL, "params is NULL");
     LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
     (*out)->params = params;
-    LK_TRY(lk_arena_new(&(*out)->arena));
-    return LK_OK;
+    return LK_TRACE(lk_arena_new(&(*out)->arena));
 }
 
 lk_status lk_optimizer_new(lk_slab *params, const char *rule, const char *options,
@@ -133,15 +131,13 @@ fail:
 lk_status lk_optimizer_new_config(lk_slab *params, const lk_config *rule, lk_optimizer **out)
 {
     LK_FP_GUARD();
-    LK_TRY(optimizer_new(params, rule, false, out));
-    return LK_OK;
+    return LK_TRACE(optimizer_new(params, rule, false, out));
 }
 
 lk_status lk__optimizer_new_parts(lk_slab *params, const lk_config *rule, lk_optimizer **out)
 {
     LK_FP_GUARD();
-    LK_TRY(optimizer_new(params, rule, true, out));
-    return LK_OK;
+    return LK_TRACE(optimizer_new(params, rule, true, out));
 }
 
 void lk_optimizer_free(lk_optimizer *o)
@@ -348,10 +344,9 @@ lk_status lk_optimizer_step(lk_optimizer *o, const lk_optimizer_input *step,
     }
     if (o->rule->begin)
         o->rule->begin(&call, o->number);
-    LK_TRY(step->read_gradient ? range_update(o, step, &call)
-           : o->rule->whole    ? o->rule->update(&call)
-                               : moving_update(o, &call, 0, o->count));
-    return LK_OK;
+    return LK_TRACE(step->read_gradient ? range_update(o, step, &call)
+                    : o->rule->whole    ? o->rule->update(&call)
+                                        : moving_update(o, &call, 0, o->count));
 }
 
 /* ---- for rules ---- */

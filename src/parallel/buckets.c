@@ -106,8 +106,7 @@ static lk_status on_leaf(void *arg, const lk_tensor *grad)
         if (at >= g->bucket[b].first && at < g->bucket[b].first + g->bucket[b].n)
             g->bucket[b].waits--;
     LK_TRY(start(g, false));
-    LK_TRY(advance(g));
-    return LK_OK;
+    return LK_TRACE(advance(g));
 }
 
 void lk__groups_overlap_backward(lk__groups *g, lk_tape *tape)
@@ -132,6 +131,5 @@ lk_status lk__buckets_end(lk__groups *g)
         lk_status st = lk__joining_end(g, &g->bucket[b].joining);
         first = first == LK_OK ? st : first;
     }
-    LK_TRY(first);
-    return LK_OK;
+    return LK_TRACE(first);
 }

@@ -100,8 +100,7 @@ static lk_status rank_check(const lk__chain_table *t, int rank)
                  row_component(t, rank, output).s, row_component(t, rank, i).s);
         output = i;
     }
-    LK_TRY(queue_check(t, rank));
-    return LK_OK;
+    return LK_TRACE(queue_check(t, rank));
 }
 
 /* ---- pairs ---- */

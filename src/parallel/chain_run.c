@@ -225,8 +225,7 @@ static lk_status component_run(run *r, const lk__component *c)
     for (int i = 0; i < y->n; i++)
         LK_CHECK(y->at[i].tape == r->pass->tape, LK_EINVAL,
                  "its value %d is not on the pass's tape", i);
-    LK_TRY(finite_check(r, in, n, c));
-    return LK_OK;
+    return LK_TRACE(finite_check(r, in, n, c));
 }
 
 static lk_status output_copy(const lk_list *y, lk_list *out)
@@ -273,15 +272,14 @@ static lk_status components_run(run r, const lk_var *x, lk_list *out)
     }
     if (failed != LK_OK)
         lk__failure_set(&failure);
-    LK_TRY(failed);
-    return LK_OK;
+    return LK_TRACE(failed);
 }
 
 lk_status lk__chain_run(lk_chain *chain, const lk_pass *pass, const lk_var *x, int n_x, bool trial,
                         lk_list *out)
 {
-    LK_TRY(components_run((run){.chain = chain, .pass = pass, .n_x = n_x, .trial = trial}, x, out));
-    return LK_OK;
+    return LK_TRACE(
+        components_run((run){.chain = chain, .pass = pass, .n_x = n_x, .trial = trial}, x, out));
 }
 
 lk_status lk__chain_find_nonfinite(lk_chain *chain, const lk_pass *pass, const lk_var *x, int n_x,
@@ -289,9 +287,8 @@ lk_status lk__chain_find_nonfinite(lk_chain *chain, const lk_pass *pass, const l
 {
     bad[0] = '\0';
     LK_TRY(told(chain, lk__chain_make_room(chain, n_x)));
-    LK_TRY(components_run(
+    return LK_TRACE(components_run(
         (run){.chain = chain, .pass = pass, .n_x = n_x, .bad = bad, .bad_size = size}, x, NULL));
-    return LK_OK;
 }
 
 static bool has_output(const lk_chain *chain)
@@ -315,6 +312,5 @@ lk_status lk_chain_forward(lk_chain *chain, const lk_pass *pass, const lk_var *x
     if (out)
         out->n = 0;
     LK_TRY(told(chain, lk__chain_make_room(chain, n_x)));
-    LK_TRY(lk__chain_run(chain, pass, x, n_x, false, out));
-    return LK_OK;
+    return LK_TRACE(lk__chain_run(chain, pass, x, n_x, false, out));
 }

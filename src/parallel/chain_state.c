@@ -68,8 +68,7 @@ static lk_status own_make(const lk_chain *chain, lk__chain_tensor **out)
         if (chain->component[k].is.model)
             LK_TRY(lk__model_check_whole(chain->component[k].is.model));
     LK_TRY(lk_alloc(out, own_count(chain), sizeof **out));
-    LK_TRY(own_write(chain, *out));
-    return LK_OK;
+    return LK_TRACE(own_write(chain, *out));
 }
 
 /* What another rank says about its tensors must be what tensors can be. */
@@ -99,8 +98,7 @@ static lk_status tensors_gather(lk__chain_state *s)
         st = rows_check(s->rows.row, s->n);
     }
     lk_free(own);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Whether tensor `i` is this rank's. */
@@ -121,8 +119,7 @@ static lk_shape shape_of(const lk__chain_tensor *t)
 static lk_status flat_of(lk_shape shape, lk_shape *out)
 {
     *out = (lk_shape){.ndim = 1};
-    LK_TRY(lk_shape_count(shape, &out->dim[0]));
-    return LK_OK;
+    return LK_TRACE(lk_shape_count(shape, &out->dim[0]));
 }
 
 /* ---- the parameters ---- */
@@ -275,7 +272,6 @@ lk_status lk__chain_state_join_sums(void *state, double *sum, int64_t n)
 {
     const lk__chain_state *s = state;
     /* As integers, of which one rank has the bits and the others 0: nothing is rounded. */
-    LK_TRY(lk_allreduce(s->chain->comm, NULL, (int64_t *)(void *)sum, n, LK_I64, LK_REDUCE_SUM,
-                        "sums over parameters"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(s->chain->comm, NULL, (int64_t *)(void *)sum, n, LK_I64,
+                                 LK_REDUCE_SUM, "sums over parameters"));
 }

@@ -129,8 +129,7 @@ static lk_status crew_start(lk__crew *c)
         st = order_wait(c);
     if (st != LK_OK)
         crew_stop(c);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__crew_new(const lk_device *devices, int n, lk__crew **out)
@@ -173,8 +172,7 @@ void lk__crew_free(lk__crew *c)
 lk_status lk__crew_run(lk__crew *c, lk__crew_fn *fn, void *arg, bool meets)
 {
     if (!c) {
-        LK_TRY(fn(arg, 0, NULL));
-        return LK_OK;
+        return LK_TRACE(fn(arg, 0, NULL));
     }
     if (c->broken)
         crew_stop(c);
@@ -190,6 +188,5 @@ lk_status lk__crew_run(lk__crew *c, lk__crew_fn *fn, void *arg, bool meets)
     pthread_mutex_unlock(&c->lock);
     lk_status st = order_wait(c);
     c->broken = st != LK_OK && meets;
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -133,8 +133,7 @@ static lk_status layer_spec(walk *w, const lk_layer_instance *l, int64_t *number
     spec.window.ndim = spatial_axes(in);
     sizes_set(spec.in, in);
     sizes_set(spec.out, spec.kind == LK_TILE_POINTWISE ? in : l->out);
-    LK_TRY(spec_add(w, &spec, number));
-    return LK_OK;
+    return LK_TRACE(spec_add(w, &spec, number));
 }
 
 /* A tile for a value that changes. */
@@ -143,8 +142,7 @@ static lk_status value_spec(walk *w, lk_tensor_type type, int64_t *number)
     lk_tile_spec spec = {.kind = LK_TILE_POINTWISE, .window.ndim = spatial_axes(type)};
     sizes_set(spec.in, type);
     sizes_set(spec.out, type);
-    LK_TRY(spec_add(w, &spec, number));
-    return LK_OK;
+    return LK_TRACE(spec_add(w, &spec, number));
 }
 
 /* ---- domains of all layers ---- */
@@ -157,8 +155,7 @@ static lk_status change_plan(walk *w, lk_domain from, lk_domain to, lk_tensor_ty
     if (from == to)
         return LK_OK;
     *change = to == LK_BY_SAMPLE ? LK_TO_SAMPLES : LK_TO_TILES;
-    LK_TRY(value_spec(w, type, number));
-    return LK_OK;
+    return LK_TRACE(value_spec(w, type, number));
 }
 
 /* A tile for what a layer's term is taken of. */
@@ -209,9 +206,8 @@ static lk_status list_plan(walk *w, int64_t list, lk_domain begin, lk_domain end
     if (layers->n == 0)
         return LK_OK;
     int64_t last = layers->instance[layers->n - 1];
-    LK_TRY(change_plan(w, at, end, w->net->instance[last].out, &w->plan->part[last].after,
-                       &w->after_of[last]));
-    return LK_OK;
+    return LK_TRACE(change_plan(w, at, end, w->net->instance[last].out, &w->plan->part[last].after,
+                                &w->after_of[last]));
 }
 
 /* Whether something would run by tiles, if ranks shared space: a layer that has to, or the first one, as x is
@@ -304,8 +300,7 @@ static lk_status walk_run(walk *w)
         p->x = p->tile[in]->x;
     if (out >= 0)
         p->loss = p->tile[out];
-    LK_TRY(lk__margins_plan(p, w->net, w->spec, w->tile_of));
-    return LK_OK;
+    return LK_TRACE(lk__margins_plan(p, w->net, w->spec, w->tile_of));
 }
 
 lk_status lk__domains_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *model)
@@ -320,8 +315,7 @@ lk_status lk__domains_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
     lk_status st = walk_run(&w);
     lk_free(w.spec);
     lk_arena_free(w.arena);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 void lk__domains_free(lk_plan *p)

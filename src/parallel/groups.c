@@ -31,9 +31,8 @@ static lk_status leaves_make(lk__groups *g)
     if (g->n_leaf == 0)
         return LK_OK;
     LK_TRY(lk_alloc_zero(&g->leaf, g->n_leaf, sizeof *g->leaf));
-    LK_TRY(lk_alloc_zero(&g->leaf_room, lk__tiles_join_room(t, g->leaf_sum) + g->leaf_sum,
-                         lk_dtype_size(g->dtype)));
-    return LK_OK;
+    return LK_TRACE(lk_alloc_zero(&g->leaf_room, lk__tiles_join_room(t, g->leaf_sum) + g->leaf_sum,
+                                  lk_dtype_size(g->dtype)));
 }
 
 /* Offsets in bytes become elements: all slices of an accumulator have the model's dtype. */
@@ -99,8 +98,7 @@ static lk_status groups_make(lk__groups *g)
         st = lk_alloc_zero(&g->first, g->size + g->replicas + 2, sizeof *g->first);
     if (g->first)
         g->replica_first = g->first + g->size + 1;
-    LK_TRY(lk_agree(g->mesh->world, st));
-    return LK_OK;
+    return LK_TRACE(lk_agree(g->mesh->world, st));
 }
 
 lk_status lk__groups_new(const lk_plan *plan, const lk_mesh *mesh, lk_model *model,

@@ -131,8 +131,7 @@ lk_status lk__groups_finish_overlap(lk__groups *g)
     lk__backward_unwatch(g);
     if (g->bucket)
         LK_TRY(lk__buckets_end(g));
-    LK_TRY(lk__pending_sums_finish(g));
-    return LK_OK;
+    return LK_TRACE(lk__pending_sums_finish(g));
 }
 
 lk_status lk__groups_allreduce(lk__groups *g)
@@ -249,6 +248,5 @@ lk_status lk__groups_share_slab(lk__groups *g, const lk_slab *from, const char *
     void *memory = lk_shm_data(shared, 0);
     if (first)
         memcpy(memory, lk_slab_data(from), (size_t)bytes);
-    LK_TRY(lk_agree(g->comm, lk_slab_wrap(layout, memory, bytes, NULL, NULL, out)));
-    return LK_OK;
+    return LK_TRACE(lk_agree(g->comm, lk_slab_wrap(layout, memory, bytes, NULL, NULL, out)));
 }

@@ -77,8 +77,7 @@ static lk_status notes_make(lk_parallel_model *p)
             lk_log_write(LK_LOG_WARN, "make_parallel: %s", note[i]);
             at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", at > 0 ? "\n" : "", note[i]);
         }
-    LK_TRY(lk_arena_text(p->arena, all, at, &p->notes));
-    return LK_OK;
+    return LK_TRACE(lk_arena_text(p->arena, all, at, &p->notes));
 }
 
 /* ---- making ---- */
@@ -96,15 +95,14 @@ static lk_status all_agree_bits(void *arg, int i, lk_comm *comm)
 {
     (void)arg;
     (void)i;
-    LK_TRY(lk__agree_bits(comm));
-    return LK_OK;
+    return LK_TRACE(lk__agree_bits(comm));
 }
 
 static lk_status options_take(lk_parallel_model *p, const lk_parallel_model_options *given)
 {
     if (!given) {
-        LK_TRY(lk_options_set_defaults(&lk_parallel_model_descriptor, &p->options, p->arena));
-        return LK_OK;
+        return LK_TRACE(
+            lk_options_set_defaults(&lk_parallel_model_descriptor, &p->options, p->arena));
     }
     p->options = *given;
     if (given->ps_device)
@@ -143,8 +141,7 @@ static lk_status parallel_fill(lk_parallel_model *p, const lk__parallel_spec *s)
     for (int i = 0; i < s->n; i++)
         p->device[i] = s->devices[i];
     LK_TRY(notes_make(p));
-    LK_TRY(crews_start(p));
-    return LK_OK;
+    return LK_TRACE(crews_start(p));
 }
 
 static lk_status parallel_new(const lk__parallel_spec *s, lk_parallel_model **out)
@@ -224,23 +221,20 @@ done:
 lk_status lk_make_parallel(lk_model *serial, const char *devices, const char *text,
                            lk_parallel_model **out)
 {
-    LK_TRY(parallel_parse(serial, NULL, devices, text, 0, out));
-    return LK_OK;
+    return LK_TRACE(parallel_parse(serial, NULL, devices, text, 0, out));
 }
 
 lk_status lk_make_parallel_options(lk_model *serial, const lk_device *devices, int n,
                                    const lk_parallel_model_options *given, lk_parallel_model **out)
 {
     const lk__parallel_spec s = {.model = serial, .devices = devices, .n = n, .options = given};
-    LK_TRY(parallel_new(&s, out));
-    return LK_OK;
+    return LK_TRACE(parallel_new(&s, out));
 }
 
 lk_status lk_parallel_model_new(lk_model *serial, const char *devices, const char *text,
                                 lk_parallel_model **out)
 {
-    LK_TRY(parallel_parse(serial, NULL, devices, text, 2, out));
-    return LK_OK;
+    return LK_TRACE(parallel_parse(serial, NULL, devices, text, 2, out));
 }
 
 lk_status lk_parallel_model_new_options(lk_model *serial, const lk_device *devices, int n,
@@ -248,16 +242,14 @@ lk_status lk_parallel_model_new_options(lk_model *serial, const lk_device *devic
                                         lk_parallel_model **out)
 {
     LK_TRY(least_check(n, 2));
-    LK_TRY(lk_make_parallel_options(serial, devices, n, given, out));
-    return LK_OK;
+    return LK_TRACE(lk_make_parallel_options(serial, devices, n, given, out));
 }
 
 lk_status lk_make_parallel_fn(const lk_parallel_function *fn, const char *devices, const char *text,
                               lk_parallel_model **out)
 {
     LK_CHECK(fn, LK_EINVAL, "fn is NULL");
-    LK_TRY(parallel_parse(NULL, fn, devices, text, 0, out));
-    return LK_OK;
+    return LK_TRACE(parallel_parse(NULL, fn, devices, text, 0, out));
 }
 
 void lk_parallel_model_free(lk_parallel_model *p)
@@ -308,8 +300,7 @@ static lk_status run_fill(lk__parallel_run *run)
     run->shared = run->x + run->n_x;
     LK_TRY(lk_alloc_zero(&run->wants, values, sizeof *run->wants));
     LK_TRY(lk_alloc_zero(&run->first, run->of->n + 1, sizeof *run->first));
-    LK_TRY(lk_alloc_zero(&run->replica, run->of->n, sizeof *run->replica));
-    return LK_OK;
+    return LK_TRACE(lk_alloc_zero(&run->replica, run->of->n, sizeof *run->replica));
 }
 
 /* A tape that has the node of a run retains its token. */

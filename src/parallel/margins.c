@@ -163,6 +163,5 @@ lk_status lk__margins_plan(lk_plan *plan, const lk__net *net, const lk_tile_spec
 {
     walk w = {plan, net, spec, tile_of};
     value x = {.all = true}, y;
-    LK_TRY(list_margins(&w, 0, &x, &y));
-    return LK_OK;
+    return LK_TRACE(list_margins(&w, 0, &x, &y));
 }

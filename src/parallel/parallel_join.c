@@ -29,8 +29,7 @@ static const lk__gradients *next_leaf(walk *w)
 
 lk_status lk__gradients_add(lk_dtype dtype, int64_t n, void *a, const void *b)
 {
-    LK_TRY(lk_map2(dtype, LK_MAP2_ADD, 0, n, a, b, a));
-    return LK_OK;
+    return LK_TRACE(lk_map2(dtype, LK_MAP2_ADD, 0, n, a, b, a));
 }
 
 lk_status lk__gradients_fold(lk_dtype dtype, int64_t count, char *array, int64_t stride, int64_t n)
@@ -40,8 +39,7 @@ lk_status lk__gradients_fold(lk_dtype dtype, int64_t count, char *array, int64_t
     int64_t half = lk_tree_half(n);
     LK_TRY(lk__gradients_fold(dtype, count, array, stride, half));
     LK_TRY(lk__gradients_fold(dtype, count, array + half * stride, stride, n - half));
-    LK_TRY(lk__gradients_add(dtype, count, array, array + half * stride));
-    return LK_OK;
+    return LK_TRACE(lk__gradients_add(dtype, count, array, array + half * stride));
 }
 
 /* The sum of a subtree: *out is where it lies, a leaf or room[depth]. */

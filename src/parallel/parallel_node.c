@@ -50,16 +50,14 @@ static lk_status rows_copy(void *arg, int i, lk_comm *comm)
 static lk_status rows_gather(const lk__parallel_run *run, int j, bool dx, lk_tensor *y)
 {
     rows c = {run, y, j, dx};
-    LK_TRY(lk__crew_run(run->of->ps, rows_copy, &c, false));
-    return LK_OK;
+    return LK_TRACE(lk__crew_run(run->of->ps, rows_copy, &c, false));
 }
 
 static lk_status join_here(void *arg, int i, lk_comm *comm)
 {
     (void)i;
     (void)comm;
-    LK_TRY(lk__join_run(arg));
-    return LK_OK;
+    return LK_TRACE(lk__join_run(arg));
 }
 
 /* A replica joins its part. */
@@ -71,8 +69,7 @@ static lk_status join_part(void *arg, int i, lk_comm *comm)
     part.from += mine.first;
     part.n = mine.n;
     part.out = (char *)part.out + mine.first * (int64_t)lk_dtype_size(part.run->shape.dtype);
-    LK_TRY(lk__join_run(&part));
-    return LK_OK;
+    return LK_TRACE(lk__join_run(&part));
 }
 
 lk_status lk__join_anywhere(lk__join *join)
@@ -104,8 +101,7 @@ static lk_status dx_infer(lk_call *c, lk_output_spec *out)
 static lk_status dx_forward(lk_call *c)
 {
     const node_attr *a = c->attr;
-    LK_TRY(rows_gather(a->run, (int)a->from, true, c->y[0]));
-    return LK_OK;
+    return LK_TRACE(rows_gather(a->run, (int)a->from, true, c->y[0]));
 }
 
 static const lk_op dx_op = {.name = "parallel.dx",
@@ -138,8 +134,7 @@ static lk_status join_forward(lk_call *c)
                      .out = lk__tensor_start(c->y[0]),
                      .add = c->accumulate && !c->overwrite,
                      .zeros = c->overwrite};
-    LK_TRY(lk__join_anywhere(&join));
-    return LK_OK;
+    return LK_TRACE(lk__join_anywhere(&join));
 }
 
 static const lk_op join_op = {.name = "parallel.join",
@@ -220,8 +215,7 @@ static lk_status node_backward(lk_call *c, const lk_var *dout, lk_var *din)
     run->retains = lk__tape_retains(c->tape);
     LK_TRY(lk__crew_run(run->of->crew, lk__replica_backward, run, run->meets));
     run->passed = true;
-    LK_TRY(node_gradients(c, run, din));
-    return LK_OK;
+    return LK_TRACE(node_gradients(c, run, din));
 }
 
 #define NODE(n)                                                                         \
@@ -249,6 +243,5 @@ lk_status lk__parallel_apply(lk__parallel_run *run, const lk_list *x, const lk_v
         st = lk_apply(run->pass.tape, &node[run->n_out - 1], in, (int)all, &a, out);
     if (in != few)
         lk_free(in);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -85,8 +85,7 @@ static lk_status run_begin(lk__parallel_run *run, const lk_pass *pass, const lk_
     }
     run->samples = run->x[0]->shape.dim[0];
     run->records = writes && (any || pass->accumulator);
-    LK_TRY(run_cut(run, pass));
-    return LK_OK;
+    return LK_TRACE(run_cut(run, pass));
 }
 
 static void model_shape(lk__parallel_run *run)
@@ -187,8 +186,7 @@ static lk_status stats_add(const lk__parallel_run *run)
                      .n = run->shape.n_tail,
                      .out = (char *)lk_slab_data(to->slab) + run->shape.tail * elem,
                      .add = true};
-    LK_TRY(lk__join_anywhere(&join));
-    return LK_OK;
+    return LK_TRACE(lk__join_anywhere(&join));
 }
 
 /* The replicas' part, and what the program has of it. */
@@ -209,8 +207,7 @@ static lk_status run_pass(lk__parallel_run *run, const lk_list *x, const lk_list
         LK_TRY(lk__model_enter_params(p->model, &run->pass, &further));
         n = lk__model_uses(p->model);
     }
-    LK_TRY(lk__parallel_apply(run, x, further, n, out));
-    return LK_OK;
+    return LK_TRACE(lk__parallel_apply(run, x, further, n, out));
 }
 
 /* A forked child has no replicas. */
@@ -251,14 +248,12 @@ lk_status lk_parallel_model_forward(lk_parallel_model *p, const lk_pass *pass, l
     LK_CHECK(!pass->accumulator || pass->accumulator->model == p->model, LK_EINVAL,
              "the accumulator belongs to another model");
     if (p->n_devices < 2 && !p->reuse) {
-        LK_TRY(lk_model_forward(p->model, pass, x, out));
-        return LK_OK;
+        return LK_TRACE(lk_model_forward(p->model, pass, x, out));
     }
     LK_CHECK(!pass->terms, LK_ENOTSUP,
              "a model on several devices gives no terms, the losses that layers add");
     const lk_list in = {.at = &x, .n = 1}, none = {.n = 0};
-    LK_TRY(parallel_pass(p, pass, &in, &none, out, &n_out));
-    return LK_OK;
+    return LK_TRACE(parallel_pass(p, pass, &in, &none, out, &n_out));
 }
 
 lk_status lk_parallel_model_apply(lk_parallel_model *p, const lk_pass *pass, const lk_list *x,

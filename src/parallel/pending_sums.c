@@ -107,8 +107,7 @@ lk_status lk__groups_save_pending(lk__groups *g, lk_slab *to)
         lk_slab_zero(to);
         return LK_OK;
     }
-    LK_TRY(slices_copy(to, lk_accumulator_slab(g->pending.result), true));
-    return LK_OK;
+    return LK_TRACE(slices_copy(to, lk_accumulator_slab(g->pending.result), true));
 }
 
 lk_status lk__groups_load_pending(lk__groups *g, const lk_slab *from, int64_t shards)

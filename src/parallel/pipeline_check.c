@@ -51,8 +51,7 @@ static lk_status send_check(const checked_stage *c, lk_action computed, lk_actio
 {
     lk_action send = {LK_ACTION_SEND, value, computed.microbatch};
     LK_TRY(pair_check(c, computed, send));
-    LK_TRY(pair_check(c, send, (lk_action){LK_ACTION_WAIT, value, computed.microbatch}));
-    return LK_OK;
+    return LK_TRACE(pair_check(c, send, (lk_action){LK_ACTION_WAIT, value, computed.microbatch}));
 }
 
 /* Either both halves of backward, or the whole. */
@@ -225,8 +224,7 @@ lk_status lk__pipeline_look(lk__pipeline_graph *g, const lk_pipeline *p)
         LK_TRY(order_check(p, s + 1, s, LK_ACTION_GRADIENT));
     }
     LK_TRY(lk__pipeline_graph_sort(g, false));
-    LK_TRY(lk__pipeline_graph_sort(g, true));
-    return LK_OK;
+    return LK_TRACE(lk__pipeline_graph_sort(g, true));
 }
 
 lk_status lk_pipeline_check(const lk_pipeline *pipeline)
@@ -234,6 +232,5 @@ lk_status lk_pipeline_check(const lk_pipeline *pipeline)
     lk__pipeline_graph g;
     lk_status st = lk__pipeline_look(&g, pipeline);
     lk__pipeline_graph_free(&g);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -150,8 +150,7 @@ static lk_status shards_plan(lk_plan *p, const lk_model *model)
     LK_TRY_TO(done, shares_plan(p, model, first));
 done:
     lk_free(first);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- layers ---- */

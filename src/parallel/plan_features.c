@@ -199,8 +199,7 @@ static lk_status layer_plan(walk *w, int64_t number, bool *varying, int64_t *at)
     const lk_layer_instance *l = &w->net->instance[number];
     lk_layer_part *part = &w->plan->part[number];
     if (l->n_lists > 0) {
-        LK_TRY(lists_plan(w, l, varying, at));
-        return LK_OK;
+        return LK_TRACE(lists_plan(w, l, varying, at));
     }
     lk_feature_part f = part_of(w, l, *varying);
     LK_CHECK(f.kind != LK_FEATURES_IN || !part->tile, LK_ENOTSUP,
@@ -264,8 +263,7 @@ lk_status lk__features_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *mod
         LK_TRY(lk_alloc_zero(&p->part, p->n_layers, sizeof *p->part));
     lk_status st = walk_run(&w);
     lk_free(w.step);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 bool lk__plan_varies(const lk_plan *p, int64_t layer)

@@ -93,7 +93,6 @@ lk_status lk__plan_tiling(lk_plan *p, const lk_mesh *mesh, const lk__net *net)
         LK_TRY(axes_check(&grid, cut->tile, net->spec.in.shape));
     LK_TRY(grid_check(&grid, cut->tile));
     LK_TRY(tiles_check(&grid, cut->tile, net->spec.in.shape));
-    LK_TRY(lk__tiling_new(mesh->along[LK_AXIS_SPACE], mesh->space_along, &grid, cut->tile,
-                          lk__net_tile_step(net), &p->tiling));
-    return LK_OK;
+    return LK_TRACE(lk__tiling_new(mesh->along[LK_AXIS_SPACE], mesh->space_along, &grid, cut->tile,
+                                   lk__net_tile_step(net), &p->tiling));
 }

@@ -88,8 +88,7 @@ lk_status lk__ranges_make(const lk_plan *plan, const lk_model *model, lk__grad_g
 done:
     lk_free(share);
     lk_slab_layout_free(layout);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__wire_elements_plan(const lk_plan *plan, const lk_model *model, int64_t *out)

@@ -9,8 +9,7 @@
 static lk_status counts_make(int size, int64_t **count, int64_t **first)
 {
     LK_TRY(lk_alloc(count, size, sizeof **count));
-    LK_TRY(lk_alloc(first, (int64_t)size + 1, sizeof **first));
-    return LK_OK;
+    return LK_TRACE(lk_alloc(first, (int64_t)size + 1, sizeof **first));
 }
 
 /* Where the rows of each rank begin, and how many numbers it gives; the same on all ranks. */

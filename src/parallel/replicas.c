@@ -49,8 +49,7 @@ static lk_status sums_make(const lk__parallel_run *run, lk__gradients *s)
     lk_status st = sums_fill(run, s);
     if (st != LK_OK)
         sums_free(s, run->n_shared);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* As lk__grow(), with zeros in what is new. */
@@ -146,8 +145,7 @@ static lk_status value_view(const lk_tensor *of, int64_t first, int64_t n, lk_te
     }
     lk_status st = lk__tensor_view(&view, out);
     lk__storage_free(s);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Put a view on the tape, with a gradient if there is one, and give it up. */
@@ -155,8 +153,7 @@ static lk_status view_enter(lk_tape *tape, lk_tensor *view, lk_tensor *grad, lk_
 {
     lk_status st = grad ? lk_leaf_overwrite(tape, view, grad, out) : lk_constant(tape, view, out);
     lk_tensor_free(view);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status function_forward(const lk__parallel_run *run, lk__replica *r, const lk_pass *pass,
@@ -217,8 +214,7 @@ static lk_status passage_forward(const lk__parallel_run *run, lk__replica *r, lk
     } else {
         LK_TRY(function_forward(run, r, &pass, sums, p));
     }
-    LK_TRY(outputs_check(p));
-    return LK_OK;
+    return LK_TRACE(outputs_check(p));
 }
 
 /* Samples of a range of shards. */
@@ -267,12 +263,10 @@ static lk_status microbatch_forward(const lk__parallel_run *run, lk__replica *r,
     lk_range samples = samples_in(run, sums->shards);
     LK_TRY(sums_make(run, sums));
     if (is_by_shards(run)) {
-        LK_TRY(shards_forward(run, r, sums));
-        return LK_OK;
+        return LK_TRACE(shards_forward(run, r, sums));
     }
     LK_TRY(passage_next(run, r, samples.first, samples.n, &p));
-    LK_TRY(passage_forward(run, r, sums, p));
-    return LK_OK;
+    return LK_TRACE(passage_forward(run, r, sums, p));
 }
 
 lk_status lk__replica_forward(void *arg, int i, lk_comm *comm)
@@ -316,8 +310,7 @@ static lk_status passage_backward(const lk__parallel_run *run, lk__gradients *su
         seed[n] = (lk_seed){p->out[j], &part[n]};
         n++;
     }
-    LK_TRY(lk_backward(p->tape, seed, n, run->retains ? LK_RETAIN_GRAPH : 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(p->tape, seed, n, run->retains ? LK_RETAIN_GRAPH : 0));
 }
 
 /* Each sum of the chain becomes that with the one before. */

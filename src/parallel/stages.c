@@ -146,6 +146,5 @@ lk_status lk__stages_cut(const lk_model *model, int stages, int64_t *first)
     for (int s = stages; st == LK_OK && s > 0; s--)
         first[s - 1] = c.begin[s * (c.layers + 1) + first[s]];
     lk_arena_free(arena);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

@@ -92,9 +92,8 @@ static lk_status features_add(walk *w, lk_step_phase when, const char *name, boo
     int ranks = p->split ? p->split->size : 1;
     LK_TRY(add(w, (lk_transfer){when, LK_GATHERED, name, ranks, c.gathers * w->passes,
                                 c.gather_bytes * samples}));
-    LK_TRY(add(w, (lk_transfer){when, LK_JOINED, name, ranks, c.joins * w->passes,
-                                c.join_bytes * samples}));
-    return LK_OK;
+    return LK_TRACE(add(w, (lk_transfer){when, LK_JOINED, name, ranks, c.joins * w->passes,
+                                         c.join_bytes * samples}));
 }
 
 static lk_status layer_features_add(walk *w, lk_step_phase when, int64_t number)
@@ -102,9 +101,8 @@ static lk_status layer_features_add(walk *w, lk_step_phase when, int64_t number)
     const lk_plan *p = w->plan;
     lk__feature_calls c = lk__feature_calls_of(p, w->model, number, when == LK_IN_FORWARD,
                                                w->needs[number]);
-    LK_TRY(features_add(w, when, w->net->instance[number].name, p->part && p->part[number].by_tile,
-                        c));
-    return LK_OK;
+    return LK_TRACE(features_add(w, when, w->net->instance[number].name,
+                                 p->part && p->part[number].by_tile, c));
 }
 
 /* And of loss and metrics. */
@@ -113,9 +111,8 @@ static lk_status out_features_add(walk *w)
     bool by_tile = w->plan->out == LK_BY_TILE;
     LK_TRY(
         features_add(w, LK_IN_FORWARD, "loss", by_tile, lk__feature_loss_calls(w->plan, w->model)));
-    LK_TRY(features_add(w, LK_IN_FORWARD, "metrics", by_tile,
-                        lk__feature_metric_calls(w->plan, w->model)));
-    return LK_OK;
+    return LK_TRACE(features_add(w, LK_IN_FORWARD, "metrics", by_tile,
+                                 lk__feature_metric_calls(w->plan, w->model)));
 }
 
 static lk_status fetch_add(walk *w, lk_step_phase when, int64_t number, const lk_fetch *fetch)
@@ -130,9 +127,8 @@ static lk_status fetch_add(walk *w, lk_step_phase when, int64_t number, const lk
         return LK_OK;
     *(forward ? &plan->get_x : &plan->get_dy) = fetch;
     *(forward ? &plan->get_x_bytes : &plan->get_dy_bytes) = size.gets * bytes;
-    LK_TRY(
+    return LK_TRACE(
         add(w, (lk_transfer){when, LK_FETCHED, l->name, size.from, w->passes, size.gives * bytes}));
-    return LK_OK;
 }
 
 /* Filters of positions of others, once a step, into an array that has the own ones, too
@@ -157,9 +153,8 @@ static lk_status filters_add(walk *w, lk_step_phase when, int64_t number, const 
     if (!lk__box_has(own, reads))
         plan->filter_bytes = lk_box_count(&hull) * filter;
     w->plan->memory.filters += plan->filter_bytes;
-    LK_TRY(add(w, (lk_transfer){when, LK_FETCHED, w->net->use[l->param].name, size.from, 1,
-                                size.gives * filter}));
-    return LK_OK;
+    return LK_TRACE(add(w, (lk_transfer){when, LK_FETCHED, w->net->use[l->param].name, size.from, 1,
+                                         size.gives * filter}));
 }
 
 /* To samples a rank gives its tile of those of others, to tiles the rest of its own. */
@@ -171,9 +166,8 @@ static lk_status change_add(walk *w, lk_step_phase when, const char *name, lk_ch
         whole *= at->in[d];
     int64_t positions = change == LK_TO_SAMPLES ? tile * (w->samples - w->own)
                                                 : (whole - tile) * w->own;
-    LK_TRY(add(w, (lk_transfer){when, LK_CHANGED, name, w->space, w->passes,
-                                positions * position_bytes(w, type, varies)}));
-    return LK_OK;
+    return LK_TRACE(add(w, (lk_transfer){when, LK_CHANGED, name, w->space, w->passes,
+                                         positions * position_bytes(w, type, varies)}));
 }
 
 /* One sum over tiles of `bytes` from each of them, in `calls` calls. */
@@ -189,8 +183,7 @@ static lk_status tiles_add(walk *w, lk_step_phase when, const char *name, int64_
             sent += groups * bytes;
         }
     }
-    LK_TRY(add(w, (lk_transfer){when, LK_JOINED, name, w->space, axes * calls, sent}));
-    return LK_OK;
+    return LK_TRACE(add(w, (lk_transfer){when, LK_JOINED, name, w->space, axes * calls, sent}));
 }
 
 /* A layer that normalises over all positions of each sample. */
@@ -224,10 +217,10 @@ static lk_status sums_add(walk *w, lk_step_phase when, const lk_layer_instance *
 static lk_status mean_add(walk *w, lk_step_phase when, const lk_layer_instance *l)
 {
     int64_t forward = lk_tiling_leaves(w->plan->tiling) * (w->samples - w->own);
-    LK_TRY(add(w, (lk_transfer){when, LK_JOINED, l->name, w->space, w->passes,
-                                (when == LK_IN_FORWARD ? forward : w->own) *
-                                    position_bytes(w, l->in, x_varies(w, l - w->net->instance))}));
-    return LK_OK;
+    return LK_TRACE(
+        add(w, (lk_transfer){when, LK_JOINED, l->name, w->space, w->passes,
+                             (when == LK_IN_FORWARD ? forward : w->own) *
+                                 position_bytes(w, l->in, x_varies(w, l - w->net->instance))}));
 }
 
 /* A layer that adds up all positions of a sample gives none. */
@@ -446,10 +439,9 @@ static lk_status boundary_add(walk *w, lk_step_phase when, int64_t layer)
     int64_t samples = by_tile ? w->samples : w->own;
     if (p->layer[w->net->list[0].instance[layer]].idle)
         samples = 0;
-    LK_TRY(add(
+    return LK_TRACE(add(
         w, (lk_transfer){when, LK_SENT, w->net->instance[w->net->list[0].instance[layer]].name, 2,
                          p->microbatches, samples * lk__boundary_bytes(p, w->model, layer)}));
-    return LK_OK;
 }
 
 /* Gradients of the uses of parameters that other stages have too: each of this one's to each of these. */
@@ -470,8 +462,7 @@ static lk_status shared_add(walk *w)
         t.calls += own * others;
         t.bytes += own * others * p->param_elements[i] * (int64_t)lk_dtype_size(net->spec.dtype);
     }
-    LK_TRY(add(w, t));
-    return LK_OK;
+    return LK_TRACE(add(w, t));
 }
 
 /* Blocks of all parameters that are cut. */
@@ -536,6 +527,5 @@ lk_status lk__transfers_plan(lk_plan *p, const lk_model *model)
         return LK_OK;
     lk_status st = step_walk(&w);
     lk_free(w.needs);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

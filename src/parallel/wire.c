@@ -55,8 +55,7 @@ static lk_status wire_make(lk__wire *w)
                  slice.name, lk_dtype_name(slice.dtype), lk_dtype_name(w->dtype));
     }
     LK_TRY(lk_alloc_zero(&w->y, w->elements, sizeof *w->y));
-    LK_TRY(lk_alloc_zero(&w->exponent, w->slices, sizeof *w->exponent));
-    return LK_OK;
+    return LK_TRACE(lk_alloc_zero(&w->exponent, w->slices, sizeof *w->exponent));
 }
 
 lk_status lk__wire_new(const lk_slab_layout *layout, int64_t slices, lk_wire choice, lk_comm *comm,
@@ -135,9 +134,8 @@ lk_status lk__wire_scale(lk__wire *w, const float *x)
         lk_slab_slice slice = slice_of(w, i);
         w->exponent[i] = exponent_of(x + slice.offset / (int64_t)sizeof *x, slice.count);
     }
-    LK_TRY(lk_allreduce(w->comm, NULL, w->exponent, w->slices, LK_I32, LK_REDUCE_MAX,
-                        "scales of gradients"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(w->comm, NULL, w->exponent, w->slices, LK_I32, LK_REDUCE_MAX,
+                                 "scales of gradients"));
 }
 
 /* 2^s, by which tensor i is multiplied; 1: not at all. */

@@ -173,23 +173,20 @@ static lk_status elements_convert(const lk_tensor *src, const lk_tensor *dst)
         if (dim[d] > dim[job.axis])
             job.axis = d;
     const int64_t n = dim[job.axis];
-    LK_TRY(lk__parallel(lk__tasks_functions(n, src->count / n), ranges_convert, &job));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_functions(n, src->count / n), ranges_convert, &job));
 }
 
 /* src and dst have one shape, and dst's dtype can hold all values. */
 static lk_status elements_copy(const lk_tensor *src, const lk_tensor *dst)
 {
     if (src->dtype != dst->dtype) {
-        LK_TRY(elements_convert(src, dst));
-        return LK_OK;
+        return LK_TRACE(elements_convert(src, dst));
     }
     lk__copy_box box = {.size = (int64_t)lk_dtype_size(src->dtype), .ndim = src->shape.ndim};
     memcpy(box.dim, src->shape.dim, sizeof box.dim);
     memcpy(box.from, src->stride, sizeof box.from);
     memcpy(box.to, dst->stride, sizeof box.to);
-    LK_TRY(lk__copy_run(&box, lk__tensor_start(src), lk__tensor_start(dst)));
-    return LK_OK;
+    return LK_TRACE(lk__copy_run(&box, lk__tensor_start(src), lk__tensor_start(dst)));
 }
 
 /* Whether element i of a is element i of b, for all i; their shapes are equal. */
@@ -216,8 +213,7 @@ lk_status lk_tensor_copy(const lk_tensor *src, lk_tensor *dst)
         return LK_OK;
     LK_TRY(values_check(src, dst->dtype));
     lk__tensor_writes(dst);
-    LK_TRY(elements_copy(src, dst));
-    return LK_OK;
+    return LK_TRACE(elements_copy(src, dst));
 }
 
 lk_status lk_tensor_clone(const lk_tensor *t, lk_dtype dtype, lk_tensor **out)

@@ -36,8 +36,7 @@ static lk_status fill(const lk_tensor *t, const char *element)
     lk__copy_box box = {.size = (int64_t)lk_dtype_size(t->dtype), .ndim = t->shape.ndim};
     memcpy(box.dim, t->shape.dim, sizeof box.dim);
     memcpy(box.to, t->stride, sizeof box.to);
-    LK_TRY(lk__copy_run(&box, element, lk__tensor_start(t)));
-    return LK_OK;
+    return LK_TRACE(lk__copy_run(&box, element, lk__tensor_start(t)));
 }
 
 lk_status lk_tensor_fill_f64(lk_tensor *t, double value)
@@ -46,8 +45,7 @@ lk_status lk_tensor_fill_f64(lk_tensor *t, double value)
     char element[MAX_BYTES];
     LK_TRY(write_begin(t));
     LK_TRY(element_from_f64(t->dtype, value, element));
-    LK_TRY(fill(t, element));
-    return LK_OK;
+    return LK_TRACE(fill(t, element));
 }
 
 lk_status lk_tensor_fill_i64(lk_tensor *t, int64_t value)
@@ -56,8 +54,7 @@ lk_status lk_tensor_fill_i64(lk_tensor *t, int64_t value)
     char element[MAX_BYTES];
     LK_TRY(write_begin(t));
     LK_TRY(element_from_i64(t->dtype, value, element));
-    LK_TRY(fill(t, element));
-    return LK_OK;
+    return LK_TRACE(fill(t, element));
 }
 
 /* The address of the element at `index`. */
@@ -113,8 +110,7 @@ lk_status lk_tensor_set_f64(lk_tensor *t, lk_shape index, double value)
     char *element;
     LK_TRY(write_begin(t));
     LK_TRY(element_find(t, index, &element));
-    LK_TRY(element_from_f64(t->dtype, value, element));
-    return LK_OK;
+    return LK_TRACE(element_from_f64(t->dtype, value, element));
 }
 
 lk_status lk_tensor_set_i64(lk_tensor *t, lk_shape index, int64_t value)
@@ -123,6 +119,5 @@ lk_status lk_tensor_set_i64(lk_tensor *t, lk_shape index, int64_t value)
     char *element;
     LK_TRY(write_begin(t));
     LK_TRY(element_find(t, index, &element));
-    LK_TRY(element_from_i64(t->dtype, value, element));
-    return LK_OK;
+    return LK_TRACE(element_from_i64(t->dtype, value, element));
 }

@@ -145,22 +145,20 @@ lk_status lk_slab_layout_add(lk_slab_layout *layout, const char *name, lk_dtype 
 {
     int64_t elements;
     LK_TRY(lk_shape_count(shape, &elements));
-    LK_TRY(slice_add(layout, name,
-                     (struct lk__slice){.dtype = dtype,
-                                        .shape = shape,
-                                        .box_of = shape,
-                                        .box = lk_box_whole(shape.ndim, shape.dim)}));
-    return LK_OK;
+    return LK_TRACE(slice_add(layout, name,
+                              (struct lk__slice){.dtype = dtype,
+                                                 .shape = shape,
+                                                 .box_of = shape,
+                                                 .box = lk_box_whole(shape.ndim, shape.dim)}));
 }
 
 lk_status lk_slab_layout_add_box(lk_slab_layout *layout, const char *name, lk_dtype dtype,
                                  lk_shape shape, lk_shape box_of, const lk_box *box)
 {
     LK_CHECK(box, LK_EINVAL, "box is NULL");
-    LK_TRY(slice_add(
+    return LK_TRACE(slice_add(
         layout, name,
         (struct lk__slice){.dtype = dtype, .shape = shape, .box_of = box_of, .box = *box}));
-    return LK_OK;
 }
 
 int64_t lk_slab_layout_slices(const lk_slab_layout *layout)

@@ -53,8 +53,7 @@ lk_status lk_slab_new_like(const lk_slab *slab, lk_slab **out)
 {
     *out = NULL;
     LK_CHECK(slab, LK_EINVAL, "slab is NULL");
-    LK_TRY(lk_slab_new(slab->layout, out));
-    return LK_OK;
+    return LK_TRACE(lk_slab_new(slab->layout, out));
 }
 
 lk_status lk_slab_wrap(lk_slab_layout *layout, void *memory, int64_t bytes, lk_release_fn *release,
@@ -121,8 +120,7 @@ lk_status lk_slab_find(const lk_slab *slab, const char *name, lk_tensor **out)
     *out = NULL;
     LK_CHECK(slab, LK_EINVAL, "slab is NULL");
     LK_TRY(lk_slab_layout_find(slab->layout, name, &i));
-    LK_TRY(lk_slab_tensor(slab, i, out));
-    return LK_OK;
+    return LK_TRACE(lk_slab_tensor(slab, i, out));
 }
 
 lk_status lk_slab_flat(const lk_slab *slab, lk_tensor **out)
@@ -137,8 +135,7 @@ lk_status lk_slab_flat(const lk_slab *slab, lk_tensor **out)
                  "slice \"%s\" is %s, slice \"%s\" is %s", first->name, lk_dtype_name(first->dtype),
                  layout->slice[i].name, lk_dtype_name(layout->slice[i].dtype));
     int64_t count = layout->bytes / (int64_t)lk_dtype_size(first->dtype);
-    LK_TRY(lk__tensor_on(slab->storage, first->dtype, LK_SHAPE(count), 0, out));
-    return LK_OK;
+    return LK_TRACE(lk__tensor_on(slab->storage, first->dtype, LK_SHAPE(count), 0, out));
 }
 
 void lk_slab_zero(lk_slab *slab)

@@ -26,8 +26,7 @@ lk_status lk__tensor_on(struct lk__storage *s, lk_dtype dtype, lk_shape shape, i
                    .version = &s->version};
     LK_TRY(lk_shape_count(shape, &t.count));
     lk__shape_strides(shape, t.stride);
-    LK_TRY(lk__tensor_view(&t, out));
-    return LK_OK;
+    return LK_TRACE(lk__tensor_view(&t, out));
 }
 
 /* The bytes of a tensor, if there can be one of this dtype and shape. */
@@ -58,14 +57,12 @@ done:
 
 lk_status lk_tensor_new(lk_dtype dtype, lk_shape shape, lk_tensor **out)
 {
-    LK_TRY(make(dtype, shape, false, out));
-    return LK_OK;
+    return LK_TRACE(make(dtype, shape, false, out));
 }
 
 lk_status lk_tensor_zeros(lk_dtype dtype, lk_shape shape, lk_tensor **out)
 {
-    LK_TRY(make(dtype, shape, true, out));
-    return LK_OK;
+    return LK_TRACE(make(dtype, shape, true, out));
 }
 
 /* A tensor on the host's memory. */
@@ -100,8 +97,7 @@ done:
 lk_status lk_tensor_wrap(lk_dtype dtype, lk_shape shape, void *data, lk_release_fn *release,
                          void *context, lk_tensor **out)
 {
-    LK_TRY(wrap(dtype, shape, (struct host){data, release, context, true}, out));
-    return LK_OK;
+    return LK_TRACE(wrap(dtype, shape, (struct host){data, release, context, true}, out));
 }
 
 lk_status lk_tensor_wrap_const(lk_dtype dtype, lk_shape shape, const void *data,
@@ -111,8 +107,7 @@ lk_status lk_tensor_wrap_const(lk_dtype dtype, lk_shape shape, const void *data,
         const void *read;
         void *write;
     } address = {.read = data}; /* no function writes to a tensor that is not writable */
-    LK_TRY(wrap(dtype, shape, (struct host){address.write, release, context, false}, out));
-    return LK_OK;
+    return LK_TRACE(wrap(dtype, shape, (struct host){address.write, release, context, false}, out));
 }
 
 lk_tensor *lk_tensor_retain(lk_tensor *t)

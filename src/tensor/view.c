@@ -10,8 +10,7 @@ static lk_status view_make(const lk_tensor *t, lk_tensor *view, int64_t skip, lk
 {
     LK_TRY(lk_shape_count(view->shape, &view->count));
     view->offset = view->count > 0 ? t->offset + skip : t->offset;
-    LK_TRY(lk__tensor_view(view, out));
-    return LK_OK;
+    return LK_TRACE(lk__tensor_view(view, out));
 }
 
 static lk_status axis_check(const lk_tensor *t, int axis)
@@ -37,8 +36,7 @@ lk_status lk_tensor_slice(const lk_tensor *t, int axis, int64_t start, int64_t s
     view.shape.dim[axis] = n;
     if (n > 1) /* otherwise the step leads nowhere, and its product might not fit */
         view.stride[axis] *= step;
-    LK_TRY(view_make(t, &view, start * t->stride[axis], out));
-    return LK_OK;
+    return LK_TRACE(view_make(t, &view, start * t->stride[axis], out));
 }
 
 lk_status lk_tensor_select(const lk_tensor *t, int axis, int64_t index, lk_tensor **out)
@@ -53,8 +51,7 @@ lk_status lk_tensor_select(const lk_tensor *t, int axis, int64_t index, lk_tenso
         view.shape.dim[i] = t->shape.dim[i + 1];
         view.stride[i] = t->stride[i + 1];
     }
-    LK_TRY(view_make(t, &view, index * t->stride[axis], out));
-    return LK_OK;
+    return LK_TRACE(view_make(t, &view, index * t->stride[axis], out));
 }
 
 lk_status lk_tensor_permute(const lk_tensor *t, const int *axes, lk_tensor **out)
@@ -73,8 +70,7 @@ lk_status lk_tensor_permute(const lk_tensor *t, const int *axes, lk_tensor **out
         view.shape.dim[i] = t->shape.dim[axes[i]];
         view.stride[i] = t->stride[axes[i]];
     }
-    LK_TRY(view_make(t, &view, 0, out));
-    return LK_OK;
+    return LK_TRACE(view_make(t, &view, 0, out));
 }
 
 lk_status lk_tensor_transpose(const lk_tensor *t, int axis_a, int axis_b, lk_tensor **out)
@@ -85,8 +81,7 @@ lk_status lk_tensor_transpose(const lk_tensor *t, int axis_a, int axis_b, lk_ten
     LK_TRY(axis_check(t, axis_b));
     for (int i = 0; i < t->shape.ndim; i++)
         axes[i] = i == axis_a ? axis_b : i == axis_b ? axis_a : i;
-    LK_TRY(lk_tensor_permute(t, axes, out));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_permute(t, axes, out));
 }
 
 /* A walk joins t's axes as far as possible.  Each joined axis must be the product of some
@@ -129,8 +124,7 @@ lk_status lk_tensor_reshape(const lk_tensor *t, lk_shape shape, lk_tensor **out)
     LK_CHECK(lk__reshape_strides(t, shape, view.stride), LK_ENOTSUP,
              "tensor %s, not contiguous, as shape %s would need a copy", lk_tensor_text(t).s,
              lk_shape_text(shape).s);
-    LK_TRY(view_make(t, &view, 0, out));
-    return LK_OK;
+    return LK_TRACE(view_make(t, &view, 0, out));
 }
 
 lk_status lk_tensor_broadcast(const lk_tensor *t, lk_shape shape, lk_tensor **out)
@@ -151,6 +145,5 @@ lk_status lk_tensor_broadcast(const lk_tensor *t, lk_shape shape, lk_tensor **ou
     }
     LK_CHECK(fits, LK_ESHAPE, "tensor %s cannot be broadcast to shape %s", lk_tensor_text(t).s,
              lk_shape_text(shape).s);
-    LK_TRY(view_make(t, &view, 0, out));
-    return LK_OK;
+    return LK_TRACE(view_make(t, &view, 0, out));
 }

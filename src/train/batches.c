@@ -24,8 +24,7 @@ lk_status lk__batch_part(const lk_batch *whole, int64_t first, int64_t n, lk_bat
         lk_tensor_free(out->x);
         out->x = NULL;
     }
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_range lk__batch_samples(const lk_trainer *t, int64_t size, lk_range shards)
@@ -62,8 +61,7 @@ lk_status lk__zeros_of(const lk_loader *loader, int field, int64_t n, lk_tensor 
     lk_field f = lk_loader_field(loader, field);
     lk_shape shape = {.ndim = f.shape.ndim + 1, .dim = {n}};
     memcpy(&shape.dim[1], f.shape.dim, (size_t)f.shape.ndim * sizeof shape.dim[0]);
-    LK_TRY(lk_tensor_zeros(f.dtype, shape, out));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_zeros(f.dtype, shape, out));
 }
 
 lk_status lk__batch_zeros(const lk__batch_work *work, lk_batch *batch)
@@ -86,8 +84,7 @@ lk_status lk__batch_run_zeros(lk_trainer *t, const lk__batch_work *work, lk_rang
     lk_tape_reset(t->tape);
     lk_tensor_free(batch.x);
     lk_tensor_free(batch.y);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__batch_read(const lk_trainer *t, const lk__batch_work *work, lk_range samples,

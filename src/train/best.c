@@ -71,8 +71,7 @@ static lk_status keep_from_checkpoint(lk__best *b, int64_t step)
     snprintf(file, sizeof file, "step-%012lld", (long long)step);
     LK_TRY(lk__saver_folder(&lk_job_experiment(b->job)->train, folder));
     LK_TRY(lk__path_join(folder, file, path, sizeof path));
-    LK_TRY(lk__weights_of_checkpoint(model_of(b), path, &b->kept));
-    return LK_OK;
+    return LK_TRACE(lk__weights_of_checkpoint(model_of(b), path, &b->kept));
 }
 
 void lk__best_mend(lk__best *b, const lk__progress *p, int64_t at)

@@ -47,8 +47,7 @@ static lk_status zeros_enter(lk_trainer *t, lk_var *x)
     LK_TRY(lk__zeros_of(t->spec.train, field, 1, &zeros));
     lk_status st = lk_constant(t->tape, zeros, x);
     lk_tensor_free(zeros);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status output_check(const lk_list *out)
@@ -159,8 +158,7 @@ lk_status lk__chained_make(lk_trainer *t)
         st = outputs_take(t, all);
     lk_free(all);
     LK_TRY(st);
-    LK_TRY(lk_agree(comm, shards_make(t)));
-    return LK_OK;
+    return LK_TRACE(lk_agree(comm, shards_make(t)));
 }
 
 void lk__chained_free(lk_trainer *t)

@@ -57,8 +57,7 @@ static lk_status batch_read(lk_trainer *t, lk_loader *loader, const lk_position 
     *batch = (lk_batch){.epoch = at->epoch, .number = at->batch, .size = samples.n, .n = samples.n};
     lk_status st = zeros_make(t, loader, batch);
     lk__failure_set(&why);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Forward of this rank's components; where there is an output, *loss is the sum over its samples. */
@@ -78,8 +77,7 @@ static lk_status forward(lk_trainer *t, const lk_pass *pass, const lk_batch *bat
              "the output of this rank's chain has %d values: a trainer needs one", out.n);
     LK_TRY(lk_constant(pass->tape, batch->y, &y));
     LK_TRY(t->loss->apply(t->options.loss.options, value, y, loss));
-    LK_TRY(lk__counts_add(t, counts, value, LK_NO_VAR, y));
-    return LK_OK;
+    return LK_TRACE(lk__counts_add(t, counts, value, LK_NO_VAR, y));
 }
 
 /* Forward and backward of a batch, or a shard of one. */
@@ -259,8 +257,7 @@ lk_status lk__chained_step(lk_trainer *t, lk_step_report *report)
     if (unread != LK_OK)
         lk_tape_reset(t->tape); /* which has the zeros */
     zeros_free(&batch, unread);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- evaluation ---- */
@@ -324,6 +321,6 @@ lk_status lk__chained_find_nonfinite(lk_trainer *t, const lk_batch *batch, char 
     lk_pass pass = {.tape = t->tape, .training = true, .step = t->step, .first = batch->first};
     if (t->chained->has_x)
         LK_TRY(lk_constant(t->tape, batch->x, &x));
-    LK_TRY(lk__chain_find_nonfinite(chain_of(t), &pass, &x, t->chained->has_x, name, size));
-    return LK_OK;
+    return LK_TRACE(
+        lk__chain_find_nonfinite(chain_of(t), &pass, &x, t->chained->has_x, name, size));
 }

@@ -31,8 +31,7 @@ static lk_status experiment_hash(const lk_experiment *e, uint64_t *out)
     lk_hash h = lk_hash_start();
     flow_hash(&e->train, &h);
     lk_hash_add_i64(&h, e->metrics.n);
-    LK_TRY(lk_experiment_identity(e, lk_hash_value(&h), out));
-    return LK_OK;
+    return LK_TRACE(lk_experiment_identity(e, lk_hash_value(&h), out));
 }
 
 static const char *const name[LK_N_SPLITS] = {"the training set", "the validation set",

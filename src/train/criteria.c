@@ -28,8 +28,7 @@ static lk_status metric_check(const lk_trainer *t, int i, lk_tensor_type out, lk
         "meet; leave the metric out",
         m->descriptor.name, info->name, lk_dtype_name(target.dtype), lk_shape_text(target.shape).s,
         t->loss->descriptor.name);
-    LK_TRY(m->check(t->options.metrics.item[i].options, out, target));
-    return LK_OK;
+    return LK_TRACE(m->check(t->options.metrics.item[i].options, out, target));
 }
 
 /* Metrics are known by their names, in files and where early stopping looks. */
@@ -66,8 +65,7 @@ static lk_status loss_check(lk_trainer *t, lk_tensor_type *target)
     lk_field field = lk_loader_field(t->spec.train, y);
     *target = (lk_tensor_type){field.dtype, field.shape};
     LK_TRY(t->loss->check(t->options.loss.options, t->out, *target));
-    LK_TRY(classes_check(t, t->out, *target));
-    return LK_OK;
+    return LK_TRACE(classes_check(t, t->out, *target));
 }
 
 bool lk__criteria_splits(const lk_trainer *t)

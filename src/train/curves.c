@@ -96,8 +96,7 @@ lk_status lk__curves_go_on(lk__curves *c, const char *path, int64_t bytes)
         text[bytes] = '\0';
     lk_status st = text ? curves_read(c, text) : LK_OK;
     lk_free(text);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- for the report ---- */

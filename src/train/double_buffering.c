@@ -23,8 +23,7 @@ static lk_status layout_make(const lk_model *model, lk_slab_layout **out)
     }
 done:
     lk_slab_layout_free(all);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__pending_state_make(lk_trainer *t)
@@ -36,8 +35,7 @@ lk_status lk__pending_state_make(lk_trainer *t)
     if (st == LK_OK)
         st = lk_slab_new(layout, &t->pending);
     lk_slab_layout_free(layout);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 int64_t lk__pending_shards(const lk_trainer *t)
@@ -62,6 +60,5 @@ lk_status lk__pending_load(lk_trainer *t, int64_t shards)
     LK_CHECK(shards >= 0 && shards <= most, LK_EIO,
              "the sums that are pending are of a batch of %lld shards; there are at most %lld",
              (long long)shards, (long long)most);
-    LK_TRY(lk__groups_load_pending(t->groups, t->pending, shards));
-    return LK_OK;
+    return LK_TRACE(lk__groups_load_pending(t->groups, t->pending, shards));
 }

@@ -119,8 +119,7 @@ lk_status lk__train_metrics_so_far(lk_trainer *t, lk_eval *out)
     LK_TRY(lk__counts_join_metrics(t, &t->train_counts));
     lk_status st = lk__counts_eval(t, &t->train_counts, out);
     lk__train_counts_keep_on_first(t);
-    LK_TRY(lk_agree(lk__trainer_comm(t), st));
-    return LK_OK;
+    return LK_TRACE(lk_agree(lk__trainer_comm(t), st));
 }
 
 lk_status lk_trainer_train_metrics(lk_trainer *t, lk_eval *out)
@@ -144,8 +143,7 @@ static lk_status microbatch_pass(lk_trainer *t, const lk_batch *batch, int64_t k
     lk_pass pass = {
         .tape = t->tape, .first = batch->first, .parts = parts, .terms = lk__pass_terms(t)};
     LK_TRY(lk__trainer_forward(t, &pass, x, &came.out));
-    LK_TRY(lk__pass_take(t, &came, &losses));
-    return LK_OK;
+    return LK_TRACE(lk__pass_take(t, &came, &losses));
 }
 
 lk_status lk__eval_microbatch(lk_trainer *t, const lk_batch *batch, int k, bool last,
@@ -157,8 +155,7 @@ lk_status lk__eval_microbatch(lk_trainer *t, const lk_batch *batch, int k, bool 
     bool recorded = lk_tape_set_recording(t->tape, false);
     lk_status st = microbatch_pass(t, batch, k);
     (void)lk_tape_set_recording(t->tape, recorded);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Some samples of batch `number` of the loader, as a batch: its losses go to eval_counts.  In passes nobody waits
@@ -215,8 +212,7 @@ static lk_status eval_loader(lk_trainer *t, lk_loader *loader)
     lk_tape_reset(t->tape); /* which has samples of the loader */
     lk_status whole = lk__pass_set_boxes(t, loader, loader == t->spec.train);
     LK_TRY(st);
-    LK_TRY(lk_agree(lk__trainer_comm(t), whole));
-    return LK_OK;
+    return LK_TRACE(lk_agree(lk__trainer_comm(t), whole));
 }
 
 lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_eval *out)
@@ -235,6 +231,5 @@ lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_eval *out)
     LK_TRY(lk__counts_join_metrics(t, &t->eval_counts));
     for (int64_t i = 0; i < t->n_summands; i++)
         t->eval_counts.loss += t->eval_counts.each[i];
-    LK_TRY(lk_agree(comm, lk__counts_eval(t, &t->eval_counts, out)));
-    return LK_OK;
+    return LK_TRACE(lk_agree(comm, lk__counts_eval(t, &t->eval_counts, out)));
 }

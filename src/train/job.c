@@ -61,8 +61,7 @@ static lk_status sets_cut(lk_job *job, lk_dataset *all)
     lk_status st = lk_dataset_split(chosen, e->seed, e->loader.validation, &job->set[LK_TRAIN],
                                     &job->set[LK_VALIDATION]);
     lk_dataset_free(chosen);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Open the sets; what is kept for validation is taken from the training set. */
@@ -75,8 +74,7 @@ static lk_status sets_open(lk_job *job)
     LK_TRY(st);
     if (!job->set[LK_VALIDATION])
         LK_TRY(set_open(job, LK_VALIDATION));
-    LK_TRY(set_open(job, LK_TEST));
-    return LK_OK;
+    return LK_TRACE(set_open(job, LK_TEST));
 }
 
 /* Whether a core of this rank's is left when its threads compute. */
@@ -189,8 +187,7 @@ static lk_status devices_make(lk_job *job)
                       lk_error_message());
     if (st != LK_OK)
         lk__error_prefix("parallel.devices: ");
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* What each rank does for itself. */
@@ -200,8 +197,7 @@ static lk_status parts_make(lk_job *job)
     LK_TRY(sets_open(job));
     LK_TRY(loaders_make(job));
     LK_TRY(model_build(job));
-    LK_TRY(devices_make(job));
-    return LK_OK;
+    return LK_TRACE(devices_make(job));
 }
 
 static lk_status job_make(lk_job *job)
@@ -209,8 +205,7 @@ static lk_status job_make(lk_job *job)
     LK_TRY(lk_agree(job->comm, parts_make(job)));
     LK_TRY(lk__job_compare(job));
     LK_TRY(lk__job_begin_phases(job));
-    LK_TRY(lk__job_compare_samples(job));
-    return LK_OK;
+    return LK_TRACE(lk__job_compare_samples(job));
 }
 
 lk_status lk_job_new_spec(const lk_job_spec *spec, lk_job **out)
@@ -239,8 +234,7 @@ lk_status lk_job_new_spec(const lk_job_spec *spec, lk_job **out)
 lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm, lk_job **out)
 {
     LK_FP_GUARD();
-    LK_TRY(lk_job_new_spec(&(lk_job_spec){.experiment = experiment, .comm = comm}, out));
-    return LK_OK;
+    return LK_TRACE(lk_job_new_spec(&(lk_job_spec){.experiment = experiment, .comm = comm}, out));
 }
 
 void lk_job_free(lk_job *job)

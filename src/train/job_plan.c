@@ -16,8 +16,7 @@ static lk_status saving_plan(lk_job *job, lk_plan *plan)
     if (st == LK_OK)
         st = lk__saver_plan(&s, plan);
     lk_state_tensors_free(s.tensors);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk_job_plan(lk_job *job, const lk_mesh_shape *shape, int ranks, int rank, lk_plan **out)
@@ -36,6 +35,5 @@ lk_status lk_job_plan(lk_job *job, const lk_mesh_shape *shape, int ranks, int ra
         lk_plan_free(*out);
         *out = NULL;
     }
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

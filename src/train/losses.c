@@ -131,8 +131,7 @@ static lk_status terms_choose(lk_trainer *t)
     }
     t->terms.counts = counts;
     t->terms.only = !t->counts_loss;
-    LK_TRY(runs_check(t, counts));
-    return LK_OK;
+    return LK_TRACE(runs_check(t, counts));
 }
 
 lk_status lk__losses_choose(lk_trainer *t)
@@ -152,8 +151,7 @@ lk_status lk__losses_choose(lk_trainer *t)
         LK_TRY(lk_arena_alloc(t->arena, &counts[i]->each, most, sizeof(double)));
         LK_TRY(lk_arena_alloc(t->arena, &counts[i]->mean, most, sizeof(double)));
     }
-    LK_TRY(lk_arena_alloc(t->arena, &t->joined, most, sizeof *t->joined));
-    return LK_OK;
+    return LK_TRACE(lk_arena_alloc(t->arena, &t->joined, most, sizeof *t->joined));
 }
 
 /* ---- room ---- */
@@ -174,9 +172,8 @@ lk_status lk__losses_make(lk_trainer *t)
     if (t->n_summands == t->counts_loss)
         return LK_OK; /* no term */
     t->terms.leaves = leaves;
-    LK_TRY(lk_arena_alloc(t->arena, &t->terms.value, lk_model_terms(t->spec.model) * leaves,
-                          sizeof *t->terms.value));
-    return LK_OK;
+    return LK_TRACE(lk_arena_alloc(t->arena, &t->terms.value,
+                                   lk_model_terms(t->spec.model) * leaves, sizeof *t->terms.value));
 }
 
 void lk__losses_free(lk_trainer *t)

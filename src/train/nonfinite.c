@@ -103,8 +103,7 @@ static lk_status layer_find(lk_trainer *t, const lk_batch *batch, char *name, si
     char layer[240] = "";
     lk_tape_reset(t->tape);
     if (t->chained) {
-        LK_TRY(lk__chained_find_nonfinite(t, batch, name, size));
-        return LK_OK;
+        return LK_TRACE(lk__chained_find_nonfinite(t, batch, name, size));
     }
     if (t->pipeline) {
         LK_TRY(lk__pipeline_find_nonfinite(t, batch, layer, sizeof layer));
@@ -213,8 +212,7 @@ static lk_status blame_params(const lk_trainer *t, double loss)
     LK_TRY(lk_agree(comm, slab_search(lk__trainer_params(t), &slice, &number, &at)));
     int64_t key[2] = {at < 0 ? NOTHING : number, at < 0 ? NOTHING : at};
     LK_TRY(is_first(comm, key, 2, &ours));
-    LK_TRY(lk_agree(comm, ours ? blame(t, slice.name, at, "parameter", loss) : LK_OK));
-    return LK_OK;
+    return LK_TRACE(lk_agree(comm, ours ? blame(t, slice.name, at, "parameter", loss) : LK_OK));
 }
 
 static lk_status blame_state(const lk_trainer *t, double loss)
@@ -222,8 +220,7 @@ static lk_status blame_state(const lk_trainer *t, double loss)
     char name[320];
     int64_t at;
     LK_TRY(state_search(t, name, sizeof name, &at));
-    LK_TRY(blame(t, name, at, "state", loss));
-    return LK_OK;
+    return LK_TRACE(blame(t, name, at, "state", loss));
 }
 
 /* The first of the losses that is not finite, if it is a term; otherwise NULL. */

@@ -52,8 +52,7 @@ static bool has_weights(const lk__output *o)
 
 static lk_status path_of(const lk__output *o, const char *file, char path[LK_PATH_SIZE])
 {
-    LK_TRY(lk__path_join(o->folder, file, path, LK_PATH_SIZE));
-    return LK_OK;
+    return LK_TRACE(lk__path_join(o->folder, file, path, LK_PATH_SIZE));
 }
 
 /* ---- what could not be written ---- */
@@ -199,8 +198,7 @@ static lk_status weights_save(const lk__output *o, const char *file)
 {
     char path[LK_PATH_SIZE];
     LK_TRY(path_of(o, file, path));
-    LK_TRY(lk_weights_save(NULL, lk_trainer_model(trainer_of(o)), path, NULL, 0));
-    return LK_OK;
+    return LK_TRACE(lk_weights_save(NULL, lk_trainer_model(trainer_of(o)), path, NULL, 0));
 }
 
 /* ---- while training ---- */
@@ -351,8 +349,7 @@ static lk_status report_write(const lk__output *o, const lk_run_result *end, con
     const lk__page page = {
         .job = o->job, .curves = &o->curves, .confusion = o->confusion, .end = end, .ended = ended};
     LK_TRY(path_of(o, REPORT, path));
-    LK_TRY(lk__page_write(&page, path));
-    return LK_OK;
+    return LK_TRACE(lk__page_write(&page, path));
 }
 
 static void files_close(lk__output *o, lk_status *first)

@@ -53,8 +53,7 @@ static lk_status page_write(const lk__page *p, const char *path, const char *exp
                         .metadata = metadata,
                         .n_metadata = n_metadata,
                         .experiment = experiment};
-    LK_TRY(lk_report_write(path, &report));
-    return LK_OK;
+    return LK_TRACE(lk_report_write(path, &report));
 }
 
 lk_status lk__page_write(const lk__page *page, const char *path)
@@ -63,6 +62,5 @@ lk_status lk__page_write(const lk__page *page, const char *path)
     char *file = e->text ? NULL : lk__file_text(e->path);
     lk_status st = page_write(page, path, e->text ? e->text : file);
     lk_free(file);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

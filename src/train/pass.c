@@ -36,15 +36,13 @@ static lk_status samples_enter(lk_tape *tape, const lk_pass_parts *parts, lk_dom
 {
     lk_tensor *own = NULL;
     if (!parts || !parts->samples || domain == LK_BY_TILE) {
-        LK_TRY(lk_constant(tape, whole, out));
-        return LK_OK;
+        return LK_TRACE(lk_constant(tape, whole, out));
     }
     int64_t first = parts->samples[parts->rank], end = parts->samples[parts->rank + 1];
     LK_TRY(lk_tensor_slice(whole, 0, first, end, 1, &own));
     lk_status st = lk_constant(tape, own, out);
     lk_tensor_free(own);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__pass_enter(const lk_trainer *t, lk_tape *tape, const lk_pass_parts *parts,
@@ -53,8 +51,7 @@ lk_status lk__pass_enter(const lk_trainer *t, lk_tape *tape, const lk_pass_parts
     lk_domain in = t->plan ? t->plan->in : LK_BY_SAMPLE;
     LK_TRY(fields_check(t, batch));
     LK_TRY(samples_enter(tape, parts, in, batch->x, x));
-    LK_TRY(lk__pass_enter_target(t, tape, parts, batch, y));
-    return LK_OK;
+    return LK_TRACE(lk__pass_enter_target(t, tape, parts, batch, y));
 }
 
 lk_status lk__pass_enter_target(const lk_trainer *t, lk_tape *tape, const lk_pass_parts *parts,
@@ -74,8 +71,7 @@ lk_status lk__pass_room_make(const lk_trainer *t, const lk_plan *plan, lk_tape *
     *out = (lk__pass_room){.tape = tape};
     LK_TRY(lk_alloc_zero(&out->owners, tiling ? tiling->size + 1 : 1, sizeof *out->owners));
     /* and one of what goes to the next stage */
-    LK_TRY(lk_alloc_zero(&out->seeds, t->n_summands * leaves + 1, sizeof *out->seeds));
-    return LK_OK;
+    return LK_TRACE(lk_alloc_zero(&out->seeds, t->n_summands * leaves + 1, sizeof *out->seeds));
 }
 
 void lk__pass_room_free(lk__pass_room *room)
@@ -131,8 +127,7 @@ static lk_status cache_set(const lk_trainer *t, lk_loader *loader, bool on)
         snprintf(rank, sizeof rank, "%d", tiling->rank);
     for (int d = 0; on && d < tiling->ndim; d++)
         n += (size_t)snprintf(size + n, sizeof size - n, "%s%d", d ? "x" : "", tiling->grid.dim[d]);
-    LK_TRY(lk_loader_set_cache(loader, NULL, rank, size));
-    return LK_OK;
+    return LK_TRACE(lk_loader_set_cache(loader, NULL, rank, size));
 }
 
 /* Of a field that this rank's stage does not take, nothing; one without axes is a number. */
@@ -175,8 +170,7 @@ lk_status lk__pass_set_boxes(const lk_trainer *t, lk_loader *loader, bool on)
         lk_box box = field_box(loader, y, &t->plan->loss->x.tile);
         LK_TRY(lk_loader_set_box(loader, y, &box));
     }
-    LK_TRY(cache_set(t, loader, on));
-    return LK_OK;
+    return LK_TRACE(cache_set(t, loader, on));
 }
 
 lk_status lk__pass_compare(const lk_trainer *t, const char *what, lk_loader *loader)
@@ -187,8 +181,7 @@ lk_status lk__pass_compare(const lk_trainer *t, const char *what, lk_loader *loa
     lk_status st = lk__loader_compare_samples(comm, what, loader);
     if (names && st == LK_OK)
         st = lk__pass_set_boxes(t, loader, false);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- the losses ---- */
@@ -220,8 +213,7 @@ static lk_status features_gather(const lk_trainer *t, int64_t n, lk_var *out)
     bool recorded = lk_tape_set_recording(out->tape, false);
     lk_status st = lk_dist_feature_gather(t->plan->split, *out, n, "metrics", out);
     (void)lk_tape_set_recording(out->tape, recorded);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* The loss of what comes out, of whose features this rank has some, and what metrics count of it. */
@@ -236,8 +228,7 @@ static lk_status split_loss(const lk_trainer *t, lk__counts *counts, lk_var out,
         LK_TRY(lk_dist_feature_places(p->split, n, out, y, "metrics", &place));
     if (p->spec.measures)
         LK_TRY(features_gather(t, n, &out));
-    LK_TRY(lk__counts_add(t, counts, out, place, y));
-    return LK_OK;
+    return LK_TRACE(lk__counts_add(t, counts, out, place, y));
 }
 
 /* Loss number `leaf` of what comes out: of the tile of both, if there are tiles. */
@@ -252,12 +243,10 @@ static lk_status out_loss(const lk_trainer *t, const lk__pass_out *pass, int64_t
         LK_TRY(lk_contiguous(y, &y));
     }
     if (t->plan->out_cut) {
-        LK_TRY(split_loss(t, pass->counts, out, y, loss));
-        return LK_OK;
+        return LK_TRACE(split_loss(t, pass->counts, out, y, loss));
     }
     LK_TRY(t->loss->apply(t->options.loss.options, out, y, loss));
-    LK_TRY(lk__counts_add(t, pass->counts, out, LK_NO_VAR, y));
-    return LK_OK;
+    return LK_TRACE(lk__counts_add(t, pass->counts, out, LK_NO_VAR, y));
 }
 
 lk_status lk__pass_take(const lk_trainer *t, const lk__pass_out *pass, int64_t *n)

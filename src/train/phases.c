@@ -36,18 +36,18 @@ static lk_status trainer_make(lk_job *job, int64_t phase, int64_t first)
     job->phase = phase;
     const lk_phase *of = lk_job_phase(job);
     lk_trainer_options options = options_of(job);
-    LK_TRY(lk_trainer_new_options(&(lk_trainer_spec){.model = job->model,
-                                                     .chain = job->spec.chain,
-                                                     .parallel_model = job->parallel,
-                                                     .train = job->loader[LK_TRAIN],
-                                                     .epochs = of ? of->epochs : e->train.epochs,
-                                                     .first = first,
-                                                     .comm = job->comm,
-                                                     .pieces = e->pieces.cut,
-                                                     .recompute = e->train.recompute,
-                                                     .parallel = e->parallel},
-                                  &options, &job->trainer));
-    return LK_OK;
+    return LK_TRACE(
+        lk_trainer_new_options(&(lk_trainer_spec){.model = job->model,
+                                                  .chain = job->spec.chain,
+                                                  .parallel_model = job->parallel,
+                                                  .train = job->loader[LK_TRAIN],
+                                                  .epochs = of ? of->epochs : e->train.epochs,
+                                                  .first = first,
+                                                  .comm = job->comm,
+                                                  .pieces = e->pieces.cut,
+                                                  .recompute = e->train.recompute,
+                                                  .parallel = e->parallel},
+                               &options, &job->trainer));
 }
 
 lk_status lk__job_enter_phase(lk_job *job, int64_t phase, int64_t first)
@@ -56,8 +56,7 @@ lk_status lk__job_enter_phase(lk_job *job, int64_t phase, int64_t first)
     const lk_phase *of = lk_job_phase(job);
     if (st != LK_OK && of)
         lk__error_prefix("phase %s: ", of->name);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* The last phase, which is entered first, has failed.  Say that it is this one, unless all fail so: then it is
@@ -89,8 +88,7 @@ lk_status lk__job_begin_phases(lk_job *job)
     }
     for (int64_t i = last - 1; i > 0; i--)
         LK_TRY(lk__job_enter_phase(job, i, 0));
-    LK_TRY(lk__job_enter_phase(job, 0, 0));
-    return LK_OK;
+    return LK_TRACE(lk__job_enter_phase(job, 0, 0));
 }
 
 const lk_phase *lk_job_phase(const lk_job *job)

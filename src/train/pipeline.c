@@ -30,8 +30,7 @@ static lk_status room_new(const lk__boundary *b, int64_t samples, lk_tensor **ou
     if (!lk__boundary_is(b))
         return LK_OK;
     memcpy(&shape.dim[1], b->type.shape.dim, (size_t)b->type.shape.ndim * sizeof shape.dim[0]);
-    LK_TRY(lk_tensor_zeros(b->type.dtype, shape, out));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_zeros(b->type.dtype, shape, out));
 }
 
 static lk_status slot_make(const lk_trainer *t, const lk__pipeline *p, lk__slot *s)
@@ -43,8 +42,7 @@ static lk_status slot_make(const lk_trainer *t, const lk__pipeline *p, lk__slot 
     LK_TRY(lk_tape_set_shard_size(tape, lk_loader_shard_size(t->spec.train)));
     LK_TRY(lk__observer_new(t->spec.model, &leaves, &s->observed));
     LK_TRY(room_new(&p->before, p->plan->pass_samples, &s->x));
-    LK_TRY(room_new(&p->behind, p->plan->pass_samples, &s->dy));
-    return LK_OK;
+    return LK_TRACE(room_new(&p->behind, p->plan->pass_samples, &s->dy));
 }
 
 lk_status lk__schedule_get(lk__pipeline *p, lk_pipeline_kind kind, int64_t microbatches,
@@ -105,8 +103,7 @@ lk_status lk__pipeline_make(lk_trainer *t)
         return LK_OK;
     LK_TRY(lk_alloc_zero(&p, 1, sizeof *p));
     t->pipeline = p;
-    LK_TRY(pipeline_fill(t, p));
-    return LK_OK;
+    return LK_TRACE(pipeline_fill(t, p));
 }
 
 void lk_trainer_watch_actions(lk_trainer *t, lk_action_watch_fn *watch, void *context)
@@ -124,8 +121,7 @@ lk_status lk__sends_finish(lk__pipeline *p)
         lk_status sent = lk_waitall(1, &p->slot[i].sent);
         st = st == LK_OK ? sent : st;
     }
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static void slot_free(lk__slot *s)

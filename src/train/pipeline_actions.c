@@ -36,8 +36,7 @@ static lk_status part_take(const lk__boundary *b, const lk__slot *s, lk_tensor *
 {
     lk_tensor_free(*now);
     *now = NULL;
-    LK_TRY(lk_tensor_slice(room, 0, 0, samples_at(b, s), 1, now));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_slice(room, 0, 0, samples_at(b, s), 1, now));
 }
 
 lk_status lk__slot_make_room(const lk__pipeline_work *w, lk_action a, lk_tensor **out)
@@ -58,9 +57,8 @@ lk_status lk__slot_receive(const lk__pipeline_work *w, lk_action a)
     void *data = NULL;
     LK_TRY(lk__slot_make_room(w, a, &now));
     LK_TRY(lk_tensor_writable_data(now, &data));
-    LK_TRY(lk_recv(w->p->comm, data, lk_tensor_count(now), b->type.dtype,
-                   w->p->plan->stage + (forward ? -1 : 1), a.microbatch, b->name, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_recv(w->p->comm, data, lk_tensor_count(now), b->type.dtype,
+                            w->p->plan->stage + (forward ? -1 : 1), a.microbatch, b->name, NULL));
 }
 
 static lk_status message_send(const lk__pipeline_work *w, lk_action a)
@@ -72,10 +70,10 @@ static lk_status message_send(const lk__pipeline_work *w, lk_action a)
     const lk_tensor *value = w->p->dx_now[at];
     if (forward)
         LK_TRY(lk_value(s->out, &value));
-    LK_TRY(lk_isend(w->p->comm, lk_tensor_data(value), b->idle ? 0 : lk_tensor_count(value),
-                    b->type.dtype, w->p->plan->stage + (forward ? 1 : -1), a.microbatch, b->name,
-                    forward ? &s->sent : &w->p->dx_sent[at]));
-    return LK_OK;
+    return LK_TRACE(lk_isend(w->p->comm, lk_tensor_data(value),
+                             b->idle ? 0 : lk_tensor_count(value), b->type.dtype,
+                             w->p->plan->stage + (forward ? 1 : -1), a.microbatch, b->name,
+                             forward ? &s->sent : &w->p->dx_sent[at]));
 }
 
 static lk_status message_wait(const lk__pipeline_work *w, lk_action a)
@@ -83,8 +81,7 @@ static lk_status message_wait(const lk__pipeline_work *w, lk_action a)
     lk_request **sent = a.value == LK_ACTION_ACTIVATION
                             ? &lk__slot_of(w, a.microbatch)->sent
                             : &w->p->dx_sent[a.microbatch % LK_PIPELINE_GRADIENTS];
-    LK_TRY(lk_wait(sent, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_wait(sent, NULL));
 }
 
 /* ---- passes ---- */
@@ -123,15 +120,13 @@ lk_status lk__slot_begin(const lk__pipeline_work *w, int64_t microbatch)
 lk_status lk__slot_enter(const lk__pipeline_work *w, lk__slot *s, const lk_pass *pass, lk_var *y)
 {
     if (!lk__boundary_is(&w->p->before)) {
-        LK_TRY(lk__pass_enter(w->t, pass->tape, pass->parts, &s->part, &s->in, y));
-        return LK_OK;
+        return LK_TRACE(lk__pass_enter(w->t, pass->tape, pass->parts, &s->part, &s->in, y));
     }
     if (pass->accumulator && lk_dtype_is_real(w->p->before.type.dtype))
         LK_TRY(lk_leaf(pass->tape, s->x_now, NULL, &s->in));
     else
         LK_TRY(lk_constant(pass->tape, s->x_now, &s->in));
-    LK_TRY(lk__pass_enter_target(w->t, pass->tape, pass->parts, &s->part, y));
-    return LK_OK;
+    return LK_TRACE(lk__pass_enter_target(w->t, pass->tape, pass->parts, &s->part, y));
 }
 
 static lk_status forward_run(const lk__pipeline_work *w, lk__slot *s, lk_pass *pass,
@@ -147,8 +142,7 @@ static lk_status forward_run(const lk__pipeline_work *w, lk__slot *s, lk_pass *p
     if (lk__boundary_is(&w->p->behind))
         LK_TRY(lk_contiguous(came.out, &came.out));
     s->out = came.out;
-    LK_TRY(lk__pass_take(t, &came, &s->losses));
-    return LK_OK;
+    return LK_TRACE(lk__pass_take(t, &came, &s->losses));
 }
 
 /* Forward for backward, of which statistics and losses go to the slot's observer. */
@@ -157,8 +151,7 @@ static lk_status forward_record(const lk__pipeline_work *w, lk__slot *s)
     lk_tape_reset(s->room.tape); /* of a forward alone */
     lk_accumulator_begin(s->observed);
     lk_pass pass = lk__pass_of(w->t, &s->part, s->observed, &s->room);
-    LK_TRY(forward_run(w, s, &pass, 0));
-    return LK_OK;
+    return LK_TRACE(forward_run(w, s, &pass, 0));
 }
 
 /* Forward alone: of an evaluation, or of a stage whose backward computes it again, which alone counts then. */
@@ -187,8 +180,7 @@ static lk_status forward_alone(const lk__pipeline_work *w, lk__slot *s, int64_t 
         st = forward_run(w, s, &pass, microbatch);
     }
     (void)lk_tape_set_recording(s->room.tape, recorded);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status forward(const lk__pipeline_work *w, lk_action a)
@@ -210,8 +202,7 @@ static lk_status gradient_aim(const lk__pipeline_work *w, lk__slot *s, int64_t m
         return LK_OK;
     LK_TRY(part_take(&w->p->before, s, w->p->dx[at], &w->p->dx_now[at]));
     if (lk_needs_grad(s->in)) {
-        LK_TRY(lk_leaf_set_grad(s->in, w->p->dx_now[at], true));
-        return LK_OK;
+        return LK_TRACE(lk_leaf_set_grad(s->in, w->p->dx_now[at], true));
     }
     LK_TRY(lk_tensor_writable_data(w->p->dx_now[at], &data)); /* whole numbers have none */
     memset(data, 0,
@@ -232,8 +223,7 @@ static lk_status weights_aim(const lk__pipeline_work *w, const lk__slot *s)
 {
     lk_accumulator *to;
     LK_TRY(lk__shard_sums_next(&w->p->sums, &to));
-    LK_TRY(lk__observer_give(s->observed, to));
-    return LK_OK;
+    return LK_TRACE(lk__observer_give(s->observed, to));
 }
 
 static lk_status backward(const lk__pipeline_work *w, lk_action a)
@@ -263,8 +253,7 @@ static lk_status backward_weights(const lk__pipeline_work *w, lk_action a)
     lk__slot *s = lk__slot_of(w, a.microbatch);
     LK_TRY(weights_aim(w, s));
     LK_TRY(lk_backward_rest(s->room.tape));
-    LK_TRY(microbatch_end(w, s));
-    return LK_OK;
+    return LK_TRACE(microbatch_end(w, s));
 }
 
 /* ---- the list ---- */

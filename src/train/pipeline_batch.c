@@ -71,8 +71,7 @@ lk_status lk__pipeline_run(lk_trainer *t, const lk__batch_work *work, lk_batch *
         time->data = lk__seconds_since(&clock);
     }
     if (*unread == LK_OK) {
-        LK_TRY(batch_pass(&w, batch, work->shards.n));
-        return LK_OK;
+        return LK_TRACE(batch_pass(&w, batch, work->shards.n));
     }
     lk_batch zeros = {.size = work->size, .first = samples.first, .n = samples.n};
     lk__failure_get(&why);
@@ -99,8 +98,7 @@ static lk_status action_rehearse(const lk__pipeline_work *w, lk_action a)
         return lk__action_run(w, a);
     if (a.value == LK_ACTION_ACTIVATION)
         LK_TRY(lk__slot_begin(w, a.microbatch));
-    LK_TRY(lk__slot_make_room(w, a, &room));
-    return LK_OK;
+    return LK_TRACE(lk__slot_make_room(w, a, &room));
 }
 
 /* Go through a list, and note the most that was there behind an action. */
@@ -143,8 +141,7 @@ lk_status lk__pipeline_rehearse(lk_trainer *t, lk_range samples, int64_t *bytes)
     lk_tensor_free(zeros.y);
     others -= lk_alloc_stats_now().live_bytes;
     *bytes = most - others - before;
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* ---- what is not finite ---- */
@@ -169,9 +166,9 @@ static lk_status nonfinite_pass(const lk__pipeline_work *w, int64_t microbatch, 
         return LK_OK;
     LK_TRY(lk_contiguous(s->out, &s->out));
     LK_TRY(lk_value(s->out, &value));
-    LK_TRY(lk_send(p->comm, lk_tensor_data(value), p->behind.idle ? 0 : lk_tensor_count(value),
-                   p->behind.type.dtype, p->plan->stage + 1, microbatch, p->behind.name));
-    return LK_OK;
+    return LK_TRACE(lk_send(p->comm, lk_tensor_data(value),
+                            p->behind.idle ? 0 : lk_tensor_count(value), p->behind.type.dtype,
+                            p->plan->stage + 1, microbatch, p->behind.name));
 }
 
 lk_status lk__pipeline_find_nonfinite(lk_trainer *t, const lk_batch *batch, char *name, size_t size)

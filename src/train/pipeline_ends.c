@@ -46,10 +46,9 @@ static lk_status use_receive(const lk_trainer *t, const lk_accumulator *sums, in
     const lk_tensor *grad = lk__accumulator_total(sums, use);
     void *data = NULL;
     LK_TRY(lk_tensor_writable_data(lk__accumulator_total(sums, use), &data));
-    LK_TRY(lk_recv(t->mesh->along[LK_AXIS_STAGES], data, lk_tensor_count(grad),
-                   lk_tensor_dtype(grad), stage_of(t, use), use, t->spec.model->net->use[use].name,
-                   NULL));
-    return LK_OK;
+    return LK_TRACE(lk_recv(t->mesh->along[LK_AXIS_STAGES], data, lk_tensor_count(grad),
+                            lk_tensor_dtype(grad), stage_of(t, use), use,
+                            t->spec.model->net->use[use].name, NULL));
 }
 
 /* All sends first, so that nobody waits in a circle. */
@@ -72,8 +71,7 @@ static lk_status param_exchange(const lk_trainer *t, lk_accumulator *sums, int64
             st = use_receive(t, sums, u);
     lk_status sent = lk_waitall(n, request);
     LK_TRY(st);
-    LK_TRY(sent);
-    return LK_OK;
+    return LK_TRACE(sent);
 }
 
 lk_status lk__pipeline_join_shared(const lk_trainer *t, lk_accumulator *sums)
@@ -92,8 +90,7 @@ lk_status lk__pipeline_join_shared(const lk_trainer *t, lk_accumulator *sums)
         if (net->start[i].n_uses > 1)
             st = param_exchange(t, sums, i, request);
     lk_free(request);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 bool lk__pipeline_owns(const lk_trainer *t, int64_t param)
@@ -109,7 +106,6 @@ lk_status lk__pipeline_join_sums(void *trainer, double *sum, int64_t n)
         if (!lk__pipeline_owns(t, i))
             sum[i] = 0;
     /* As integers, of which one rank has the bits and the others 0: nothing is rounded. */
-    LK_TRY(lk_allreduce(t->mesh->along[LK_AXIS_STAGES], NULL, (int64_t *)(void *)sum, n, LK_I64,
-                        LK_REDUCE_SUM, "sums over parameters"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(t->mesh->along[LK_AXIS_STAGES], NULL, (int64_t *)(void *)sum, n,
+                                 LK_I64, LK_REDUCE_SUM, "sums over parameters"));
 }

@@ -223,8 +223,7 @@ static lk_status layers_find(const lk_trainer *t, lk_range *out)
     if (st == LK_OK)
         *out = (lk_range){first[stage], first[stage + 1] - first[stage]};
     lk_free(first);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* The blocks of this rank. */
@@ -259,8 +258,7 @@ static lk_status model_hold(lk_trainer *t)
     LK_TRY(blocks_find(t, &blocks));
     lk_holding holding = {.layers = &layers, .blocks = &blocks, .tiles = own};
     if (!lk_model_params(model)) {
-        LK_TRY(lk_model_hold(model, &holding));
-        return LK_OK;
+        return LK_TRACE(lk_model_hold(model, &holding));
     }
     if (t->mesh->n[LK_AXIS_STAGES] > 1)
         LK_TRY(lk__model_check_layers(model, layers));
@@ -292,8 +290,7 @@ void lk__tiles_note(const lk_trainer *t)
 
 static lk_status positions_join(void *comm, double *sum, int64_t n)
 {
-    LK_TRY(lk_allreduce(comm, NULL, sum, n, LK_F64, LK_REDUCE_SUM, "sums of positions"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(comm, NULL, sum, n, LK_F64, LK_REDUCE_SUM, "sums of positions"));
 }
 
 lk_status lk__positions_make(lk_trainer *t)
@@ -318,16 +315,14 @@ lk_status lk__positions_make(lk_trainer *t)
     t->positions.axes = axes;
     t->positions.join = t->spread ? positions_join : NULL;
     t->positions.context = t->mesh->along[LK_AXIS_SPACE];
-    LK_TRY(lk_arena_alloc(t->arena, &t->positions.sum, 2 * most, sizeof(double)));
-    return LK_OK;
+    return LK_TRACE(lk_arena_alloc(t->arena, &t->positions.sum, 2 * most, sizeof(double)));
 }
 
 static lk_status blocks_join(void *comm, double *sum, int64_t n)
 {
     /* As integers, of which one rank has the bits and the others 0: nothing is rounded. */
-    LK_TRY(lk_allreduce(comm, NULL, (int64_t *)(void *)sum, n, LK_I64, LK_REDUCE_SUM,
-                        "sums of blocks"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(comm, NULL, (int64_t *)(void *)sum, n, LK_I64, LK_REDUCE_SUM,
+                                 "sums of blocks"));
 }
 
 /* How a parameter is cut; the elements before the axis that is, into *outer. */

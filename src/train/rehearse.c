@@ -132,8 +132,7 @@ static lk_status boxes_plan(const lk_trainer *t, lk_loader *eval, lk_plan *plan)
     if (!eval)
         return LK_OK;
     LK_TRY(lk__pass_set_boxes(t, eval, true));
-    LK_TRY(lk__samples_plan(eval, plan));
-    return LK_OK;
+    return LK_TRACE(lk__samples_plan(eval, plan));
 }
 
 /* In the plan's role: all of its rank's samples are one pass, or passes of a shard each, or of micro-batches. */
@@ -151,8 +150,7 @@ static lk_status role_run(lk_trainer *t, lk_loader *eval)
         p->tiling->rehearses = false;
     if (p->split)
         p->split->rehearses = false;
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Whether the plan's rank has a part of the features. */
@@ -169,8 +167,7 @@ static lk_status blocks_pretend(const lk_trainer *t, const lk_plan *p, lk__kept 
     bool outer = lk__rehearsal_set(true);
     lk_status st = lk__model_pretend(t->spec.model, &(lk_holding){.blocks = &p->split->held}, kept);
     (void)lk__rehearsal_set(outer);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status role_rehearse(lk_trainer *t, lk_loader *eval, lk_plan *plan)
@@ -197,8 +194,7 @@ static lk_status role_rehearse(lk_trainer *t, lk_loader *eval, lk_plan *plan)
     lk__pass_room_free(&other.room);
     if (has_some_features(plan))
         lk__model_recover(t->spec.model, &kept);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 int lk__plan_rank(const lk_plan *plan, int *ranks)
@@ -226,8 +222,7 @@ lk_status lk_trainer_rehearse(lk_trainer *t, lk_loader *eval, lk_plan *plan)
              "only a trainer of this rank alone that has done no step can rehearse one");
     bool space = plan->tiling && plan->tiling->size > 1;
     if ((space || plan->stages > 1 || has_some_features(plan)) && !lk__plan_spreads(t, plan)) {
-        LK_TRY(role_rehearse(t, eval, plan));
-        return LK_OK;
+        return LK_TRACE(role_rehearse(t, eval, plan));
     }
     plan->memory.samples = 0;
     LK_TRY(lk__samples_plan(t->spec.train, plan));

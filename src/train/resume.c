@@ -17,8 +17,7 @@ lk_status lk__saver_follow(lk__saver *s)
     lk_state_tensors_free(s->tensors);
     s->tensors = NULL;
     s->trainer = s->job->trainer;
-    LK_TRY(lk_agree(s->job->comm, lk__saver_describe(s)));
-    return LK_OK;
+    return LK_TRACE(lk_agree(s->job->comm, lk__saver_describe(s)));
 }
 
 /* A number of a checkpoint, 0 if it is not there. */

@@ -85,8 +85,7 @@ static lk_status report_finish(lk__run *r, lk_epoch_report *report)
 {
     report->seconds = seconds_since(r->began);
     LK_TRY(lk_trainer_hash(r->trainer, &report->state));
-    LK_TRY(times_gather(r, report));
-    return LK_OK;
+    return LK_TRACE(times_gather(r, report));
 }
 
 static void report_tell(lk__run *r, const lk_epoch_report *report)
@@ -189,8 +188,7 @@ static lk_status begin(lk__run *r)
         LK_TRY(length_check(r));
         begin_tell(r);
     }
-    LK_TRY(lk__run_output(r));
-    return LK_OK;
+    return LK_TRACE(lk__run_output(r));
 }
 
 /* ---- the loop ---- */
@@ -302,8 +300,7 @@ static lk_status run_all(lk__run *r)
     }
     if (ends_in_part(r))
         LK_TRY(part_report(r));
-    LK_TRY(lk__run_finish(r));
-    return LK_OK;
+    return LK_TRACE(lk__run_finish(r));
 }
 
 lk_status lk_job_run(lk_job *job, const lk_run_callbacks *callbacks, lk_run_result *end)
@@ -328,6 +325,5 @@ lk_status lk_job_run(lk_job *job, const lk_run_callbacks *callbacks, lk_run_resu
         *end = r.result;
         end->last.rank_time = NULL;
     }
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }

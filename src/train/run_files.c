@@ -51,8 +51,7 @@ static lk_status files_do(lk__run *r, lk__work_fn *fn, void *arg)
         return LK_OK;
     lk_status st = lk__disk_do(&disk, r->output ? fn : NULL, arg);
     warnings_tell(r);
-    LK_TRY(failed(r, NULL, lk_agree(r->comm, st)));
-    return LK_OK;
+    return LK_TRACE(failed(r, NULL, lk_agree(r->comm, st)));
 }
 
 /* What one of the calls below is to write. */
@@ -90,14 +89,12 @@ static lk_status files_write(lk__run *r, lk__work_fn *fn, const void *report)
 {
     to_write w = {.output = r->output, .report = report};
     w.before = r->result.resumed >= 0 && r->result.steps == 0 && !r->result.stopped;
-    LK_TRY(files_do(r, fn, &w));
-    return LK_OK;
+    return LK_TRACE(files_do(r, fn, &w));
 }
 
 lk_status lk__run_write_step(lk__run *r, const lk_step_report *report)
 {
-    LK_TRY(files_write(r, step_write, report));
-    return LK_OK;
+    return LK_TRACE(files_write(r, step_write, report));
 }
 
 /* The weights of a chain, or of a model of which ranks hold parts, which they write together.  What cannot be written is as any other file of
@@ -116,16 +113,14 @@ static lk_status weights_write(lk__run *r, lk_missing file, int64_t step)
                                               file == LK_MISSING_BEST);
     if (r->output && !lk__is_end(st))
         lk__output_note_weights(r->output, file, st);
-    LK_TRY(failed(r, NULL, st));
-    return LK_OK;
+    return LK_TRACE(failed(r, NULL, st));
 }
 
 lk_status lk__run_write_report(lk__run *r, const lk_epoch_report *report)
 {
     if (lk__trainer_has_parts(r->trainer) && r->options->output && report->best)
         LK_TRY(weights_write(r, LK_MISSING_BEST, report->step));
-    LK_TRY(files_write(r, report_write, report));
-    return LK_OK;
+    return LK_TRACE(files_write(r, report_write, report));
 }
 
 /* Weights of which ranks have parts, at the end of the run, unless they are there. */
@@ -155,8 +150,7 @@ static lk_status save_ended(lk__run *r, int64_t step, lk_status st)
              st == LK_OK ? "" : lk_error_message());
     st = failed(r, what, st);
     lk__run_tell(r, lk__saver_messages(r->saver));
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Wait for the save that is under way, if one is. */
@@ -219,14 +213,12 @@ static lk_status prepare(lk__run *r, lk__work_fn *fn)
 {
     lk__disk disk = {.comm = r->comm, .tell = disk_tell, .arg = r};
     bool writes = r->options->output && lk__trainer_rank(r->trainer) == 0;
-    LK_TRY(lk_agree(r->comm, lk__disk_do(&disk, writes ? fn : NULL, r)));
-    return LK_OK;
+    return LK_TRACE(lk_agree(r->comm, lk__disk_do(&disk, writes ? fn : NULL, r)));
 }
 
 lk_status lk__run_folder(lk__run *r)
 {
-    LK_TRY(prepare(r, folder_make));
-    return LK_OK;
+    return LK_TRACE(prepare(r, folder_make));
 }
 
 lk_status lk__run_output(lk__run *r)
@@ -271,8 +263,7 @@ static lk_status missing_check(lk__run *r)
     unsigned fatal = r->result.stopped ? LK_MISSING_CHECKPOINT : ~0U;
     if (first && (r->result.missing & fatal))
         st = missing_raise(r);
-    LK_TRY(lk_agree(r->comm, st));
-    return LK_OK;
+    return LK_TRACE(lk_agree(r->comm, st));
 }
 
 /* Weights are those of a run that is complete: a stop leaves what was there. */
@@ -306,8 +297,7 @@ lk_status lk__run_finish(lk__run *r)
     r->result.missing = (unsigned)r->progress.missing;
     if (wanted && !r->result.saved)
         r->result.missing |= LK_MISSING_CHECKPOINT;
-    LK_TRY(missing_check(r));
-    return LK_OK;
+    return LK_TRACE(missing_check(r));
 }
 
 /* A run that fails still publishes what it has written, if ranks can talk to each other. */

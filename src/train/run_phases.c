@@ -40,8 +40,7 @@ static lk_status phase_follow(lk__run *r)
         LK_TRY(lk__saver_follow(r->saver));
     if (r->output)
         lk__output_follow(r->output);
-    LK_TRY(lk__run_monitor(r));
-    return LK_OK;
+    return LK_TRACE(lk__run_monitor(r));
 }
 
 lk_status lk__run_find_phase(lk__run *r)
@@ -53,8 +52,7 @@ lk_status lk__run_find_phase(lk__run *r)
     if (phase == r->job->phase && first == r->trainer->spec.first)
         return LK_OK;
     LK_TRY(lk__job_enter_phase(r->job, phase, first));
-    LK_TRY(phase_follow(r));
-    return LK_OK;
+    return LK_TRACE(phase_follow(r));
 }
 
 lk_status lk__run_next_phase(lk__run *r)
@@ -73,6 +71,5 @@ lk_status lk__run_next_phase(lk__run *r)
     r->progress.without = 0;
     r->progress.best_epoch = 0;
     LK_TRY(lk__job_enter_phase(r->job, r->job->phase + 1, step));
-    LK_TRY(phase_follow(r));
-    return LK_OK;
+    return LK_TRACE(phase_follow(r));
 }

@@ -150,8 +150,7 @@ static lk_status parts_hash(const lk_dataset *set, int64_t first, int64_t n, uin
         st = part_hash(&content, first + from, part_read(lk_dataset_info_of(set), part), &out[k]);
     }
     lk__content_close(&content);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* The part, and in it the rank, that is the first to differ from rank 0; *part is -1 if none does. */
@@ -204,8 +203,7 @@ static lk_status facts_compare(lk_comm *comm, const char *what, const facts *min
     if (rank == lk_comm_size(comm))
         return LK_OK;
     LK_TRY(lk_bcast(comm, &other, (int64_t)sizeof other, LK_U8, rank, what));
-    LK_TRY(facts_report(what, &first, &other, rank));
-    return LK_OK;
+    return LK_TRACE(facts_report(what, &first, &other, rank));
 }
 
 lk_status lk__loader_compare_length(lk_comm *comm, const char *what, const lk_loader *loader)
@@ -217,8 +215,7 @@ lk_status lk__loader_compare_length(lk_comm *comm, const char *what, const lk_lo
     mine.length_only = 1;
     mine.classes = mine.skipped = mine.gaps = 0;
     memset(mine.fields, 0, sizeof mine.fields);
-    LK_TRY(facts_compare(comm, what, &mine));
-    return LK_OK;
+    return LK_TRACE(facts_compare(comm, what, &mine));
 }
 
 lk_status lk__loader_compare(lk_comm *comm, const char *what, const lk_loader *loader)
@@ -227,8 +224,7 @@ lk_status lk__loader_compare(lk_comm *comm, const char *what, const lk_loader *l
     if (is_alone(comm))
         return LK_OK;
     facts_of(loader, &mine);
-    LK_TRY(facts_compare(comm, what, &mine));
-    return LK_OK;
+    return LK_TRACE(facts_compare(comm, what, &mine));
 }
 
 /* Whether all ranks know the hash of their set, from their caches, and it is the same. */

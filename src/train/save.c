@@ -111,8 +111,7 @@ lk_status lk__saver_take_numbers(lk__saver *s)
     p->rate = (number++)->f64;
     p->lines_bytes = (number++)->i64;
     p->events_bytes = (number++)->i64;
-    LK_TRY(lk__pending_load(t, number->i64));
-    return LK_OK;
+    return LK_TRACE(lk__pending_load(t, number->i64));
 }
 
 /* ---- the folder ---- */
@@ -207,15 +206,13 @@ static lk_status folder_open(lk__saver *s)
                         "%s; a schedule of the optimizer ends with the last epoch, so another "
                         "train.epochs is another run, unless the schedule is given an end",
                         lk_error_message());
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status saver_make(lk__saver *s)
 {
     LK_TRY(lk_agree(s->job->comm, lk__saver_describe(s)));
-    LK_TRY(folder_open(s));
-    return LK_OK;
+    return LK_TRACE(folder_open(s));
 }
 
 lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_run_callbacks *callbacks,

@@ -116,6 +116,5 @@ lk_status lk__shards_accumulate(lk_trainer *t, const lk_batch *batch, lk_accumul
         LK_TRY(st);
         LK_TRY(lk__shard_sums_push(&t->shards));
     }
-    LK_TRY(lk__shard_sums_finish(&t->shards, to));
-    return LK_OK;
+    return LK_TRACE(lk__shard_sums_finish(&t->shards, to));
 }

@@ -64,8 +64,7 @@ static lk_status memory_make(lk_trainer *t)
     LK_TRY(lk_alloc(&t->sum, t->held->n, sizeof *t->sum));
     if (t->spread || t->mesh->along[LK_AXIS_FEATURES])
         LK_TRY(lk_alloc(&t->spread_sum, t->held->n, sizeof *t->spread_sum));
-    LK_TRY(lk_alloc(&t->states, lk__trainer_size(t), sizeof *t->states));
-    return LK_OK;
+    return LK_TRACE(lk_alloc(&t->states, lk__trainer_size(t), sizeof *t->states));
 }
 
 /* The ranks that hold a copy together, or all parts of a chain or of a pipeline; NULL: this one alone. */
@@ -102,8 +101,7 @@ lk_status lk__state_hash_make(lk_trainer *t)
     else if (st == LK_OK)
         st = lk__sums_open(&t->counted[STATE], t->chained ? holders(t) : NULL, tensor + params,
                            behind - params);
-    LK_TRY(lk_agree(comm, st));
-    return LK_OK;
+    return LK_TRACE(lk_agree(comm, st));
 }
 
 void lk__state_hash_free(lk_trainer *t)
@@ -241,6 +239,5 @@ lk_status lk__state_hash_as_of(lk_trainer *t, int ranks, uint64_t *out)
 lk_status lk_trainer_hash(lk_trainer *t, uint64_t *out)
 {
     LK_CHECK(t && out, LK_EINVAL, "trainer or out is NULL");
-    LK_TRY(lk__state_hash_as_of(t, lk__trainer_size(t), out));
-    return LK_OK;
+    return LK_TRACE(lk__state_hash_as_of(t, lk__trainer_size(t), out));
 }

@@ -59,13 +59,11 @@ lk_status lk__step_microbatch(lk_trainer *t, const lk_batch *batch, int k, bool 
 {
     lk_accumulator *accumulator = lk__groups_accumulator(t->groups, k);
     if (lk_model_has_weight_reuse(t->spec.model) && !t->spec.parallel_model) {
-        LK_TRY(lk__shards_accumulate(t, batch, accumulator, time));
-        return LK_OK;
+        return LK_TRACE(lk__shards_accumulate(t, batch, accumulator, time));
     }
     if (last)
         lk__groups_overlap_backward(t->groups, t->tape);
-    LK_TRY(lk__microbatch_pass(t, batch, accumulator, time));
-    return LK_OK;
+    return LK_TRACE(lk__microbatch_pass(t, batch, accumulator, time));
 }
 
 lk_status lk__pass_failed(lk_trainer *t, lk_status st)
@@ -112,8 +110,7 @@ static lk_status control_exchange(lk_trainer *t, lk_status st)
     for (int64_t i = 0; i < t->n_summands; i++)
         loss_gather(t, n, &t->summand[i]);
     LK_TRY(lk__groups_finish_overlap(t->groups));
-    LK_TRY(lk__losses_exchange(t, st));
-    return LK_OK;
+    return LK_TRACE(lk__losses_exchange(t, st));
 }
 
 /* What the update follows: the sums of this batch, joined, of `*shards` shards; or with double buffering those

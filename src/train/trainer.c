@@ -49,8 +49,7 @@ static lk_status passes_make(lk_trainer *t)
     LK_TRY(lk__pass_set_boxes(t, t->spec.train, true));
     t->plan->memory.samples = 0; /* which were by arithmetic on whole samples */
     LK_TRY(lk__samples_plan(t->spec.train, t->plan));
-    LK_TRY(lk__pipeline_make(t));
-    return LK_OK;
+    return LK_TRACE(lk__pipeline_make(t));
 }
 
 /* Bytes of a bucket; 0: gradients do not travel during backward. */
@@ -124,9 +123,8 @@ static lk_status groups_make(lk_trainer *t)
 {
     lk_comm *world = t->mesh->world;
     if (t->chained) { /* nothing is joined but the losses of ranks */
-        LK_TRY(
+        return LK_TRACE(
             lk_agree(world, lk__control_new(world, LK_F64, 1, lk__trainer_size(t), &t->control)));
-        return LK_OK;
     }
     int ranks = lk__trainer_size(t);
     lk_plan_spec spec = plan_spec(t, ranks, world ? lk_comm_node_size(world) : 1);
@@ -136,8 +134,7 @@ static lk_status groups_make(lk_trainer *t)
     LK_TRY(lk_agree(world, passes_make(t)));
     lk__tiles_note(t);
     /* Which file is the cache of this rank is known from here on. */
-    LK_TRY(lk__pass_compare(t, "the training set", t->spec.train));
-    return LK_OK;
+    return LK_TRACE(lk__pass_compare(t, "the training set", t->spec.train));
 }
 
 /* Put parameters and the optimizer's state where all ranks of the node see them. */
@@ -246,8 +243,7 @@ static lk_status own_make(lk_trainer *t)
         LK_TRY(lk__blocks_make(t));
     if (t->spec.parallel_model)
         LK_TRY(lk_parallel_model_check_optimizer(t->spec.parallel_model, t->optimizer));
-    LK_TRY(lk_tensor_zeros(t->out.dtype, LK_SCALAR, &t->seed));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_zeros(t->out.dtype, LK_SCALAR, &t->seed));
 }
 
 static lk_status trainer_make(lk_trainer *t, const struct told *told)
@@ -261,8 +257,7 @@ static lk_status trainer_make(lk_trainer *t, const struct told *told)
     LK_TRY(groups_make(t));
     if (t->plan && t->plan->spec.shared)
         LK_TRY(share(t));
-    LK_TRY(lk__state_hash_make(t));
-    return LK_OK;
+    return LK_TRACE(lk__state_hash_make(t));
 }
 
 static lk_status trainer_new(const lk_trainer_spec *spec, const struct told *told, lk_trainer **out)
@@ -294,8 +289,7 @@ static lk_status trainer_new(const lk_trainer_spec *spec, const struct told *tol
 lk_status lk_trainer_new(const lk_trainer_spec *spec, const char *options, lk_trainer **out)
 {
     LK_FP_GUARD();
-    LK_TRY(trainer_new(spec, &(struct told){.text = options}, out));
-    return LK_OK;
+    return LK_TRACE(trainer_new(spec, &(struct told){.text = options}, out));
 }
 
 lk_status lk_trainer_new_options(const lk_trainer_spec *spec, const lk_trainer_options *options,
@@ -304,8 +298,7 @@ lk_status lk_trainer_new_options(const lk_trainer_spec *spec, const lk_trainer_o
     LK_FP_GUARD();
     *out = NULL;
     LK_CHECK(options, LK_EINVAL, "options is NULL");
-    LK_TRY(trainer_new(spec, &(struct told){.options = options}, out));
-    return LK_OK;
+    return LK_TRACE(trainer_new(spec, &(struct told){.options = options}, out));
 }
 
 void lk_trainer_free(lk_trainer *t)
@@ -358,6 +351,5 @@ lk_status lk_trainer_plan_of(const lk_trainer *t, const lk_mesh_shape *shape, in
     LK_CHECK(t->spec.model, LK_ENOTSUP, "a chain list has no plan: it says itself who has what");
     LK_TRY(lk_mesh_at(shape, ranks, rank, &mesh));
     lk_plan_spec spec = plan_spec(t, ranks, ranks);
-    LK_TRY(lk_plan_new(&mesh, t->spec.model, &spec, out));
-    return LK_OK;
+    return LK_TRACE(lk_plan_new(&mesh, t->spec.model, &spec, out));
 }

@@ -130,8 +130,7 @@ static lk_status chain_traits_of(const lk_trainer *t, lk__trait *out)
     LK_TRY(choice_trait("another optimizer", &t->options.optimizer, &out[4]));
     out[5] = (lk__trait){"the number of shards", lk_loader_shards(s->train), .is_hash = false};
     out[6] = (lk__trait){"shuffle of the loader", s->train->options.shuffle, .is_hash = false};
-    LK_TRY(metrics_trait(&t->options.metrics, &out[7]));
-    return LK_OK;
+    return LK_TRACE(metrics_trait(&t->options.metrics, &out[7]));
 }
 
 /* What all ranks must have alike; what the steps do depends on nothing else. */
@@ -159,8 +158,7 @@ static lk_status traits_of(const lk_trainer *t, lk__trait *out)
 lk_status lk__layout_compare(const lk_trainer *t)
 {
     lk__trait trait = layout_trait(&t->spec.parallel, &t->spec.pieces);
-    LK_TRY(lk__traits_compare(t->spec.comm, &trait, 1, LK_ESTATE, "train the same"));
-    return LK_OK;
+    return LK_TRACE(lk__traits_compare(t->spec.comm, &trait, 1, LK_ESTATE, "train the same"));
 }
 
 lk_status lk__trainer_compare(const lk_trainer *t)
@@ -172,11 +170,9 @@ lk_status lk__trainer_compare(const lk_trainer *t)
     if (t->chained) {
         LK_TRY(lk__loader_compare_length(comm, "the training set", t->spec.train));
         LK_TRY(lk_agree(comm, chain_traits_of(t, trait)));
-        LK_TRY(lk__traits_compare(comm, trait, CHAIN_TRAITS, LK_ESTATE, "train the same"));
-        return LK_OK;
+        return LK_TRACE(lk__traits_compare(comm, trait, CHAIN_TRAITS, LK_ESTATE, "train the same"));
     }
     LK_TRY(lk__loader_compare(comm, "the training set", t->spec.train));
     LK_TRY(lk_agree(comm, traits_of(t, trait)));
-    LK_TRY(lk__traits_compare(comm, trait, TRAITS, LK_ESTATE, "train the same"));
-    return LK_OK;
+    return LK_TRACE(lk__traits_compare(comm, trait, TRAITS, LK_ESTATE, "train the same"));
 }

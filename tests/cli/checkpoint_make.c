@@ -41,8 +41,7 @@ static lk_status save(lk_checkpoint_dir *c, int64_t step)
                       .n_tensors = 2,
                       .number = &number,
                       .n_numbers = 1};
-    LK_TRY(lk_checkpoint_dir_save(c, &state));
-    return LK_OK;
+    return LK_TRACE(lk_checkpoint_dir_save(c, &state));
 }
 
 int main(int argc, char **argv)

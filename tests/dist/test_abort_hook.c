@@ -123,8 +123,7 @@ static lk_status rank_run(lk_comm *comm, void *arg)
         LK_TRY(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM, "warmup"));
     if (lk_comm_rank(comm) == 1)
         LK_TRY(crash(p->how));
-    LK_TRY(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM, "aux"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM, "aux"));
 }
 
 /* ---- in a child ---- */

@@ -272,8 +272,7 @@ static lk_status turn_round(lk_tape *tape, void *arg, lk_var *out)
                          "segment", &received));
     LK_TRY(lk_dist_wait(received, out));
     LK_TRY(lk_dist_wait(sent, NULL));
-    LK_TRY(lk_square(*out, out));
-    return LK_OK;
+    return LK_TRACE(lk_square(*out, out));
 }
 
 /* In a segment that backward runs again the message comes again. */

@@ -30,8 +30,8 @@ static lk_status half(const lk_pass *pass, void *arg, const lk_list *in, int n_i
     ASSERT_TRUE(n_in == 1 && in[0].n == 1);
     ++*calls;
     out->n = 1;
-    LK_TRY(lk_slice(in[0].at[0], 1, 0, lk_shape_of(in[0].at[0]).dim[1] / 2, 1, &out->at[0]));
-    return LK_OK;
+    return LK_TRACE(
+        lk_slice(in[0].at[0], 1, 0, lk_shape_of(in[0].at[0]).dim[1] / 2, 1, &out->at[0]));
 }
 
 static const lk_tensor_type x_type = {LK_F32, LK_DIMS(1, FEATURES)};

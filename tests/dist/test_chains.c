@@ -147,8 +147,7 @@ static void repeated_ranks_have_the_bits_of_one_process(lk_comm *comm)
 /* tanh(x + x / 2): uses its input twice. */
 static lk_status twice(const lk_pass *pass, void *arg, const lk_list *in, int n_in, lk_list *out)
 {
-    LK_TRY(blend(pass, arg, (const lk_list[]){in[0], in[n_in - 1]}, 2, out));
-    return LK_OK;
+    return LK_TRACE(blend(pass, arg, (const lk_list[]){in[0], in[n_in - 1]}, 2, out));
 }
 
 /* The output and the gradient of x of rank 0, of functions on the ranks of `comm`. */

@@ -76,8 +76,7 @@ static lk_status add_squares(void *context, const lk_batch *batch, lk_summary *s
         squares += i * i;
         LK_TRY(lk_summary_add(summary, "rough", rough(global(s, batch->index[k])), 1));
     }
-    LK_TRY(lk_summary_add(summary, "squares", squares, batch->n));
-    return LK_OK;
+    return LK_TRACE(lk_summary_add(summary, "squares", squares, batch->n));
 }
 
 /* The mean of the ranks' means, which is what ChainerMN's evaluator gives. */

@@ -21,8 +21,7 @@ static lk_status same_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status same_forward(lk_call *c)
 {
-    LK_TRY(lk_tensor_copy(c->x[0], c->y[0]));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_copy(c->x[0], c->y[0]));
 }
 
 static lk_status same_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -55,8 +54,7 @@ static lk_status cost_apply(const void *options, lk_var y, lk_var target, lk_var
     (void)options;
     (void)target;
     LK_TRY(lk_apply(y.tape, &fragile, &y, 1, NULL, &y));
-    LK_TRY(lk_sum(y, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_sum(y, NULL, out));
 }
 
 static const lk_loss cost = {.descriptor = {.name = "planted", .summary = "the sum of the outputs"},

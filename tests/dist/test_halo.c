@@ -34,29 +34,25 @@ static lk_status halo(lk_comm *c, bool periodic, bool zeros, lk_var x, lk_var *y
     lk_grid g = grid_of(c, periodic);
     /* A different width on the low side of odd columns, as tiles of a convolution have it. */
     const lk_halo h[2] = {{2, 0, 1, 2, zeros}, {0, 1, 1 + g.at[1] % 2, 1, zeros}};
-    LK_TRY(lk_dist_halo(c, &g, x, h, 2, "u", y));
-    return LK_OK;
+    return LK_TRACE(lk_dist_halo(c, &g, x, h, 2, "u", y));
 }
 
 static lk_status around(lk_comm *c, lk_var x, lk_var *y)
 {
     LK_TRY(halo(c, true, false, x, y));
-    LK_TRY(lk_square(*y, y));
-    return LK_OK;
+    return LK_TRACE(lk_square(*y, y));
 }
 
 static lk_status bounded(lk_comm *c, lk_var x, lk_var *y)
 {
     LK_TRY(halo(c, false, false, x, y));
-    LK_TRY(lk_square(*y, y));
-    return LK_OK;
+    return LK_TRACE(lk_square(*y, y));
 }
 
 static lk_status padded(lk_comm *c, lk_var x, lk_var *y)
 {
     LK_TRY(lk_square(x, y));
-    LK_TRY(halo(c, false, true, *y, y));
-    return LK_OK;
+    return LK_TRACE(halo(c, false, true, *y, y));
 }
 
 /* One row to the left and two to the right round the ring, both from the same rank in a ring of 2. */
@@ -76,8 +72,7 @@ static lk_status neighbours(lk_comm *c, lk_var x, lk_var *y)
                               .receive = (int64_t[]){2, 5, 1},
                               .peer_slot = (int[]){2, 1, 0}};
     LK_TRY(lk_dist_neighbor_alltoall(c, x, 1, &to, "ring", y));
-    LK_TRY(lk_mul(*y, x, y));
-    return LK_OK;
+    return LK_TRACE(lk_mul(*y, x, y));
 }
 
 static const struct program programs[] = {{"periodic", tile, around},

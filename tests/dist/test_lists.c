@@ -22,8 +22,7 @@ static lk_status add_sum(lk_var x, double by, lk_var *y)
     lk_var s;
     LK_TRY(lk_sum(x, NULL, &s));
     LK_TRY(lk_affine(s, by, 0, &s));
-    LK_TRY(lk_add(*y, s, y));
-    return LK_OK;
+    return LK_TRACE(lk_add(*y, s, y));
 }
 
 /* Round the ring, rank 0 first: x, integers, x^2 turned, nothing, x as f32. */
@@ -58,8 +57,7 @@ static lk_status tuples(lk_comm *c, lk_var x, lk_var *y)
     ASSERT_TRUE(lk_dtype_of(got[4]) == LK_F32);
     LK_TRY(lk_transpose(got[2], 0, 1, &got[2]));
     LK_TRY(lk_mul(got[2], x, y));
-    LK_TRY(add_sum(got[0], 2, y));
-    return LK_OK;
+    return LK_TRACE(add_sum(got[0], 2, y));
 }
 
 static lk_status bcast(lk_comm *c, lk_var x, lk_var *y)
@@ -76,8 +74,7 @@ static lk_status bcast(lk_comm *c, lk_var x, lk_var *y)
     LK_TRY(lk_dist_bcast_list(x.tape, c, root, "tuple", &list));
     ASSERT_TRUE(list.n == 2 && lk_shape_is_equal(lk_shape_of(at[1]), LK_SHAPE(6)));
     LK_TRY(lk_mul(at[0], x, y));
-    LK_TRY(add_sum(at[1], 3, y));
-    return LK_OK;
+    return LK_TRACE(add_sum(at[1], 3, y));
 }
 
 /* Small ones of two dtypes, a large one between them, and one that nobody uses. */
@@ -105,8 +102,7 @@ static lk_status allreduce(lk_comm *c, lk_var x, lk_var *y)
     LK_TRY(lk_mul(*y, out[4], y));
     LK_TRY(lk_mul(*y, x, y));
     LK_TRY(lk_slice(out[2], 0, 7, 8, 1, &out[2]));
-    LK_TRY(add_sum(out[2], 1, y));
-    return LK_OK;
+    return LK_TRACE(add_sum(out[2], 1, y));
 }
 
 static lk_status allgather(lk_comm *c, lk_var x, lk_var *y)
@@ -146,8 +142,7 @@ static lk_status scatter(lk_comm *c, lk_var x, lk_var *y)
     ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(got), LK_SHAPE(rank % 3, 3)));
     LK_TRY(lk_square(got, &got));
     LK_TRY(lk_square(x, y));
-    LK_TRY(add_sum(got, 1, y));
-    return LK_OK;
+    return LK_TRACE(add_sum(got, 1, y));
 }
 
 static lk_status alltoall(lk_comm *c, lk_var x, lk_var *y)
@@ -179,8 +174,7 @@ static lk_status maxloc(lk_comm *c, lk_var x, lk_var *y)
     lk_var index, where;
     LK_TRY(index_of(c, x, &index));
     LK_TRY(lk_dist_allreduce_loc(c, x, index, LK_REDUCE_MAXLOC, "largest", y, &where));
-    LK_TRY(lk_mul(*y, x, y));
-    return LK_OK;
+    return LK_TRACE(lk_mul(*y, x, y));
 }
 
 static lk_status minloc(lk_comm *c, lk_var x, lk_var *y)
@@ -188,8 +182,7 @@ static lk_status minloc(lk_comm *c, lk_var x, lk_var *y)
     lk_var where;
     LK_TRY(lk_dist_reduce_loc(c, x, LK_NO_VAR, LK_REDUCE_MINLOC, lk_comm_size(c) - 1, "least", y,
                               &where));
-    LK_TRY(lk_mul(*y, x, y));
-    return LK_OK;
+    return LK_TRACE(lk_mul(*y, x, y));
 }
 
 static lk_status minloc_value(lk_comm *c, lk_var x, lk_var *y)
@@ -214,8 +207,7 @@ static lk_status ported(lk_comm *c, lk_var x, lk_var *y)
     lk_var both[2] = {got, joined};
     LK_TRY(lk_pseudo_connect(token, both, 2, both));
     LK_TRY(lk_pseudo_connect(LK_NO_VAR, both, 1, both));
-    LK_TRY(lk_mul(both[0], both[1], y));
-    return LK_OK;
+    return LK_TRACE(lk_mul(both[0], both[1], y));
 }
 
 static const struct program programs[] = {

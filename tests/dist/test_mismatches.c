@@ -326,8 +326,7 @@ static lk_status make_calls(const struct doing *d)
         LK_TRY(make_call(d, d->errs ? "w" : "v"));
     } else if (m->kind != MISSING || !d->errs)
         LK_TRY(make_call(d, m->kind == NAME && d->errs ? "v" : "w"));
-    LK_TRY(lk_barrier(d->comm, "end"));
-    return LK_OK;
+    return LK_TRACE(lk_barrier(d->comm, "end"));
 }
 
 /* ---- what comes of it ---- */

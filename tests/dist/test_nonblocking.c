@@ -33,8 +33,7 @@ static lk_status ring(lk_comm *c, lk_var x, lk_var *y)
     LK_TRY(lk_dist_irecv(x.tape, c, left_of(c), 3, lk_dtype_of(x), lk_shape_of(x), "ring", &in));
     LK_TRY(lk_dist_wait(in, &got));
     LK_TRY(lk_dist_wait(out, NULL));
-    LK_TRY(lk_mul(got, x, y));
-    return LK_OK;
+    return LK_TRACE(lk_mul(got, x, y));
 }
 
 /* Two messages with one tag, which are waited for in the other order. */
@@ -52,8 +51,7 @@ static lk_status crossed(lk_comm *c, lk_var x, lk_var *y)
     for (int i = 0; i < 2; i++)
         LK_TRY(lk_dist_wait(out[i], NULL));
     LK_TRY(lk_mul(got[0], x, &z));
-    LK_TRY(lk_add(z, got[1], y));
-    return LK_OK;
+    return LK_TRACE(lk_add(z, got[1], y));
 }
 
 /* A transposed value, which is not contiguous, and one that nobody uses. */
@@ -71,8 +69,7 @@ static lk_status unused(lk_comm *c, lk_var x, lk_var *y)
         LK_TRY(lk_dist_wait(in[i], &got[i]));
     }
     LK_TRY(lk_transpose(got[1], 0, 1, &got[1]));
-    LK_TRY(lk_mul(got[1], x, y));
-    return LK_OK;
+    return LK_TRACE(lk_mul(got[1], x, y));
 }
 
 /* Rank 0 takes what comes first, and gives the sum of all back to everybody. */
@@ -84,8 +81,7 @@ static lk_status any(lk_comm *c, lk_var x, lk_var *y)
         LK_TRY(lk_dist_isend(c, x, 0, lk_comm_rank(c), "up", &out));
         LK_TRY(lk_dist_irecv(x.tape, c, 0, 99, lk_dtype_of(x), lk_shape_of(x), "down", &in));
         LK_TRY(lk_dist_wait(out, NULL));
-        LK_TRY(lk_dist_wait(in, y));
-        return LK_OK;
+        return LK_TRACE(lk_dist_wait(in, y));
     }
     for (int r = 1; r < size; r++) {
         LK_TRY(lk_dist_irecv(x.tape, c, LK_ANY_RANK, LK_ANY_TAG, lk_dtype_of(x), lk_shape_of(x),
@@ -152,8 +148,7 @@ static lk_status own_recv(lk_comm *c, lk_var x, lk_var *y)
     LK_TRY(lk_dist_isend(c, x, own, 2, "own", &out));
     LK_TRY(lk_dist_recv(x.tape, c, own, 2, lk_dtype_of(x), lk_shape_of(x), "own", &got));
     LK_TRY(lk_dist_wait(out, NULL));
-    LK_TRY(lk_mul(got, x, y));
-    return LK_OK;
+    return LK_TRACE(lk_mul(got, x, y));
 }
 
 static lk_status own_send(lk_comm *c, lk_var x, lk_var *y)
@@ -163,8 +158,7 @@ static lk_status own_send(lk_comm *c, lk_var x, lk_var *y)
     LK_TRY(lk_dist_irecv(x.tape, c, own, 2, lk_dtype_of(x), lk_shape_of(x), "own", &in));
     LK_TRY(lk_dist_send(c, x, own, 2, "own", NULL));
     LK_TRY(lk_dist_wait(in, &got));
-    LK_TRY(lk_mul(got, x, y));
-    return LK_OK;
+    return LK_TRACE(lk_mul(got, x, y));
 }
 
 static lk_status own_sendrecv(lk_comm *c, lk_var x, lk_var *y)
@@ -173,8 +167,7 @@ static lk_status own_sendrecv(lk_comm *c, lk_var x, lk_var *y)
     lk_dist_send_arg to = {x, own, 2};
     lk_dist_recv_arg from = {own, 2, lk_dtype_of(x), lk_shape_of(x)};
     LK_TRY(lk_dist_sendrecv(x.tape, c, &to, &from, "own", y));
-    LK_TRY(lk_mul(*y, x, y));
-    return LK_OK;
+    return LK_TRACE(lk_mul(*y, x, y));
 }
 
 static const struct program programs[] = {{"ring", same, ring},
@@ -229,8 +222,7 @@ static lk_status own_run(lk_tape *tape, void *arg, lk_var *out)
 {
     struct own *o = arg;
     (void)tape;
-    LK_TRY(o->run(o->comm, o->x, out));
-    return LK_OK;
+    return LK_TRACE(o->run(o->comm, o->x, out));
 }
 
 /* y = x * x by a message, whose gradient is 2 x; large ones too, and in segments. */

@@ -8,8 +8,7 @@
 static lk_status pair(const lk_pass *pass, void *arg, const lk_list *in, int n_in, lk_list *out)
 {
     LK_TRY(blend(pass, arg, in, n_in, out));
-    LK_TRY(lk_affine(in[0].at[0], 0.75, 0.125, &out->at[out->n++]));
-    return LK_OK;
+    return LK_TRACE(lk_affine(in[0].at[0], 0.75, 0.125, &out->at[out->n++]));
 }
 
 static uint64_t drawn(uint64_t *state, uint64_t below)

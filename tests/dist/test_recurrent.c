@@ -199,9 +199,8 @@ static lk_status sample_run(const lk_dist_sample *sample, lk_comm *comm, const l
         s.dtype = lk_dtype_of(in[0]);
         *m = recurrent_new(&s, 0, times);
     }
-    LK_TRY(lk_recurrent_forward(*m, &(lk_pass){.tape = in[0].tape}, in[0], comm, r - 1,
-                                r + 1 < n ? r + 1 : LK_NO_RANK, "carry", &out[0]));
-    return LK_OK;
+    return LK_TRACE(lk_recurrent_forward(*m, &(lk_pass){.tape = in[0].tape}, in[0], comm, r - 1,
+                                         r + 1 < n ? r + 1 : LK_NO_RANK, "carry", &out[0]));
 }
 
 static void gradients_are_differences_of_the_loss(lk_comm *comm)

@@ -60,8 +60,7 @@ static lk_status sign_to(lk_comm *comm, int rank)
 static lk_status sign_from(lk_comm *comm, int rank)
 {
     char sign;
-    LK_TRY(lk_recv(comm, &sign, 1, LK_U8, rank, SIGN, "sign", NULL));
-    return LK_OK;
+    return LK_TRACE(lk_recv(comm, &sign, 1, LK_U8, rank, SIGN, "sign", NULL));
 }
 
 /* Run `segment` with as many others around it as the side asks for. */
@@ -86,8 +85,7 @@ static lk_status run_deep(struct side *s, lk_segment_fn *segment, lk_var *out)
     static _Thread_local struct around a[MOST_DEEP + 1];
     for (int i = 0; i <= s->depth; i++)
         a[i] = (struct around){s, segment, s->depth - i};
-    LK_TRY(recompute(s->tape, a, out));
-    return LK_OK;
+    return LK_TRACE(recompute(s->tape, a, out));
 }
 
 /* Differentiate the sum of y, which rank 0 has, so many times. */
@@ -120,8 +118,7 @@ static lk_status sends(lk_tape *tape, void *arg, lk_var *out)
     if (lk_comm_rank(s->comm) == 2 && lk_tape_is_recomputing(tape))
         LK_TRY(sign_to(s->comm, 1));
     LK_TRY(lk_dist_wait(handle, NULL));
-    LK_TRY(lk_affine(s->x, 2, 0, out));
-    return LK_OK;
+    return LK_TRACE(lk_affine(s->x, 2, 0, out));
 }
 
 static lk_status adds_two(lk_tape *tape, void *arg, lk_var *out)
@@ -130,8 +127,7 @@ static lk_status adds_two(lk_tape *tape, void *arg, lk_var *out)
     lk_var a, b;
     LK_TRY(lk_dist_recv(tape, s->comm, LK_ANY_RANK, TAG, LK_F64, LK_SHAPE(s->n), "x", &a));
     LK_TRY(lk_dist_recv(tape, s->comm, LK_ANY_RANK, TAG, LK_F64, LK_SHAPE(s->n), "x", &b));
-    LK_TRY(lk_add(a, b, out));
-    return LK_OK;
+    return LK_TRACE(lk_add(a, b, out));
 }
 
 static void a_first_run_takes_no_message_of_a_second(lk_comm *comm)
@@ -158,8 +154,7 @@ static lk_status receives(lk_tape *tape, void *arg, lk_var *out)
 {
     struct side *s = arg;
     LK_TRY(lk_dist_recv(tape, s->comm, 1, TAG, LK_F64, LK_SHAPE(s->n), "x", out));
-    LK_TRY(lk_affine(*out, 1, 0, out));
-    return LK_OK;
+    return LK_TRACE(lk_affine(*out, 1, 0, out));
 }
 
 static void a_plain_receive_takes_no_message_of_a_second_run(lk_comm *comm)
@@ -204,8 +199,7 @@ static lk_status sends_in_turn(lk_tape *tape, void *arg, lk_var *out)
         LK_TRY(lk_dist_send_list(s->comm, &s->x, 1, 0, tag, "x", NULL));
     else
         LK_TRY(lk_dist_wait(handle, NULL));
-    LK_TRY(lk_affine(s->x, 2, 0, out));
-    return LK_OK;
+    return LK_TRACE(lk_affine(s->x, 2, 0, out));
 }
 
 /* Take one message, as the side says. */

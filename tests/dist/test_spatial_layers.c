@@ -153,8 +153,7 @@ static lk_status softsign_forward(const lk_pass *pass, const lk_layer_instance *
     (void)layer;
     LK_TRY(lk_abs(x, &size));
     LK_TRY(lk_affine(size, 1, 1, &size));
-    LK_TRY(lk_div(x, size, out));
-    return LK_OK;
+    return LK_TRACE(lk_div(x, size, out));
 }
 
 static const lk_layer softsign = {.descriptor = {.name = "softsign", .summary = "x / (1 + |x|)"},
@@ -174,8 +173,7 @@ static lk_status share_forward(const lk_pass *pass, const lk_layer_instance *lay
     LK_TRY(lk_mul(x, x, &square));
     LK_TRY(lk_sum_to(square, sums, &sum));
     LK_TRY(lk_affine(sum, 1, 1, &sum));
-    LK_TRY(lk_div(square, sum, out));
-    return LK_OK;
+    return LK_TRACE(lk_div(square, sum, out));
 }
 
 static const lk_layer share = {.descriptor = {.name = "share", .summary = "of all channels"},
@@ -269,8 +267,7 @@ static lk_status forgetful_forward(const lk_pass *pass, const lk_layer_instance 
     lk_conv_attr attr = {.window = blur_window(in.ndim - 1), .groups = in.dim[in.ndim - 1]};
     lk_var w;
     LK_TRY(lk_full(pass->tape, lk_dtype_of(x), blur_shape(in), 0.125, &w));
-    LK_TRY(lk_conv(x, w, LK_NO_VAR, &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_conv(x, w, LK_NO_VAR, &attr, out));
 }
 
 static const lk_layer forgetful = {.descriptor = {.name = "forgetful", .summary = "a blur"},
@@ -303,8 +300,7 @@ static lk_status scale_forward(const lk_pass *pass, const lk_layer_instance *lay
 {
     lk_var more;
     LK_TRY(lk_mul(x, lk_pass_param(pass, layer, 0), &more));
-    LK_TRY(lk_add(x, more, out));
-    return LK_OK;
+    return LK_TRACE(lk_add(x, more, out));
 }
 
 static const lk_layer scale = {.descriptor = {.name = "scale", .summary = "x (1 + scale)"},
@@ -364,8 +360,7 @@ static lk_status forgetful_step(lk_comm *comm, void *by_tiles)
     lk_tensor_free(value[0]);
     lk_tensor_free(value[1]);
     lk_model_free(model);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static void a_window_that_does_not_ask_is_refused(lk_comm *comm)

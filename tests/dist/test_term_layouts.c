@@ -107,9 +107,8 @@ static lk_status values(lk_shape sample, const char *purpose, lk_tensor **out)
     memcpy(&shape.dim[1], sample.dim, (size_t)sample.ndim * sizeof shape.dim[0]);
     LK_TRY(lk_tensor_new(LK_F32, shape, out));
     LK_TRY(lk_tensor_writable_data(*out, &data));
-    LK_TRY(lk_rng_uniform_f32(lk_rng_start(3, "test", purpose), (lk_rng_at){0},
-                              lk_tensor_count(*out), data));
-    return LK_OK;
+    return LK_TRACE(lk_rng_uniform_f32(lk_rng_start(3, "test", purpose), (lk_rng_at){0},
+                                       lk_tensor_count(*out), data));
 }
 
 /* How ranks share a run. */
@@ -147,8 +146,7 @@ static lk_status run_make(const struct net *net, const char *losses, lk_comm *co
     spec.parallel.bucket_mib = 1e-6;
     snprintf(text, sizeof text, "loss=mean_squared_error optimizer=adam(rate=0.05)%s%s",
              losses[0] ? " losses=" : "", losses);
-    LK_TRY(lk_trainer_new(&spec, text, &r->trainer));
-    return LK_OK;
+    return LK_TRACE(lk_trainer_new(&spec, text, &r->trainer));
 }
 
 static struct result train(const struct net *net, const char *losses, lk_comm *comm,

@@ -62,8 +62,7 @@ static inline lk_status rank_run(lk_comm *comm, void *arg)
     LK_TRY(lk_checkpoint_dir_open(comm, folder, &o, &c));
     lk_status st = saves(c, arg);
     lk_checkpoint_dir_close(c);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static inline void folder_new(const char *name)

@@ -28,8 +28,7 @@ static inline lk_status twice_forward(const lk_pass *pass, const lk_layer_instan
     lk_var w = lk_pass_param(pass, layer, 0), y;
     LK_TRY(lk_linear(x, w, LK_NO_VAR, &y));
     LK_TRY(lk_tanh(y, &y));
-    LK_TRY(lk_linear(y, w, LK_NO_VAR, out));
-    return LK_OK;
+    return LK_TRACE(lk_linear(y, w, LK_NO_VAR, out));
 }
 
 static const lk_layer twice = {.descriptor = {.name = "twice", .summary = "tanh(x w) w"},

@@ -35,8 +35,7 @@ static lk_status run_part(const check_case *c, const check_conv_part *p, void *o
         plan, check_at(c->dtype, c->in[IN_DY].data, p->y), c->in[IN_W].data,
         with_bias(c) ? c->in[IN_BIAS].data : NULL, accumulates(c), check_at(c->dtype, out, p->x));
     lk_conv_plan_free(plan);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status conv_run(const check_case *c, int way, void *const *out)
@@ -55,10 +54,9 @@ static lk_status conv_expect(const check_case *c, check_truth *truth)
     lk_conv_shape s;
     LK_TRY(check_conv_shape(c, &s));
     truth->has_bits[0] = true;
-    LK_TRY(lk__ref_conv_backward_data(&s, c->in[IN_DY].data, c->in[IN_W].data,
-                                      with_bias(c) ? c->in[IN_BIAS].data : NULL, accumulates(c),
-                                      truth->bits[0], truth->value[0]));
-    return LK_OK;
+    return LK_TRACE(lk__ref_conv_backward_data(&s, c->in[IN_DY].data, c->in[IN_W].data,
+                                               with_bias(c) ? c->in[IN_BIAS].data : NULL,
+                                               accumulates(c), truth->bits[0], truth->value[0]));
 }
 
 const lk__check lk__check_conv_backward_data = {

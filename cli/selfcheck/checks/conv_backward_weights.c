@@ -32,8 +32,7 @@ static lk_status run_part(const check_case *c, const check_conv_part *p, void *o
                                             check_at(c->dtype, c->in[IN_DY].data, p->y),
                                             accumulates(c), out);
     lk_conv_plan_free(plan);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 /* Each piece of samples in a call of its own, as ranks would. */

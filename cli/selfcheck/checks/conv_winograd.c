@@ -112,9 +112,9 @@ static lk_status expect_by(const check_case *c, lk_conv_shape *s, lk_conv_algori
     LK_TRY(lk__ref_conv_forward(s, c->in[IN_X].data, c->in[IN_W].data, c->in[IN_BIAS].data,
                                 LK_ACT_RELU, truth->bits[OUT_Y],
                                 direct ? truth->value[OUT_Y] : NULL));
-    LK_TRY(lk__ref_conv_backward_data(s, c->in[IN_DY].data, c->in[IN_W].data, NULL, accumulates(c),
-                                      truth->bits[OUT_DX], direct ? truth->value[OUT_DX] : NULL));
-    return LK_OK;
+    return LK_TRACE(lk__ref_conv_backward_data(s, c->in[IN_DY].data, c->in[IN_W].data, NULL,
+                                               accumulates(c), truth->bits[OUT_DX],
+                                               direct ? truth->value[OUT_DX] : NULL));
 }
 
 /* The values are those of the sums by the direct algorithm, with the bounds of this one. */

@@ -88,9 +88,8 @@ static lk_status run_part(const check_case *c, const int64_t i[2], const int64_t
     const void *bias = check_at(c->dtype, c->in[IN_BIAS].data, j[0]);
     g.m = i[1] - i[0];
     g.n = j[1] - j[0];
-    LK_TRY(lk_gemm_run(&g, a, b, cases[c->index].start == BIAS ? bias : NULL,
-                       check_at(c->dtype, out, i[0] * g.ldc + j[0])));
-    return LK_OK;
+    return LK_TRACE(lk_gemm_run(&g, a, b, cases[c->index].start == BIAS ? bias : NULL,
+                                check_at(c->dtype, out, i[0] * g.ldc + j[0])));
 }
 
 /* Each piece of k in a call of its own, joined by the tree, as ranks would. */
@@ -113,8 +112,7 @@ static lk_status gemm_run(const check_case *c, int way, void *const *out)
 {
     const struct gemm_case *s = &cases[c->index];
     if (way == PIECES) {
-        LK_TRY(check_join(c, push_pieces, out[0]));
-        return LK_OK;
+        return LK_TRACE(check_join(c, push_pieces, out[0]));
     }
     /* Cuts at odd places, so that tiles fall otherwise than in the whole. */
     int parts = way == PARTS ? 2 : 1;

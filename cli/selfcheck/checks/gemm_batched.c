@@ -64,11 +64,11 @@ static lk_status run_some(const check_case *c, int64_t first, int64_t count, voi
     lk_gemm_batch b;
     lk_gemm g = describe(c, &b);
     b.count = count;
-    LK_TRY(lk_gemm_run_batched(&g, &b, check_at(c->dtype, c->in[IN_A].data, first * b.stride_a),
-                               check_at(c->dtype, c->in[IN_B].data, first * b.stride_b),
-                               cases[c->index].bias ? c->in[IN_BIAS].data : NULL,
-                               check_at(c->dtype, out, first * b.stride_c)));
-    return LK_OK;
+    return LK_TRACE(lk_gemm_run_batched(&g, &b,
+                                        check_at(c->dtype, c->in[IN_A].data, first * b.stride_a),
+                                        check_at(c->dtype, c->in[IN_B].data, first * b.stride_b),
+                                        cases[c->index].bias ? c->in[IN_BIAS].data : NULL,
+                                        check_at(c->dtype, out, first * b.stride_c)));
 }
 
 static lk_status batched_run(const check_case *c, int way, void *const *out)

@@ -45,9 +45,9 @@ static lk_status map_run(const check_case *c, int way, void *const *out)
         y = out[0];
     }
     LK_TRY(lk_map2(c->dtype, op_of(c), CHECK_MAP_PARAMETER, cut, x, y, out[0]));
-    LK_TRY(lk_map2(c->dtype, op_of(c), CHECK_MAP_PARAMETER, n - cut, check_at(c->dtype, x, cut),
-                   check_at(c->dtype, y, cut), check_at(c->dtype, out[0], cut)));
-    return LK_OK;
+    return LK_TRACE(lk_map2(c->dtype, op_of(c), CHECK_MAP_PARAMETER, n - cut,
+                            check_at(c->dtype, x, cut), check_at(c->dtype, y, cut),
+                            check_at(c->dtype, out[0], cut)));
 }
 
 static lk_status map_expect(const check_case *c, check_truth *truth)

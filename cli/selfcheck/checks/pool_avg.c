@@ -4,20 +4,17 @@
 
 static lk_status forward(const lk_pool_shape *s, const check_pool_operands *o)
 {
-    LK_TRY(lk_pool_avg(s, o->x, o->y));
-    return LK_OK;
+    return LK_TRACE(lk_pool_avg(s, o->x, o->y));
 }
 
 static lk_status backward(const lk_pool_shape *s, const check_pool_operands *o)
 {
-    LK_TRY(lk_pool_avg_backward(s, o->dy, o->dx));
-    return LK_OK;
+    return LK_TRACE(lk_pool_avg_backward(s, o->dy, o->dx));
 }
 
 static lk_status run(const check_case *c, int way, void *const *out)
 {
-    LK_TRY(check_pool_run(c, way, forward, backward, out));
-    return LK_OK;
+    return LK_TRACE(check_pool_run(c, way, forward, backward, out));
 }
 
 static lk_status expect(const check_case *c, check_truth *truth)

@@ -5,26 +5,22 @@
 static lk_status setup(check_case *c)
 {
     LK_TRY(check_pool_setup(c));
-    LK_TRY(check_output(c, LK_I64, c->out[POOL_OUT_Y].n, false));
-    return LK_OK;
+    return LK_TRACE(check_output(c, LK_I64, c->out[POOL_OUT_Y].n, false));
 }
 
 static lk_status forward(const lk_pool_shape *s, const check_pool_operands *o)
 {
-    LK_TRY(lk_pool_max(s, o->x, o->y, o->index));
-    return LK_OK;
+    return LK_TRACE(lk_pool_max(s, o->x, o->y, o->index));
 }
 
 static lk_status backward(const lk_pool_shape *s, const check_pool_operands *o)
 {
-    LK_TRY(lk_pool_max_backward(s, o->dy, o->index, o->dx));
-    return LK_OK;
+    return LK_TRACE(lk_pool_max_backward(s, o->dy, o->index, o->dx));
 }
 
 static lk_status run(const check_case *c, int way, void *const *out)
 {
-    LK_TRY(check_pool_run(c, way, forward, backward, out));
-    return LK_OK;
+    return LK_TRACE(check_pool_run(c, way, forward, backward, out));
 }
 
 static lk_status expect(const check_case *c, check_truth *truth)

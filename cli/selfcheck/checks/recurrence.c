@@ -113,8 +113,7 @@ static lk_status run_some(const check_case *c, int64_t first, int64_t count, voi
     operands(c, first, out, kept, &v, &g);
     r.samples = count;
     LK_TRY(lk_recurrence_forward(&r, &v, room));
-    LK_TRY(lk_recurrence_backward(&r, &v, &g, room));
-    return LK_OK;
+    return LK_TRACE(lk_recurrence_backward(&r, &v, &g, room));
 }
 
 static lk_status recurrence_run(const check_case *c, int way, void *const *out)

@@ -74,8 +74,7 @@ static lk_status reduce_run(const check_case *c, int way, void *const *out)
 {
     lk_reduce_axis_shape s = *shape_of(c);
     if (way == PIECES) {
-        LK_TRY(check_join(c, push_pieces, out[0]));
-        return LK_OK;
+        return LK_TRACE(check_join(c, push_pieces, out[0]));
     }
     int64_t outer = s.outer;
     s.outer = way == PARTS ? outer / 3 : outer;
@@ -85,8 +84,7 @@ static lk_status reduce_run(const check_case *c, int way, void *const *out)
     const void *x = check_at(c->dtype, c->in[0].data, s.outer * s.n * s.inner);
     void *y = check_at(c->dtype, out[0], s.outer * s.inner);
     s.outer = outer - s.outer;
-    LK_TRY(run_box(c, &s, x, y));
-    return LK_OK;
+    return LK_TRACE(run_box(c, &s, x, y));
 }
 
 static lk_status reduce_expect(const check_case *c, check_truth *truth)

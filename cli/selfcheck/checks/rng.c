@@ -59,8 +59,7 @@ static lk_status rng_run(const check_case *c, int way, void *const *out)
 {
     int64_t n = cases[c->index].n, cut = way == PARTS ? n / 3 : 0;
     LK_TRY(draw(c, 0, cut, out[0]));
-    LK_TRY(draw(c, cut, n - cut, check_at(c->out[0].dtype, out[0], cut)));
-    return LK_OK;
+    return LK_TRACE(draw(c, cut, n - cut, check_at(c->out[0].dtype, out[0], cut)));
 }
 
 /* Word w of Philox4x32-10, after its publication (Salmon and others, 2011). */

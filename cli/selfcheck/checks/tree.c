@@ -27,8 +27,7 @@ static lk_status push_all(const check_case *c, lk_tree *tree, void *out)
 {
     for (int64_t p = 0; p < cases[c->index].pieces; p++)
         LK_TRY(lk_tree_push(tree, check_at(c->dtype, c->in[0].data, p * c->out[0].n)));
-    LK_TRY(lk_tree_finish(tree, out));
-    return LK_OK;
+    return LK_TRACE(lk_tree_finish(tree, out));
 }
 
 static lk_status tree_run(const check_case *c, int way, void *const *out)

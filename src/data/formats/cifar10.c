@@ -34,8 +34,7 @@ static lk_status cifar10_open(const void *given, lk_split split, lk_dataset **ou
     if (!path && lk__datasets_find("cifar-10-batches-bin", found))
         path = found;
     if (!path) {
-        LK_TRY(lk__glyphs_instead("cifar10", "32,32,3", 50000, 10000, split, out));
-        return LK_OK;
+        return LK_TRACE(lk__glyphs_instead("cifar10", "32,32,3", 50000, 10000, split, out));
     }
     LK_TRY(lk__cifar_open(&kind, path, split, out));
     LK_CHECK(*out || split == LK_TEST, LK_EIO, "%s: there is no %s", path, kind.train[0]);

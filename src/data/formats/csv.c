@@ -118,8 +118,7 @@ static lk_status write_value(lk__sink *s, lk_dtype dtype, const void *row, int64
     case LK_I64: snprintf(text, sizeof text, "%lld", (long long)((const int64_t *)row)[i]); break;
     default: snprintf(text, sizeof text, "%d", ((const unsigned char *)row)[i]); break;
     }
-    LK_TRY(lk__sink_write(s, text, (int64_t)strlen(text)));
-    return LK_OK;
+    return LK_TRACE(lk__sink_write(s, text, (int64_t)strlen(text)));
 }
 
 static lk_status write_line(lk__sink *s, const lk_dataset_info *info, void *const *row, bool header)
@@ -138,8 +137,7 @@ static lk_status write_line(lk__sink *s, const lk_dataset_info *info, void *cons
             LK_TRY(header ? lk__sink_write(s, name, len) : write_value(s, field->dtype, row[f], i));
         }
     }
-    LK_TRY(lk__sink_write(s, "\n", 1));
-    return LK_OK;
+    return LK_TRACE(lk__sink_write(s, "\n", 1));
 }
 
 static lk_status csv_write(const lk_dataset *ds, lk_split split, const void *given,
@@ -164,8 +162,7 @@ static lk_status csv_write(const lk_dataset *ds, lk_split split, const void *giv
         st = lk__sink_end(s, st);
     }
     lk_free(block);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 const lk_format lk__format_csv = {

@@ -169,15 +169,14 @@ static lk_status fractal_voxels(const lk__generator *g, int64_t index, const lk_
 static lk_status fractal_box(const lk__generator *g, int64_t index, int field, const lk_box *box,
                              void *out)
 {
-    LK_TRY(fractal_voxels(g, index, box, field == 0 ? out : NULL, field == 1 ? out : NULL));
-    return LK_OK;
+    return LK_TRACE(
+        fractal_voxels(g, index, box, field == 0 ? out : NULL, field == 1 ? out : NULL));
 }
 
 static lk_status fractal_sample(const lk__generator *g, int64_t index, void *const *row)
 {
     lk_box whole = lk__field_whole(&g->info.field[1]);
-    LK_TRY(fractal_voxels(g, index, &whole, row[0], row[1]));
-    return LK_OK;
+    return LK_TRACE(fractal_voxels(g, index, &whole, row[0], row[1]));
 }
 
 static lk_status fractal_open(const void *given, lk_split split, lk_dataset **out)
@@ -200,8 +199,7 @@ static lk_status fractal_open(const void *given, lk_split split, lk_dataset **ou
                  .classes = o->classes,
                  .n_fields = 2,
                  .field = {lk__field("x", LK_F32, x), lk__field("y", LK_I64, label)}}};
-    LK_TRY(lk__generate(&g, &o->common, split, out));
-    return LK_OK;
+    return LK_TRACE(lk__generate(&g, &o->common, split, out));
 }
 
 const lk_format lk__format_fractal = {

@@ -96,8 +96,8 @@ static lk_status glyphs_sample(const lk__generator *g, int64_t index, void *cons
                        from[1] + 0.3F * (float)c.rows * both_ways(v[3])};
         lk__canvas_line(&c, from, to, half, 0.7F);
     }
-    LK_TRY(lk__canvas_colour(&c, u + 40, g->rng, (lk_rng_at){0, index, N_DRAWS}, g->noise, row[0]));
-    return LK_OK;
+    return LK_TRACE(
+        lk__canvas_colour(&c, u + 40, g->rng, (lk_rng_at){0, index, N_DRAWS}, g->noise, row[0]));
 }
 
 static lk_status glyphs_open(const void *given, lk_split split, lk_dataset **out)
@@ -111,8 +111,7 @@ static lk_status glyphs_open(const void *given, lk_split split, lk_dataset **out
                  .classes = 10,
                  .n_fields = 2,
                  .field = {lk__field("x", LK_U8, shape), lk__field("y", LK_I64, LK_SCALAR)}}};
-    LK_TRY(lk__generate(&g, &o->common, split, out));
-    return LK_OK;
+    return LK_TRACE(lk__generate(&g, &o->common, split, out));
 }
 
 const lk_format lk__format_glyphs = {

@@ -53,8 +53,7 @@ static lk_status idx_open(const void *given, lk_split split, lk_dataset **out)
     if (split == LK_VALIDATION || (!folder && !x))
         return LK_OK;
     if (!folder) {
-        LK_TRY(lk__idx_files(x, y, o->classes, out));
-        return LK_OK;
+        return LK_TRACE(lk__idx_files(x, y, o->classes, out));
     }
     char found[LK_PATH_SIZE];
     const char *path = o->path;
@@ -80,8 +79,7 @@ static lk_status write_header(lk__sink *s, unsigned char type, int64_t count, lk
     lk__put_be(head + 4, 4, (uint64_t)count);
     for (int i = 0; i < shape.ndim; i++)
         lk__put_be(&head[8 + 4 * i], 4, (uint64_t)shape.dim[i]);
-    LK_TRY(lk__sink_write(s, head, 8 + INT64_C(4) * shape.ndim));
-    return LK_OK;
+    return LK_TRACE(lk__sink_write(s, head, 8 + INT64_C(4) * shape.ndim));
 }
 
 /* The rows of field `f`; labels as bytes. */
@@ -123,8 +121,7 @@ static lk_status write_file(const lk_dataset *ds, int f, const char *folder, con
     lk_status st = write_header(s, types[field->dtype], info->count, shape);
     if (st == LK_OK)
         st = write_rows(s, ds, f, row);
-    LK_TRY(lk__sink_end(s, st));
-    return LK_OK;
+    return LK_TRACE(lk__sink_end(s, st));
 }
 
 /* Whether IDX can hold it. */
@@ -165,8 +162,7 @@ static lk_status idx_write(const lk_dataset *ds, lk_split split, const void *giv
         st = write_file(ds, y, folder, test ? "t10k-labels-idx1-ubyte" : "train-labels-idx1-ubyte",
                         row);
     lk_free(block);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 const lk_format lk__format_idx = {

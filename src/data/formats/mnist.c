@@ -25,8 +25,7 @@ static lk_status mnist_open(const void *given, lk_split split, lk_dataset **out)
     if (!path && lk__datasets_find("fashion-mnist", found))
         path = found;
     if (!path) {
-        LK_TRY(lk__glyphs_instead("mnist", "28,28,1", 60000, 10000, split, out));
-        return LK_OK;
+        return LK_TRACE(lk__glyphs_instead("mnist", "28,28,1", 60000, 10000, split, out));
     }
     LK_TRY(lk__idx_folder(path, split, 10, out));
     LK_CHECK(*out, LK_EIO, "%s: there is no %s, plain or .gz", path,

@@ -23,8 +23,7 @@ static const lk_option options[] = {
 static lk_status open_array(lk__table *t, const char *path, const lk__source **s, lk__npy *a)
 {
     LK_TRY(lk__table_open(t, path, s));
-    LK_TRY(lk__npy_read(*s, NULL, 0, lk__source_size(*s), a));
-    return LK_OK;
+    return LK_TRACE(lk__npy_read(*s, NULL, 0, lk__source_size(*s), a));
 }
 
 static lk_status fill(lk__table *t, const char *x, const char *y, const struct npy_options *o,
@@ -40,8 +39,7 @@ static lk_status fill(lk__table *t, const char *x, const char *y, const struct n
         LK_TRY(open_array(t, y, &s, &a));
         LK_TRY(lk__arrays_y(t, s, &a));
     }
-    LK_TRY(lk__table_finish(t, out));
-    return LK_OK;
+    return LK_TRACE(lk__table_finish(t, out));
 }
 
 static lk_status npy_open(const void *given, lk_split split, lk_dataset **out)
@@ -77,8 +75,7 @@ static lk_status npy_write(const lk_dataset *ds, lk_split split, const void *giv
              path, info->name, info->n_fields);
     lk__sink *s;
     LK_TRY(lk__sink_open(path, &s));
-    LK_TRY(lk__sink_end(s, lk__arrays_write(ds, 0, put_sink, s)));
-    return LK_OK;
+    return LK_TRACE(lk__sink_end(s, lk__arrays_write(ds, 0, put_sink, s)));
 }
 
 const lk_format lk__format_npy = {

@@ -49,8 +49,7 @@ static lk_status choose(const lk__source *s, const struct npz_options *o, lk_spl
     if (st == LK_OK && !one && !lk__zip_find(&z, member))
         *x = NULL; /* there is no test set */
     lk__zip_close(&z);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static lk_status fill(lk__table *t, const char *path, const struct npz_options *o, lk_split split,
@@ -126,8 +125,7 @@ static lk_status npz_write(const lk_dataset *ds, lk_split split, const void *giv
     (void)split, (void)given; /* the file holds one */
     lk__zip_out *z;
     LK_TRY(lk__zip_create(path, &z));
-    LK_TRY(lk__zip_end(z, write_fields(ds, z)));
-    return LK_OK;
+    return LK_TRACE(lk__zip_end(z, write_fields(ds, z)));
 }
 
 const lk_format lk__format_npz = {

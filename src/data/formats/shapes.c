@@ -48,8 +48,8 @@ static lk_status shapes_sample(const lk__generator *g, int64_t index, void *cons
                        wide + ((float)c.rows - 2 * wide) * u[5]};
     fill(&c, centre, (float[]){cosine / wide, sine / wide},
          (float[]){-sine / narrow, cosine / narrow}, narrow);
-    LK_TRY(lk__canvas_colour(&c, u + 6, g->rng, (lk_rng_at){0, index, N_DRAWS}, g->noise, row[0]));
-    return LK_OK;
+    return LK_TRACE(
+        lk__canvas_colour(&c, u + 6, g->rng, (lk_rng_at){0, index, N_DRAWS}, g->noise, row[0]));
 }
 
 static lk_status shapes_open(const void *given, lk_split split, lk_dataset **out)
@@ -63,8 +63,7 @@ static lk_status shapes_open(const void *given, lk_split split, lk_dataset **out
                  .classes = 2,
                  .n_fields = 2,
                  .field = {lk__field("x", LK_U8, shape), lk__field("y", LK_I64, LK_SCALAR)}}};
-    LK_TRY(lk__generate(&g, &o->common, split, out));
-    return LK_OK;
+    return LK_TRACE(lk__generate(&g, &o->common, split, out));
 }
 
 const lk_format lk__format_shapes = {

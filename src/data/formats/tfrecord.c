@@ -110,8 +110,8 @@ static lk_status set_open(const char *path, lk_split split, const lk__record_opt
     for (int64_t i = 0; st != LK_OK && i < files.n; i++)
         lk__source_free(source[i]);
     LK_TRY(st);
-    LK_TRY(lk__records_dataset(files.n == 1 ? files.path[0] : path, source, files.n, o, out));
-    return LK_OK;
+    return LK_TRACE(
+        lk__records_dataset(files.n == 1 ? files.path[0] : path, source, files.n, o, out));
 }
 
 static lk_status tfrecord_open(const void *given, lk_split split, lk_dataset **out)
@@ -160,15 +160,13 @@ static lk_status tfrecord_write(const lk_dataset *ds, lk_split split, const void
                                 const char *path)
 {
     (void)split; /* the files hold one */
-    LK_TRY(lk__records_write(ds, given, path));
-    return LK_OK;
+    return LK_TRACE(lk__records_write(ds, given, path));
 }
 
 static lk_status tfrecord_written(const void *given, const char *path, lk_arena *arena,
                                   const char **out)
 {
-    LK_TRY(lk__records_written(given, path, arena, out));
-    return LK_OK;
+    return LK_TRACE(lk__records_written(given, path, arena, out));
 }
 
 const lk_format lk__format_tfrecord = {

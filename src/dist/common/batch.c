@@ -32,8 +32,7 @@ lk_status lk__batch_join(const lk_dist_batch *b, lk_dtype dtype, int64_t n, void
                           .op = LK_REDUCE_SUM,
                           .pieces = b->shards,
                           .first = b->first};
-    LK_TRY(lk_coll_run(b->comm, &call));
-    return LK_OK;
+    return LK_TRACE(lk_coll_run(b->comm, &call));
 }
 
 lk_status lk__batch_check(const lk_dist_batch *b, lk_var x)

@@ -7,8 +7,7 @@ static const double STEP = 1e-4;
 
 lk_status lk__check_total(const lk__node_check *k, double *v, int n)
 {
-    LK_TRY(lk_allreduce(k->all, NULL, v, n, LK_F64, LK_REDUCE_SUM, "gradcheck"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(k->all, NULL, v, n, LK_F64, LK_REDUCE_SUM, "gradcheck"));
 }
 
 /* ---- inputs ---- */
@@ -62,8 +61,7 @@ lk_status lk__check_forward(lk__node_check *k, const lk__check_values *v, lk__ch
     LK_TRY(lk_barrier(k->all, "evaluation")); /* a message from any rank is then one of this one */
     for (int i = 0; i < k->sample->n_in; i++)
         LK_TRY(lk_leaf(k->tape, v->x[i], NULL, &p->x[i]));
-    LK_TRY(k->sample->run(k->sample, k->comm, p->x, p->y));
-    return LK_OK;
+    return LK_TRACE(k->sample->run(k->sample, k->comm, p->x, p->y));
 }
 
 lk_status lk__check_backward(lk__node_check *k, const lk__check_values *v, lk__check_point *p,
@@ -78,16 +76,14 @@ lk_status lk__check_backward(lk__node_check *k, const lk__check_values *v, lk__c
         of[n] = p->y[j];
         seed[n++] = p->c[j];
     }
-    LK_TRY(lk_grad(k->tape, of, seed, n, p->x, k->sample->n_in, flags, p->g));
-    return LK_OK;
+    return LK_TRACE(lk_grad(k->tape, of, seed, n, p->x, k->sample->n_in, flags, p->g));
 }
 
 lk_status lk__check_take(lk_var v, lk_tensor **out)
 {
     const lk_tensor *t = NULL;
     LK_TRY(lk_value(v, &t));
-    LK_TRY(lk_tensor_clone(t, LK_F64, out));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_clone(t, LK_F64, out));
 }
 
 lk_status lk__check_dot(lk_var a, const lk_tensor *b, long double *sum, long double *scale)

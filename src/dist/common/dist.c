@@ -91,8 +91,7 @@ lk_status lk__dist_adjoint_with(lk_call *c, const lk_op *op, lk_reduce_op reduce
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
     LK_TRY(lk__dist_adjoint(c->attr, c->op->name, reduce_op, &g));
-    LK_TRY(lk_apply(c->tape, op, in, n, &g, din));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, op, in, n, &g, din));
 }
 
 /* A blocking message of this rank to itself: its other end must have begun. */
@@ -130,8 +129,7 @@ lk_status lk__dist_valid(const char *call, lk_var x)
     lk_status st = lk_value(x, &t);
     if (st != LK_OK)
         lk__error_prefix("%s: ", call);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x)
@@ -140,8 +138,7 @@ lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x)
     LK_TRY(lk__dist_valid(call, x));
     LK_CHECK(d->root >= 0 && d->root < lk_comm_size(d->comm), LK_EINVAL, "%s: root %d of %d ranks",
              call, d->root, lk_comm_size(d->comm));
-    LK_TRY(lk__dist_uses(x.tape, d->comm, call));
-    return LK_OK;
+    return LK_TRACE(lk__dist_uses(x.tape, d->comm, call));
 }
 
 _Static_assert((int)LK_MESSAGE_AXES == (int)LK_MAX_NDIM, "a message can have any shape");
@@ -149,14 +146,13 @@ _Static_assert((int)LK_MESSAGE_AXES == (int)LK_MAX_NDIM, "a message can have any
 lk_status lk__dist_isend(const lk__dist *d, const lk_tensor *x, int rank, int64_t tag,
                          lk_request **out)
 {
-    LK_TRY(lk__isend_array(d->comm,
-                           &(lk__array){.data = lk__tensor_start(x),
-                                        .count = x->count,
-                                        .dtype = x->dtype,
-                                        .ndim = x->shape.ndim,
-                                        .dim = x->shape.dim},
-                           rank, tag, d->name, out));
-    return LK_OK;
+    return LK_TRACE(lk__isend_array(d->comm,
+                                    &(lk__array){.data = lk__tensor_start(x),
+                                                 .count = x->count,
+                                                 .dtype = x->dtype,
+                                                 .ndim = x->shape.ndim,
+                                                 .dim = x->shape.dim},
+                                    rank, tag, d->name, out));
 }
 
 bool lk__dist_is_open(lk_dtype dtype, lk_shape shape)

@@ -42,16 +42,14 @@ static lk_status blocks_run(blocks_job *j, int64_t first, int64_t n, int depth, 
     const lk_tensor *y = j->c->y[0];
     if (n == 1) {
         lk_range filters = lk_block_range(j->held, j->size, (lk_range){first, 1});
-        LK_TRY(j->run(j->c, filters, columns_of(j, filters), dx));
-        return LK_OK;
+        return LK_TRACE(j->run(j->c, filters, columns_of(j, filters), dx));
     }
     int64_t half = lk_tree_half(n);
     if (!j->room[depth])
         LK_TRY(lk_call_scratch(j->c, y->count * (int64_t)lk_dtype_size(y->dtype), &j->room[depth]));
     LK_TRY(blocks_run(j, first, half, depth + 1, dx));
     LK_TRY(blocks_run(j, first + half, n - half, depth + 1, j->room[depth]));
-    LK_TRY(lk_map2(y->dtype, LK_MAP2_ADD, 0, y->count, dx, j->room[depth], dx));
-    return LK_OK;
+    return LK_TRACE(lk_map2(y->dtype, LK_MAP2_ADD, 0, y->count, dx, j->room[depth], dx));
 }
 
 lk_status lk__feature_blocks_run(lk_call *c, int64_t size, int64_t rows, lk__feature_block_fn *run)
@@ -63,6 +61,5 @@ lk_status lk__feature_blocks_run(lk_call *c, int64_t size, int64_t rows, lk__fea
         return LK_OK;
     if (j.held > size)
         LK_TRY(lk_call_scratch(c, rows * size * (int64_t)lk_dtype_size(dy->dtype), &j.columns));
-    LK_TRY(blocks_run(&j, 0, (j.held - 1) / size + 1, 0, lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(blocks_run(&j, 0, (j.held - 1) / size + 1, 0, lk__tensor_start(c->y[0])));
 }

@@ -241,8 +241,7 @@ lk_status lk__halo_plan(lk__dist d, bool adds, const lk_grid *grid, lk_var x, co
     }
     if (adds)
         LK_TRY(fits_or_ends(&p, tile_of(&p, halos, out)));
-    LK_TRY(neighbours_plan(&p, halos, &own, out));
-    return LK_OK;
+    return LK_TRACE(neighbours_plan(&p, halos, &own, out));
 }
 
 lk_status lk__halo_shape(const lk__halo *h, lk_shape *out)

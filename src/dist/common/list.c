@@ -93,8 +93,7 @@ static lk_status cut_backward(lk_call *c, const lk_var *dout, lk_var *din)
         if (!lk_is_var(dout[j]))
             LK_TRY(lk_zeros_like(c->out[j], &part[j]));
     }
-    LK_TRY(lk_concat(part, c->n_out, 0, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_concat(part, c->n_out, 0, &din[0]));
 }
 
 #define CUT(n)                                                                                     \
@@ -117,8 +116,7 @@ static int64_t share(int64_t n)
 lk_status lk__list_unpack(lk_var flat, const lk__like *like, int64_t n, lk_var *out)
 {
     if (n == 1) {
-        LK_TRY(lk_reshape(flat, lk__like_spec(like).shape, out));
-        return LK_OK;
+        return LK_TRACE(lk_reshape(flat, lk__like_spec(like).shape, out));
     }
     int64_t most = share(n);
     int parts = (int)((n + most - 1) / most);

@@ -72,16 +72,15 @@ static lk_status parts_forward(lk_call *c)
     LK_TRY(lk__dist_elements(c, c->x[c->n_in - 1], row, &counts));
     if (p->call == LK_CALL_ALLTOALL)
         LK_TRY(lk__dist_elements(c, c->x[1], row, &sent));
-    LK_TRY(lk_coll_run(d->comm, &(lk_collective){.call = p->call,
-                                                 .name = d->name,
-                                                 .in = lk__tensor_start(c->x[0]),
-                                                 .out = lk__tensor_start(c->y[0]),
-                                                 .counts = counts,
-                                                 .in_counts = sent,
-                                                 .dtype = c->x[0]->dtype,
-                                                 .op = LK_REDUCE_SUM,
-                                                 .root = d->root}));
-    return LK_OK;
+    return LK_TRACE(lk_coll_run(d->comm, &(lk_collective){.call = p->call,
+                                                          .name = d->name,
+                                                          .in = lk__tensor_start(c->x[0]),
+                                                          .out = lk__tensor_start(c->y[0]),
+                                                          .counts = counts,
+                                                          .in_counts = sent,
+                                                          .dtype = c->x[0]->dtype,
+                                                          .op = LK_REDUCE_SUM,
+                                                          .root = d->root}));
 }
 
 /* The adjoint op of dout and the same counts, those of alltoall the other way round. */
@@ -89,8 +88,7 @@ static lk_status parts_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const parts *p = c->op->data;
     lk_var in[] = {dout[0], c->in[c->n_in - 1], c->in[1]};
-    LK_TRY(lk__dist_adjoint_with(c, p->adjoint, LK_REDUCE_SUM, in, c->n_in, din));
-    return LK_OK;
+    return LK_TRACE(lk__dist_adjoint_with(c, p->adjoint, LK_REDUCE_SUM, in, c->n_in, din));
 }
 
 /* The call, rows that go in and come out, and the adjoint. */

@@ -13,17 +13,15 @@
 static lk_status allreduce_forward(lk_call *c)
 {
     const lk__dist *d = c->attr;
-    LK_TRY(lk_allreduce(d->comm, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
-                        c->x[0]->count, c->x[0]->dtype, d->reduce_op, d->name));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(d->comm, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
+                                 c->x[0]->count, c->x[0]->dtype, d->reduce_op, d->name));
 }
 
 /* The adjoint op, the `data` of each; reduce and bcast are by sums. */
 static lk_status whole_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const lk__dist *d = c->attr;
-    LK_TRY(lk__dist_adjoint_with(c, c->op->data, d->reduce_op, dout, 1, din));
-    return LK_OK;
+    return LK_TRACE(lk__dist_adjoint_with(c, c->op->data, d->reduce_op, dout, 1, din));
 }
 
 const lk_op lk__dist_allreduce = {.name = "allreduce",
@@ -68,8 +66,7 @@ static lk_status bcast_forward(lk_call *c)
     if (lk_comm_rank(d->comm) == d->root)
         memcpy(y, lk__tensor_start(c->x[0]),
                (size_t)c->x[0]->count * lk_dtype_size(c->x[0]->dtype));
-    LK_TRY(lk_bcast(d->comm, y, c->x[0]->count, c->x[0]->dtype, d->root, d->name));
-    return LK_OK;
+    return LK_TRACE(lk_bcast(d->comm, y, c->x[0]->count, c->x[0]->dtype, d->root, d->name));
 }
 
 const lk_op lk__dist_bcast = {.name = "bcast",

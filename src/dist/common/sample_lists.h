@@ -16,8 +16,7 @@ static inline LK_NODISCARD lk_status list_join(lk_var *xs, int n, lk_var *out)
             count *= shape.dim[d];
         LK_TRY(lk_reshape(xs[i], LK_SHAPE(count), &xs[i]));
     }
-    LK_TRY(lk_concat(xs, n, 0, out));
-    return LK_OK;
+    return LK_TRACE(lk_concat(xs, n, 0, out));
 }
 
 /* Different multiples of x, with r % 2 + 1 of its rows for rank r. */
@@ -41,8 +40,7 @@ static inline LK_NODISCARD lk_status list_run(list_body *body, const lk_dist_sam
     LK_TRY(lk_alloc(&list, INT64_C(2) * lk_comm_size(comm), sizeof *list));
     lk_status st = body(s, comm, x, list, out);
     lk_free(list);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 #endif /* LK_DIST_COMMON_SAMPLE_LISTS_H */

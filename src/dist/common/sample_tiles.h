@@ -18,8 +18,7 @@ static inline LK_NODISCARD lk_status tile_grid(const lk_dist_sample *s, lk_comm 
     int size = lk_comm_size(comm), rows = tile_rows(size);
     const int dim[2] = {rows, size / rows};
     const bool periodic[2] = {s->variant == TILES_PERIODIC, s->variant == TILES_PERIODIC};
-    LK_TRY(lk_grid_make(comm, 2, dim, periodic, out));
-    return LK_OK;
+    return LK_TRACE(lk_grid_make(comm, 2, dim, periodic, out));
 }
 
 /* The halos of the tile in this column. */

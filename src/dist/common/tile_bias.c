@@ -37,8 +37,7 @@ static lk_status leaf_sum(lk_call *c, const lk_box *leaf, void *room, void *sum)
         lk__tile_pack(from, box, leaf, samples, channels * (int64_t)lk_dtype_size(dy->dtype), room);
         from = room;
     }
-    LK_TRY(lk_reduce_axis(dy->dtype, LK_REDUCE_AXIS_SUM, &s, from, sum));
-    return LK_OK;
+    return LK_TRACE(lk_reduce_axis(dy->dtype, LK_REDUCE_AXIS_SUM, &s, from, sum));
 }
 
 int64_t lk__tile_leaves_most(lk__tile_leaves of, int64_t samples)
@@ -80,6 +79,5 @@ static const lk_op bias = {.name = "tile_bias",
 
 lk_status lk__tile_bias(lk_call *c, int i, lk__tile_leaves of, lk_var dy, lk_var *out)
 {
-    LK_TRY(lk_apply_gradient(c, i, &bias, &dy, 1, &of, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, i, &bias, &dy, 1, &of, out));
 }

@@ -108,6 +108,5 @@ lk_status lk__tile_fetch(lk_fetch *fetch, const lk_tensor *x, const lk_box *box,
 {
     LK_TRY(lk_fetch_begin(fetch, x->dtype, x->shape.dim[0], x->shape.dim[x->shape.ndim - 1], box,
                           lk__tensor_start(x), name));
-    LK_TRY(lk_fetch_end(fetch));
-    return LK_OK;
+    return LK_TRACE(lk_fetch_end(fetch));
 }

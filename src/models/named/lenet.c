@@ -31,8 +31,7 @@ static lk_status lenet_expand(const void *opt, lk_arena *arena, lk_configs *out)
     lk__layers_add(&l, "linear", "units=%lld", (long long)o->units);
     lk__layers_add(&l, "relu", NULL);
     lk__layers_add(&l, "linear", "units=%lld", (long long)o->classes);
-    LK_TRY(lk__layers_end(&l, out));
-    return LK_OK;
+    return LK_TRACE(lk__layers_end(&l, out));
 }
 
 const lk_model_preset lk__model_preset_lenet = {

@@ -47,8 +47,7 @@ static lk_status resnet_expand(const void *opt, lk_arena *arena, lk_configs *out
             block(&l, o->width << g, g > 0 && i == 0);
     lk__layers_add(&l, "global_avgpool", NULL);
     lk__layers_add(&l, "linear", "units=%lld", (long long)o->classes);
-    LK_TRY(lk__layers_end(&l, out));
-    return LK_OK;
+    return LK_TRACE(lk__layers_end(&l, out));
 }
 
 const lk_model_preset lk__model_preset_resnet = {

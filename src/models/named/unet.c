@@ -86,8 +86,7 @@ static lk_status unet_expand(const void *opt, lk_arena *arena, lk_configs *out)
         below = level;
     }
     lk__layers_add(&level, "conv", "filters=%lld kernel=1", (long long)o->classes);
-    LK_TRY(lk__layers_end(&level, out));
-    return LK_OK;
+    return LK_TRACE(lk__layers_end(&level, out));
 }
 
 const lk_model_preset lk__model_preset_unet = {

@@ -50,8 +50,7 @@ static lk_status vgg_expand(const void *opt, lk_arena *arena, lk_configs *out)
     if (o->dropout > 0)
         lk__layers_add(&l, "dropout", "rate=%.17g", o->dropout);
     lk__layers_add(&l, "linear", "units=%lld", (long long)o->classes);
-    LK_TRY(lk__layers_end(&l, out));
-    return LK_OK;
+    return LK_TRACE(lk__layers_end(&l, out));
 }
 
 const lk_model_preset lk__model_preset_vgg = {

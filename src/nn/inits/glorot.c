@@ -23,8 +23,7 @@ static lk_status glorot_fill(const lk_init_call *call)
     double nodes = (double)(call->fan_in + call->fan_out);
     if (nodes <= 0)
         nodes = 1;
-    LK_TRY(lk__draw_scaled(call, normal, o->scale * sqrt((normal ? 2 : 6) / nodes)));
-    return LK_OK;
+    return LK_TRACE(lk__draw_scaled(call, normal, o->scale * sqrt((normal ? 2 : 6) / nodes)));
 }
 
 const lk_init lk__init_glorot = {

@@ -43,9 +43,8 @@ static lk_status autoencoder_build(lk_build *build, const void *opt, lk_tensor_t
              "decode gives %s%s of what encode makes, %s, and not x again, which is %s%s",
              lk_dtype_name(again.dtype), lk_shape_text(again.shape).s, lk_shape_text(out->shape).s,
              lk_dtype_name(in.dtype), lk_shape_text(in.shape).s);
-    LK_TRY(lk_build_term(build,
-                         &(lk_term){.loss = &o->loss, .of = in, .weight = o->weight, .lists = 1}));
-    return LK_OK;
+    return LK_TRACE(lk_build_term(
+        build, &(lk_term){.loss = &o->loss, .of = in, .weight = o->weight, .lists = 1}));
 }
 
 static lk_status autoencoder_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
@@ -57,8 +56,7 @@ static lk_status autoencoder_forward(const lk_pass *pass, const lk_layer_instanc
         return LK_OK;
     LK_TRY(lk_pass_layers(pass, layer, DECODE, *out, &again));
     LK_TRY(lk_stop_gradient(x, &target));
-    LK_TRY(lk_pass_term(pass, layer, again, target));
-    return LK_OK;
+    return LK_TRACE(lk_pass_term(pass, layer, again, target));
 }
 
 static const lk_layer_sample samples[] = {

@@ -85,8 +85,7 @@ static lk_status of_one_tile(lk_var *param)
     if (shape.ndim == 1)
         return LK_OK;
     LK_TRY(lk_slice(*param, 0, 0, 1, 1, param));
-    LK_TRY(lk_reshape(*param, LK_SHAPE(shape.dim[1]), param));
-    return LK_OK;
+    return LK_TRACE(lk_reshape(*param, LK_SHAPE(shape.dim[1]), param));
 }
 
 /* By the running statistics. */
@@ -101,8 +100,7 @@ static lk_status norm_of_state(const lk_pass *pass, const lk_layer_instance *lay
     LK_TRY(of_one_tile(&beta));
     LK_TRY(lk_pass_state(pass, layer, MEAN, &mean));
     LK_TRY(lk_pass_state(pass, layer, VARIANCE, &variance));
-    LK_TRY(lk_batch_norm_inference(x, gamma, beta, mean, variance, &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_batch_norm_inference(x, gamma, beta, mean, variance, &attr, out));
 }
 
 static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,

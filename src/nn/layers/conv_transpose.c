@@ -125,9 +125,8 @@ static lk_status transpose_forward(const lk_pass *pass, const lk_layer_instance 
     lk_var w = lk_pass_param(pass, layer, 0);
     lk_var b = layer->n_params > 1 ? lk_pass_param(pass, layer, 1) : LK_NO_VAR;
     const lk_tile *tile = lk_pass_tile(pass, layer);
-    LK_TRY(tile ? lk_dist_tile_conv_transpose(tile, x, w, b, layer->data, layer->name, out)
-                : lk_conv_transpose(x, w, b, layer->data, out));
-    return LK_OK;
+    return LK_TRACE(tile ? lk_dist_tile_conv_transpose(tile, x, w, b, layer->data, layer->name, out)
+                         : lk_conv_transpose(x, w, b, layer->data, out));
 }
 
 static const lk_layer_sample samples[] = {

@@ -47,9 +47,9 @@ static lk_status crop_forward(const lk_pass *pass, const lk_layer_instance *laye
                               lk_var *out)
 {
     const lk_tile *tile = lk_pass_tile(pass, layer);
-    LK_TRY(tile ? lk_dist_tile_pool(tile, LK_POOL_MAX, x, layer->data, false, layer->name, out)
-                : lk_max_pool(x, layer->data, out, NULL));
-    return LK_OK;
+    return LK_TRACE(
+        tile ? lk_dist_tile_pool(tile, LK_POOL_MAX, x, layer->data, false, layer->name, out)
+             : lk_max_pool(x, layer->data, out, NULL));
 }
 
 static const lk_layer_sample samples[] = {{"before=1", LK_DIMS(4, 5, 2), 0},

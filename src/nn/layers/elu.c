@@ -14,8 +14,7 @@ static lk_status elu_forward(const lk_pass *pass, const lk_layer_instance *layer
                              lk_var *out)
 {
     (void)pass;
-    LK_TRY(lk_elu(x, ((const elu_options *)layer->options)->alpha, out));
-    return LK_OK;
+    return LK_TRACE(lk_elu(x, ((const elu_options *)layer->options)->alpha, out));
 }
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};

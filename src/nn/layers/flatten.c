@@ -18,8 +18,7 @@ static lk_status flatten_forward(const lk_pass *pass, const lk_layer_instance *l
                                  lk_var *out)
 {
     (void)pass;
-    LK_TRY(lk_reshape(x, LK_SHAPE(lk_shape_of(x).dim[0], layer->out.shape.dim[0]), out));
-    return LK_OK;
+    return LK_TRACE(lk_reshape(x, LK_SHAPE(lk_shape_of(x).dim[0], layer->out.shape.dim[0]), out));
 }
 
 static const lk_layer_sample samples[] = {

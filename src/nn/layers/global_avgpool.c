@@ -18,13 +18,11 @@ static lk_status global_forward(const lk_pass *pass, const lk_layer_instance *la
     lk_axes axes = {.n = layer->in.shape.ndim - 1};
     const lk_tile *tile = lk_pass_tile(pass, layer);
     if (tile) {
-        LK_TRY(lk_dist_tile_mean(tile, x, pass->parts->samples, layer->name, out));
-        return LK_OK;
+        return LK_TRACE(lk_dist_tile_mean(tile, x, pass->parts->samples, layer->name, out));
     }
     for (int i = 0; i < axes.n; i++)
         axes.axis[i] = i + 1;
-    LK_TRY(lk_mean(x, &axes, out));
-    return LK_OK;
+    return LK_TRACE(lk_mean(x, &axes, out));
 }
 
 static const lk_layer_sample samples[] = {

@@ -11,11 +11,10 @@ static lk_status gru_build(lk_build *build, const void *opt, lk_tensor_type in, 
 {
     const lk__recurrent_options *o = opt;
     LK_TRY(lk__recurrent_build(build, o, in, 3, out));
-    LK_TRY(lk__build_constant(
+    return LK_TRACE(lk__build_constant(
         build,
         (lk_param){.name = "recurrent_bias", .shape = LK_SHAPE(o->units), .cut = {o->units, 1}},
         false));
-    return LK_OK;
 }
 
 static lk_status gru_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,

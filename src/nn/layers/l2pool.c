@@ -7,9 +7,9 @@ static lk_status l2pool_forward(const lk_pass *pass, const lk_layer_instance *la
                                 lk_var *out)
 {
     const lk_tile *tile = lk_pass_tile(pass, layer);
-    LK_TRY(tile ? lk_dist_tile_pool(tile, LK_POOL_L2, x, layer->data, false, layer->name, out)
-                : lk_l2_pool(x, layer->data, out));
-    return LK_OK;
+    return LK_TRACE(
+        tile ? lk_dist_tile_pool(tile, LK_POOL_L2, x, layer->data, false, layer->name, out)
+             : lk_l2_pool(x, layer->data, out));
 }
 
 static const lk_layer_sample samples[] = {{"size=2", LK_DIMS(4, 6, 2), 0},

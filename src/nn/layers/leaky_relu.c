@@ -14,8 +14,7 @@ static lk_status leaky_relu_forward(const lk_pass *pass, const lk_layer_instance
                                     lk_var *out)
 {
     (void)pass;
-    LK_TRY(lk_leaky_relu(x, ((const leaky_relu_options *)layer->options)->slope, out));
-    return LK_OK;
+    return LK_TRACE(lk_leaky_relu(x, ((const leaky_relu_options *)layer->options)->slope, out));
 }
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};

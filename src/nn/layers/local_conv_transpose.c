@@ -122,9 +122,8 @@ static lk_status transpose_forward(const lk_pass *pass, const lk_layer_instance 
 {
     lk_var w = lk_pass_param(pass, layer, 0);
     const lk_tile *tile = lk_pass_tile(pass, layer);
-    LK_TRY(tile ? lk_dist_tile_local_conv_transpose(tile, x, w, layer->name, out)
-                : lk_local_conv_transpose(x, w, layer->data, out));
-    return LK_OK;
+    return LK_TRACE(tile ? lk_dist_tile_local_conv_transpose(tile, x, w, layer->name, out)
+                         : lk_local_conv_transpose(x, w, layer->data, out));
 }
 
 static const lk_layer_sample samples[] = {

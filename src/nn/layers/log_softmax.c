@@ -15,8 +15,7 @@ static lk_status log_softmax_forward(const lk_pass *pass, const lk_layer_instanc
 {
     (void)pass;
     (void)layer;
-    LK_TRY(lk_log_softmax(x, LK_LAST_AXIS, out));
-    return LK_OK;
+    return LK_TRACE(lk_log_softmax(x, LK_LAST_AXIS, out));
 }
 
 static const lk_layer_sample samples[] = {

@@ -15,8 +15,7 @@ static lk_status lstm_build(lk_build *build, const void *opt, lk_tensor_type in,
 {
     const lk__recurrent_options *o = opt;
     LK_TRY(lk__recurrent_build(build, o, in, 4, out));
-    LK_TRY(lk_build_carry(build, "c", LK_SHAPE(o->units)));
-    return LK_OK;
+    return LK_TRACE(lk_build_carry(build, "c", LK_SHAPE(o->units)));
 }
 
 static lk_status lstm_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,

@@ -27,8 +27,7 @@ static lk_status penalty_build(lk_build *build, const void *opt, lk_tensor_type 
     const penalty_options *o = opt;
     LK_CHECK(lk_dtype_is_real(in.dtype), LK_EDTYPE, "the input must be real numbers");
     *out = in;
-    LK_TRY(lk_build_term(build, &(lk_term){.of = in, .weight = o->weight}));
-    return LK_OK;
+    return LK_TRACE(lk_build_term(build, &(lk_term){.of = in, .weight = o->weight}));
 }
 
 static lk_status penalty_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
@@ -43,8 +42,7 @@ static lk_status penalty_forward(const lk_pass *pass, const lk_layer_instance *l
         LK_TRY(lk_abs(x, &cost));
     else if (o->of == SQUARES)
         LK_TRY(lk_square(x, &cost));
-    LK_TRY(lk_pass_term(pass, layer, cost, LK_NO_VAR));
-    return LK_OK;
+    return LK_TRACE(lk_pass_term(pass, layer, cost, LK_NO_VAR));
 }
 
 static const lk_layer_sample samples[] = {{"", LK_DIMS(4), 0},

@@ -6,8 +6,7 @@ static lk_status relu_forward(const lk_pass *pass, const lk_layer_instance *laye
 {
     (void)pass;
     (void)layer;
-    LK_TRY(lk_relu(x, out));
-    return LK_OK;
+    return LK_TRACE(lk_relu(x, out));
 }
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};

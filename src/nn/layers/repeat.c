@@ -56,9 +56,9 @@ static lk_status repeat_forward(const lk_pass *pass, const lk_layer_instance *la
     ones.dim[n + 1] = attr->groups;
     LK_TRY(lk_full(pass->tape, layer->in.dtype, ones, 1, &w));
     LK_TRY(lk_contiguous(w, &w));
-    LK_TRY(tile ? lk_dist_tile_conv_transpose(tile, x, w, LK_NO_VAR, attr, layer->name, out)
-                : lk_conv_transpose(x, w, LK_NO_VAR, attr, out));
-    return LK_OK;
+    return LK_TRACE(tile
+                        ? lk_dist_tile_conv_transpose(tile, x, w, LK_NO_VAR, attr, layer->name, out)
+                        : lk_conv_transpose(x, w, LK_NO_VAR, attr, out));
 }
 
 static const lk_layer_sample samples[] = {{"size=2", LK_DIMS(3, 2, 2), 0},

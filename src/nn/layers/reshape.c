@@ -47,8 +47,7 @@ static lk_status reshape_forward(const lk_pass *pass, const lk_layer_instance *l
     (void)pass;
     for (int i = 0; i < layer->out.shape.ndim; i++)
         shape.dim[i + 1] = layer->out.shape.dim[i];
-    LK_TRY(lk_reshape(x, shape, out));
-    return LK_OK;
+    return LK_TRACE(lk_reshape(x, shape, out));
 }
 
 static const lk_layer_sample samples[] = {

@@ -5,8 +5,7 @@ static const lk_option options[] = {LK__RECURRENT_OPTIONS, {0}};
 
 static lk_status rnn_build(lk_build *build, const void *opt, lk_tensor_type in, lk_tensor_type *out)
 {
-    LK_TRY(lk__recurrent_build(build, opt, in, 1, out));
-    return LK_OK;
+    return LK_TRACE(lk__recurrent_build(build, opt, in, 1, out));
 }
 
 static lk_status rnn_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,

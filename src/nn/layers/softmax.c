@@ -15,8 +15,7 @@ static lk_status softmax_forward(const lk_pass *pass, const lk_layer_instance *l
 {
     (void)pass;
     (void)layer;
-    LK_TRY(lk_softmax(x, LK_LAST_AXIS, out));
-    return LK_OK;
+    return LK_TRACE(lk_softmax(x, LK_LAST_AXIS, out));
 }
 
 static const lk_layer_sample samples[] = {

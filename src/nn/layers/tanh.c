@@ -6,8 +6,7 @@ static lk_status tanh_forward(const lk_pass *pass, const lk_layer_instance *laye
 {
     (void)pass;
     (void)layer;
-    LK_TRY(lk_tanh(x, out));
-    return LK_OK;
+    return LK_TRACE(lk_tanh(x, out));
 }
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};

@@ -6,15 +6,13 @@
 static lk_status logistic_check(const void *options, lk_tensor_type out, lk_tensor_type target)
 {
     (void)options;
-    LK_TRY(lk__loss_same("logistic_cross_entropy", out, target));
-    return LK_OK;
+    return LK_TRACE(lk__loss_same("logistic_cross_entropy", out, target));
 }
 
 static lk_status logistic_apply(const void *options, lk_var y, lk_var target, lk_var *out)
 {
     (void)options;
-    LK_TRY(lk_logistic_cross_entropy(y, target, LK_LOSS_SUM, out));
-    return LK_OK;
+    return LK_TRACE(lk_logistic_cross_entropy(y, target, LK_LOSS_SUM, out));
 }
 
 const lk_loss lk__loss_logistic_cross_entropy = {

@@ -71,8 +71,7 @@ static lk_status cross_check(const void *given, lk_tensor_type out, lk_tensor_ty
                  lk_shape_text(out.shape).s);
         LK_TRY(lk__loss_same("softmax_cross_entropy", out, target));
     }
-    LK_TRY(weights_check(weights_of(given), out.shape));
-    return LK_OK;
+    return LK_TRACE(weights_check(weights_of(given), out.shape));
 }
 
 /* Positions: all axes but that of the classes. */
@@ -86,8 +85,7 @@ static int64_t cross_parts(lk_tensor_type out)
 static lk_status weights_enter(const lk_option_reals *w, lk_var y, lk_var *out)
 {
     LK_TRY(lk_constant_data(y.tape, LK_F64, LK_SHAPE(w->n), w->item, out));
-    LK_TRY(lk_cast(*out, lk_dtype_of(y), out));
-    return LK_OK;
+    return LK_TRACE(lk_cast(*out, lk_dtype_of(y), out));
 }
 
 /* *out = the weight of each label, of the labels' shape. */
@@ -98,8 +96,7 @@ static lk_status weights_at(lk_var weights, lk_var label, lk_var *out)
     LK_TRY(lk_shape_count(rows, &n));
     LK_TRY(lk_reshape(label, LK_SHAPE(n), &label));
     LK_TRY(lk_gather_index(weights, 0, label, out));
-    LK_TRY(lk_reshape(*out, rows, out));
-    return LK_OK;
+    return LK_TRACE(lk_reshape(*out, rows, out));
 }
 
 static lk_status cross_apply(const void *given, lk_var y, lk_var target, lk_var *out)
@@ -107,20 +104,17 @@ static lk_status cross_apply(const void *given, lk_var y, lk_var target, lk_var 
     const lk_option_reals *w = weights_of(given);
     lk_var weights;
     if (w->n == 0) {
-        LK_TRY(lk_softmax_cross_entropy(y, target, LK_LOSS_SUM, out));
-        return LK_OK;
+        return LK_TRACE(lk_softmax_cross_entropy(y, target, LK_LOSS_SUM, out));
     }
     LK_TRY(weights_enter(w, y, &weights));
     if (lk_dtype_is_real(lk_dtype_of(target))) {
         LK_TRY(lk_mul(target, weights, &target));
-        LK_TRY(lk_softmax_cross_entropy(y, target, LK_LOSS_SUM, out));
-        return LK_OK;
+        return LK_TRACE(lk_softmax_cross_entropy(y, target, LK_LOSS_SUM, out));
     }
     LK_TRY(lk_softmax_cross_entropy(y, target, LK_LOSS_NONE, out));
     LK_TRY(weights_at(weights, target, &weights));
     LK_TRY(lk_mul(*out, weights, out));
-    LK_TRY(lk_sum(*out, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_sum(*out, NULL, out));
 }
 
 /* Of classes of which ranks have some each, with labels. */
@@ -136,8 +130,7 @@ static lk_status cross_split(const void *given, const lk_feature_split *split, i
     LK_TRY(weights_enter(w, *out, &weights));
     LK_TRY(weights_at(weights, label, &weights));
     LK_TRY(lk_mul(*out, weights, out));
-    LK_TRY(lk_sum(*out, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_sum(*out, NULL, out));
 }
 
 const lk_loss lk__loss_softmax_cross_entropy = {

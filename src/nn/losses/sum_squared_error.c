@@ -4,15 +4,13 @@
 static lk_status squared_check(const void *options, lk_tensor_type out, lk_tensor_type target)
 {
     (void)options;
-    LK_TRY(lk__loss_same("sum_squared_error", out, target));
-    return LK_OK;
+    return LK_TRACE(lk__loss_same("sum_squared_error", out, target));
 }
 
 static lk_status squared_apply(const void *options, lk_var y, lk_var target, lk_var *out)
 {
     (void)options;
-    LK_TRY(lk_sum_squared_error(y, target, LK_LOSS_SUM, out));
-    return LK_OK;
+    return LK_TRACE(lk_sum_squared_error(y, target, LK_LOSS_SUM, out));
 }
 
 const lk_loss lk__loss_sum_squared_error = {

@@ -4,8 +4,7 @@
 
 static lk_status iou_check(const void *options, lk_tensor_type out, lk_tensor_type target)
 {
-    LK_TRY(lk__overlap_check("iou", options, out, target));
-    return LK_OK;
+    return LK_TRACE(lk__overlap_check("iou", options, out, target));
 }
 
 static double iou_of(double both, double answered, double labelled)

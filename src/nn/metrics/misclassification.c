@@ -4,8 +4,7 @@
 static lk_status missed_check(const void *options, lk_tensor_type out, lk_tensor_type target)
 {
     (void)options;
-    LK_TRY(lk__scores_check("misclassification", out, target));
-    return LK_OK;
+    return LK_TRACE(lk__scores_check("misclassification", out, target));
 }
 
 static void missed_add_places(const void *options, int64_t rows, const int64_t *place,
@@ -19,8 +18,7 @@ static void missed_add_places(const void *options, int64_t rows, const int64_t *
 static lk_status missed_add(const void *options, const lk_tensor *y, const lk_tensor *target,
                             double *number)
 {
-    LK_TRY(lk__places_add(missed_add_places, options, y, target, number));
-    return LK_OK;
+    return LK_TRACE(lk__places_add(missed_add_places, options, y, target, number));
 }
 
 const lk_metric lk__metric_misclassification = {

@@ -31,8 +31,7 @@ static void top_add_places(const void *opt, int64_t rows, const int64_t *place, 
 static lk_status top_add(const void *opt, const lk_tensor *y, const lk_tensor *target,
                          double *number)
 {
-    LK_TRY(lk__places_add(top_add_places, opt, y, target, number));
-    return LK_OK;
+    return LK_TRACE(lk__places_add(top_add_places, opt, y, target, number));
 }
 
 const lk_metric lk__metric_top_k = {

@@ -50,9 +50,8 @@ static lk_status transpose(int64_t outer, transpose_job j)
     if (j.rows == 0 || j.cols == 0)
         return LK_OK;
     int64_t strips = (j.cols - 1) / TILE + 1;
-    LK_TRY(lk__parallel(lk__tasks_bytes(outer * strips, TILE * j.rows * (int64_t)j.size),
-                        transpose_task, &j));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_bytes(outer * strips, TILE * j.rows * (int64_t)j.size),
+                                 transpose_task, &j));
 }
 
 lk_status lk__along_begin(lk_call *c, int axis, lk__along *out)

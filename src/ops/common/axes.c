@@ -82,8 +82,7 @@ lk_status lk__axes_forward(lk_call *c)
     const lk_reduce_axis_op *op = c->op->data;
     const lk_tensor *x = c->x[0];
     unsigned axes = lk__axes_bits(c->attr, x->shape.ndim);
-    LK_TRY(lk__reduce_axes(c, *op, x, axes, lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk__reduce_axes(c, *op, x, axes, lk__tensor_start(c->y[0])));
 }
 
 const lk_op_sample lk__axes_samples[] = {
@@ -99,6 +98,5 @@ lk_status lk__axes_widen(const lk_call *c, lk_var g, lk_var *out)
 {
     const lk_axes *axes = c->attr;
     lk_shape x = lk_shape_of(c->in[0]);
-    LK_TRY(lk_reshape(g, lk__axes_reduced(x, lk__axes_bits(axes, x.ndim), true), out));
-    return LK_OK;
+    return LK_TRACE(lk_reshape(g, lk__axes_reduced(x, lk__axes_bits(axes, x.ndim), true), out));
 }

@@ -36,8 +36,7 @@ lk_status lk__batch_norm_inverse(const lk_call *c, lk_var variance, lk_var *out)
     LK_TRY(lk_affine(variance, 1, lk__batch_norm_eps(c), out));
     LK_TRY(lk_sqrt(*out, out));
     LK_TRY(lk_full(c->tape, lk_dtype_of(variance), LK_SCALAR, 1, &one));
-    LK_TRY(lk_div(one, *out, out));
-    return LK_OK;
+    return LK_TRACE(lk_div(one, *out, out));
 }
 
 lk_status lk__running_stat_move(lk_tensor *state, const lk_tensor *sum, double rate, double pieces)

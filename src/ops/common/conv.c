@@ -168,6 +168,5 @@ lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x
 {
     lk_conv_shape s;
     lk__conv_shape_of(c, a, x, y, kernel, &s);
-    LK_TRY(lk__conv_plan_kept(c, &s, out));
-    return LK_OK;
+    return LK_TRACE(lk__conv_plan_kept(c, &s, out));
 }

@@ -47,8 +47,7 @@ static lk_status run_many(lk_call *c, lk__loop loop, lk__each_store store, const
         if (!j.in[i].direct)
             broadcast_strides(x, y, j.in[i].stride);
     }
-    LK_TRY(lk__each_job_run(&j));
-    return LK_OK;
+    return LK_TRACE(lk__each_job_run(&j));
 }
 
 lk_status lk__each_run_with(lk_call *c, lk__loop loop, double p, double q)
@@ -79,8 +78,7 @@ lk_status lk__each_run_with(lk_call *c, lk__loop loop, double p, double q)
 
 lk_status lk__each_run(lk_call *c, lk__loop loop)
 {
-    LK_TRY(lk__each_run_with(c, loop, 0, 0));
-    return LK_OK;
+    return LK_TRACE(lk__each_run_with(c, loop, 0, 0));
 }
 
 lk_status lk__each_forward(lk_call *c)
@@ -88,8 +86,7 @@ lk_status lk__each_forward(lk_call *c)
     const lk__each *each = c->op->data;
     const double *p = c->attr;
     const size_t n = c->op->attr_size / sizeof *p;
-    LK_TRY(lk__each_run_with(c, each->loop, n > 0 ? p[0] : 0, n > 1 ? p[1] : 0));
-    return LK_OK;
+    return LK_TRACE(lk__each_run_with(c, each->loop, n > 0 ? p[0] : 0, n > 1 ? p[1] : 0));
 }
 
 static bool same_shape(const lk_shape *a, const lk_shape *b)
@@ -115,8 +112,7 @@ lk_status lk__each_infer(lk_call *c, lk_output_spec *out)
 
 lk_status lk__each_grad(const lk_call *c, int i, lk_var g, lk_var *out)
 {
-    LK_TRY(lk_sum_to(g, lk_shape_of(c->in[i]), out));
-    return LK_OK;
+    return LK_TRACE(lk_sum_to(g, lk_shape_of(c->in[i]), out));
 }
 
 lk_status lk__each_grad_apply(const lk_call *c, int i, const lk_op *op, const lk_var *in, int n_in,
@@ -124,10 +120,8 @@ lk_status lk__each_grad_apply(const lk_call *c, int i, const lk_op *op, const lk
 {
     lk_var g;
     if (same_shape(lk__var_shape(c->in[i]), lk__var_shape(c->out[0]))) {
-        LK_TRY(lk_apply_gradient(c, i, op, in, n_in, attr, out));
-        return LK_OK;
+        return LK_TRACE(lk_apply_gradient(c, i, op, in, n_in, attr, out));
     }
     LK_TRY(lk_apply(c->tape, op, in, n_in, attr, &g));
-    LK_TRY(lk__each_grad(c, i, g, out));
-    return LK_OK;
+    return LK_TRACE(lk__each_grad(c, i, g, out));
 }

@@ -84,8 +84,7 @@ static lk_status where_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status where_forward(lk_call *c)
 {
-    LK_TRY(lk__extreme_find(c, ((const where_attr *)c->attr)->smallest));
-    return LK_OK;
+    return LK_TRACE(lk__extreme_find(c, ((const where_attr *)c->attr)->smallest));
 }
 
 static const lk_op extreme_where = {
@@ -106,10 +105,8 @@ lk_status lk__extreme_backward(lk_call *c, const lk_var *dout, lk_var *din)
     lk_shape x = lk_shape_of(c->in[0]);
     lk_var at;
     if (lk__axes_count(x, ~0u) == 0) {
-        LK_TRY(lk_zeros_like(c->in[0], din));
-        return LK_OK;
+        return LK_TRACE(lk_zeros_like(c->in[0], din));
     }
     LK_TRY(lk_apply(c->tape, &extreme_where, c->in, 1, &a, &at));
-    LK_TRY(lk__group_place(dout[0], at, &a.axes, x, din));
-    return LK_OK;
+    return LK_TRACE(lk__group_place(dout[0], at, &a.axes, x, din));
 }

@@ -75,8 +75,7 @@ lk_status lk__gauss_sum(const lk__gauss_shape *s, const void *x, void *y)
     int64_t work = s->columns * s->window->size[0] * s->window->size[1];
     int64_t size = (int64_t)lk_dtype_size(s->dtype);
     LK_TRY(lk__fp_check());
-    LK_TRY(lk__parallel(lk__tasks_bytes(s->n * s->rows, work * size), window_task, &j));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_bytes(s->n * s->rows, work * size), window_task, &j));
 }
 
 static lk_status window_forward(lk_call *c)
@@ -90,14 +89,12 @@ static lk_status window_forward(lk_call *c)
     if (x->count == 0)
         return LK_OK;
     LK_TRY(lk__gauss_make(c, c->attr, &s.g));
-    LK_TRY(lk__gauss_sum(&s, lk__tensor_start(x), lk__tensor_start(c->y[0])));
-    return LK_OK;
+    return LK_TRACE(lk__gauss_sum(&s, lk__tensor_start(x), lk__tensor_start(c->y[0])));
 }
 
 static lk_status window_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk__gauss_apply(dout[0], c->attr, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk__gauss_apply(dout[0], c->attr, &din[0]));
 }
 
 static const lk_op window_sum = {
@@ -114,6 +111,5 @@ static const lk_op window_sum = {
 
 lk_status lk__gauss_apply(lk_var x, const lk__gauss *w, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &window_sum, &x, 1, w, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &window_sum, &x, 1, w, out));
 }

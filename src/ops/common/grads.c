@@ -36,14 +36,12 @@ static const lk_op neg_mul = {.name = "neg_mul",
 
 lk_status lk__neg_mul(lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &neg_mul, (lk_var[]){x, y}, 2, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &neg_mul, (lk_var[]){x, y}, 2, NULL, out));
 }
 
 lk_status lk__neg_mul_grad(const lk_call *c, int i, lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk__each_grad_apply(c, i, &neg_mul, (lk_var[]){x, y}, 2, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk__each_grad_apply(c, i, &neg_mul, (lk_var[]){x, y}, 2, NULL, out));
 }
 
 typedef struct pick_attr {
@@ -53,8 +51,7 @@ typedef struct pick_attr {
 static lk_status pick_forward(lk_call *c)
 {
     const pick_attr *attr = c->attr;
-    LK_TRY(lk__each_run(c, attr->otherwise ? LK__LOOP_PICK_OTHERS : LK__LOOP_PICK_ABOVE));
-    return LK_OK;
+    return LK_TRACE(lk__each_run(c, attr->otherwise ? LK__LOOP_PICK_OTHERS : LK__LOOP_PICK_ABOVE));
 }
 
 static lk_status pick_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -81,6 +78,5 @@ lk_status lk__pick_grad(const lk_call *c, int i, lk_var g, lk_var a, lk_var b, b
                         lk_var *out)
 {
     lk_var in[] = {g, a, b};
-    LK_TRY(lk__each_grad_apply(c, i, &pick, in, 3, &(pick_attr){otherwise}, out));
-    return LK_OK;
+    return LK_TRACE(lk__each_grad_apply(c, i, &pick, in, 3, &(pick_attr){otherwise}, out));
 }

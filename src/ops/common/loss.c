@@ -32,8 +32,7 @@ lk_status lk__loss_infer_pair(lk_call *c, lk_output_spec *out)
     LK_CHECK(lk_shape_is_equal(x->shape, t->shape), LK_ESHAPE,
              "%s of %s and the target %s: they must have one shape", c->op->name,
              lk_tensor_text(x).s, lk_tensor_text(t).s);
-    LK_TRY(lk__loss_infer(c, x->shape, out));
-    return LK_OK;
+    return LK_TRACE(lk__loss_infer(c, x->shape, out));
 }
 
 lk_status lk__loss_room(lk_call *c, lk_shape shape, void **out)
@@ -87,8 +86,7 @@ lk_status lk__loss_reduce(lk_call *c, lk_loss_reduction otherwise, lk_shape shap
     if (reduction == LK_LOSS_NONE)
         return LK_OK;
     s.piece = piece_of(c, shape, s.n);
-    LK_TRY(sum_and_divide(c, s, losses, reduction, divisor(reduction, shape, s.n)));
-    return LK_OK;
+    return LK_TRACE(sum_and_divide(c, s, losses, reduction, divisor(reduction, shape, s.n)));
 }
 
 lk_status lk__loss_each(lk_call *c, lk_loss_reduction otherwise, lk__loop loop, double p)
@@ -110,8 +108,7 @@ lk_status lk__loss_each(lk_call *c, lk_loss_reduction otherwise, lk__loop loop, 
             .start = lk__tensor_start(c->x[i]), .size = lk_dtype_size(x->dtype), .direct = true};
     if (x->count > 0)
         LK_TRY(lk__each_job_run(&j));
-    LK_TRY(lk__loss_reduce(c, otherwise, x->shape, losses));
-    return LK_OK;
+    return LK_TRACE(lk__loss_reduce(c, otherwise, x->shape, losses));
 }
 
 /* What sheets of lk__loss_terms() share: the number p, and where the sums go. */
@@ -137,8 +134,7 @@ lk_status lk__loss_terms(lk_call *c, lk_loss_reduction otherwise, lk__loop loop,
     const lk_tensor *x = c->x[0];
     const lk_loss_reduction reduction = reduction_of(c, otherwise);
     if (reduction == LK_LOSS_NONE) {
-        LK_TRY(lk__loss_each(c, otherwise, loop, p));
-        return LK_OK;
+        return LK_TRACE(lk__loss_each(c, otherwise, loop, p));
     }
     const int64_t piece = piece_of(c, x->shape, x->count), elem = (int64_t)lk_dtype_size(x->dtype);
     lk_reduce_axis_shape tree = {.outer = 1, .inner = 1, .piece = 1};
@@ -155,8 +151,8 @@ lk_status lk__loss_terms(lk_call *c, lk_loss_reduction otherwise, lk__loop loop,
         tree.n += s.rows;
         at += s.rows * n;
     }
-    LK_TRY(sum_and_divide(c, tree, sums, reduction, divisor(reduction, x->shape, x->count)));
-    return LK_OK;
+    return LK_TRACE(
+        sum_and_divide(c, tree, sums, reduction, divisor(reduction, x->shape, x->count)));
 }
 
 lk_status lk__loss_grad(const lk_call *c, lk_loss_reduction otherwise, lk_var dout, lk_shape shape,
@@ -174,6 +170,5 @@ lk_status lk__loss_grad(const lk_call *c, lk_loss_reduction otherwise, lk_var do
         LK_TRY(lk_full(c->tape, lk_dtype_of(dout), LK_SCALAR, (double)n, &by));
         LK_TRY(lk_div(dout, by, out));
     }
-    LK_TRY(lk_broadcast(*out, shape, out));
-    return LK_OK;
+    return LK_TRACE(lk_broadcast(*out, shape, out));
 }

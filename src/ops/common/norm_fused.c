@@ -23,8 +23,7 @@ static lk_status statistics(lk_call *c, const lk__pieces *s, const void *x, void
     void *mean = lk__tensor_start(c->y[1]), *variance = lk__tensor_start(c->y[2]);
     lk__pieces_in in = {.x = {x}, .v = {mean}, .y = y};
     LK_TRY(lk__pieces_mean(c, s, &(lk__pieces_in){.x = {x}, .y = y}, LK__DOWN_VALUES, mean));
-    LK_TRY(lk__pieces_mean(c, s, &in, LK__DOWN_SQUARES, variance));
-    return LK_OK;
+    return LK_TRACE(lk__pieces_mean(c, s, &in, LK__DOWN_SQUARES, variance));
 }
 
 lk_status lk__batch_norm_values(lk_call *c, const lk__pieces *s)
@@ -44,8 +43,7 @@ lk_status lk__batch_norm_values(lk_call *c, const lk__pieces *s)
                          .shared = {false, false, true},
                          .y = y,
                          .act = lk__batch_norm_act(c)};
-    LK_TRY(lk__pieces_map(c, s, &all, LK__TERM_CHANNELS));
-    return LK_OK;
+    return LK_TRACE(lk__pieces_map(c, s, &all, LK__TERM_CHANNELS));
 }
 
 /* ---- gradients ---- */
@@ -101,8 +99,7 @@ static lk_status scale_make(lk_call *c, const lk__pieces *s, const grad_vectors 
     lk__pieces_in inv = {.v = {variance}, .y = v->inv};
     lk__pieces_in k = {.v = {v->inv, gamma}, .shared = {false, true}, .y = v->k};
     LK_TRY(lk__pieces_vector(s, &inv, lk__batch_norm_eps(c), LK__TERM_INVERSE));
-    LK_TRY(lk__pieces_vector(s, &k, 0, LK__TERM_PRODUCT));
-    return LK_OK;
+    return LK_TRACE(lk__pieces_vector(s, &k, 0, LK__TERM_PRODUCT));
 }
 
 static lk_status vectors_make(lk_call *c, const lk__pieces *s, const grad_vectors *v)
@@ -114,8 +111,7 @@ static lk_status vectors_make(lk_call *c, const lk__pieces *s, const grad_vector
     lk__pieces_in scaled = {.v = {v->dy_c, v->inv}, .y = v->dy_c};
     LK_TRY(lk__pieces_vector(s, &w, 0, LK__TERM_SLOPE));
     LK_TRY(lk__pieces_vector(s, &b, 0, LK__TERM_OFFSET));
-    LK_TRY(lk__pieces_vector(s, &scaled, 0, LK__TERM_PRODUCT));
-    return LK_OK;
+    return LK_TRACE(lk__pieces_vector(s, &scaled, 0, LK__TERM_PRODUCT));
 }
 
 lk_status lk__batch_norm_gradients(lk_call *c, const lk__pieces *s)
@@ -137,6 +133,6 @@ lk_status lk__batch_norm_gradients(lk_call *c, const lk__pieces *s)
                           relu ? LK__TERM_RELU_CHANNELS_GRADIENT : LK__TERM_CHANNELS_GRADIENT));
     lk_reduce_axis_shape tree = {.outer = 1, .n = s->n, .inner = s->channels, .piece = 1};
     LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &tree, v.dy_c, lk__tensor_start(c->y[1])));
-    LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &tree, v.dy, lk__tensor_start(c->y[2])));
-    return LK_OK;
+    return LK_TRACE(
+        lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &tree, v.dy, lk__tensor_start(c->y[2])));
 }

@@ -21,8 +21,7 @@ lk_tensor lk__part(const lk_tensor *t, int axis, int64_t start, int64_t n, int64
 lk_status lk__copy(const lk_tensor *src, const lk_tensor *dst)
 {
     lk_tensor to = lk__tensor_fields(dst);
-    LK_TRY(lk_tensor_copy(src, &to));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_copy(src, &to));
 }
 
 lk_status lk__fill(const lk_tensor *dst, double value)

@@ -48,8 +48,7 @@ static lk_status pick_run(lk_call *c, bool into)
                   .into = into,
                   .x = lk__tensor_start(c->x[0]),
                   .y = lk__tensor_start(c->y[0])};
-    LK_TRY(lk__parallel(lk__tasks_functions(c->x[1]->count, 1), pick_groups, &j));
-    return LK_OK;
+    return LK_TRACE(lk__parallel(lk__tasks_functions(c->x[1]->count, 1), pick_groups, &j));
 }
 
 static lk_status place_infer(lk_call *c, lk_output_spec *out)
@@ -62,15 +61,13 @@ static lk_status place_infer(lk_call *c, lk_output_spec *out)
 static lk_status place_forward(lk_call *c)
 {
     LK_TRY(lk__fill(c->y[0], 0));
-    LK_TRY(pick_run(c, true));
-    return LK_OK;
+    return LK_TRACE(pick_run(c, true));
 }
 
 static lk_status place_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const pick_attr *a = c->attr;
-    LK_TRY(lk__group_pick(dout[0], c->in[1], &a->axes, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk__group_pick(dout[0], c->in[1], &a->axes, &din[0]));
 }
 
 static const lk_op place = {
@@ -96,15 +93,13 @@ static lk_status pick_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status pick_forward(lk_call *c)
 {
-    LK_TRY(pick_run(c, false));
-    return LK_OK;
+    return LK_TRACE(pick_run(c, false));
 }
 
 static lk_status pick_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const pick_attr *a = c->attr;
-    LK_TRY(lk__group_place(dout[0], c->in[1], &a->axes, a->shape, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk__group_place(dout[0], c->in[1], &a->axes, a->shape, &din[0]));
 }
 
 static const lk_op pick = {
@@ -124,13 +119,11 @@ static const lk_op pick = {
 lk_status lk__group_place(lk_var x, lk_var at, const lk_axes *axes, lk_shape shape, lk_var *out)
 {
     pick_attr a = {*axes, shape};
-    LK_TRY(lk_apply(x.tape, &place, (lk_var[]){x, at}, 2, &a, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &place, (lk_var[]){x, at}, 2, &a, out));
 }
 
 lk_status lk__group_pick(lk_var x, lk_var at, const lk_axes *axes, lk_var *out)
 {
     pick_attr a = {*axes, lk_shape_of(x)};
-    LK_TRY(lk_apply(x.tape, &pick, (lk_var[]){x, at}, 2, &a, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &pick, (lk_var[]){x, at}, 2, &a, out));
 }

@@ -33,14 +33,12 @@ static lk_status sum_forward(lk_call *c)
     lk__pieces_in in = {.x = {lk__tensor_start(c->x[0])}};
     void *y = lk__tensor_start(c->y[0]);
     bool mean = ((const piece_attr *)c->attr)->mean;
-    LK_TRY((mean ? lk__pieces_mean : lk__pieces_sum)(c, &s, &in, LK__DOWN_VALUES, y));
-    return LK_OK;
+    return LK_TRACE((mean ? lk__pieces_mean : lk__pieces_sum)(c, &s, &in, LK__DOWN_VALUES, y));
 }
 
 static lk_status sum_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_apply(c->tape, &lk__op_piece_spread, dout, 1, c->attr, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &lk__op_piece_spread, dout, 1, c->attr, &din[0]));
 }
 
 const lk_op lk__op_piece_sum = {
@@ -72,14 +70,12 @@ static lk_status spread_forward(lk_call *c)
         LK_TRY(lk__pieces_vector(&s, &shares, 0, LK__TERM_OVER));
         in.v[0] = shares.y;
     }
-    LK_TRY(lk__pieces_map(c, &s, &in, LK__TERM_FIRST));
-    return LK_OK;
+    return LK_TRACE(lk__pieces_map(c, &s, &in, LK__TERM_FIRST));
 }
 
 static lk_status spread_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_apply(c->tape, &lk__op_piece_sum, dout, 1, c->attr, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &lk__op_piece_sum, dout, 1, c->attr, &din[0]));
 }
 
 const lk_op lk__op_piece_spread = {
@@ -97,13 +93,11 @@ const lk_op lk__op_piece_spread = {
 lk_status lk__piece_sum(lk_var x, bool mean, bool whole, lk_var *out)
 {
     piece_attr a = {mean, whole, lk_shape_of(x)};
-    LK_TRY(lk_apply(x.tape, &lk__op_piece_sum, &x, 1, &a, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_piece_sum, &x, 1, &a, out));
 }
 
 lk_status lk__piece_spread(lk_var v, lk_shape shape, bool mean, bool whole, lk_var *out)
 {
     piece_attr a = {mean, whole, shape};
-    LK_TRY(lk_apply(v.tape, &lk__op_piece_spread, &v, 1, &a, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(v.tape, &lk__op_piece_spread, &v, 1, &a, out));
 }

@@ -72,15 +72,13 @@ static lk_status terms_map(lk_call *c, const lk__pieces *s, const lk__pieces_in 
     m.arg = &term;
     m.overwrite = overwrite;
     m.act = relu ? LK_ACT_NONE : in->act;
-    LK_TRY(lk__call_sums(c, &m));
-    return LK_OK;
+    return LK_TRACE(lk__call_sums(c, &m));
 }
 
 lk_status lk__pieces_map(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
                          lk__sum_term term)
 {
-    LK_TRY(terms_map(c, s, in, term, c->overwrite));
-    return LK_OK;
+    return LK_TRACE(terms_map(c, s, in, term, c->overwrite));
 }
 
 /* Give the terms to a joiner that adds them up itself. */
@@ -106,9 +104,8 @@ static lk_status terms_sum(lk_call *c, const lk__pieces *s, const lk__pieces_in 
     void *const all[] = {out, (char *)out + row_bytes(s)};
     m.down = down;
     m.sums = out;
-    LK_TRY(lk__map_sums_pieces(&m) == s->n ? lk__call_sums(c, &m)
-                                           : lk__call_sums_joined(c, &m, all));
-    return LK_OK;
+    return LK_TRACE(lk__map_sums_pieces(&m) == s->n ? lk__call_sums(c, &m)
+                                                    : lk__call_sums_joined(c, &m, all));
 }
 
 lk_status lk__pieces_sum(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
@@ -130,8 +127,7 @@ lk_status lk__pieces_mean(lk_call *c, const lk__pieces *s, const lk__pieces_in *
                           lk__sum_down down, void *out)
 {
     LK_TRY(lk__pieces_sum(c, s, in, down, out));
-    LK_TRY(lk__pieces_vector(s, &(lk__pieces_in){.v = {out}, .y = out}, 0, LK__TERM_OVER));
-    return LK_OK;
+    return LK_TRACE(lk__pieces_vector(s, &(lk__pieces_in){.v = {out}, .y = out}, 0, LK__TERM_OVER));
 }
 
 lk_status lk__pieces_vector(const lk__pieces *s, const lk__pieces_in *in, double q,

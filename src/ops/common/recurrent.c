@@ -80,8 +80,7 @@ lk_status lk__recurrent_forward(lk_call *c, lk_cell cell)
     int64_t bytes;
     LK_TRY(lk_recurrence_room(&r, &bytes));
     LK_TRY(lk_call_scratch(c, bytes, &room));
-    LK_TRY(lk_recurrence_forward(&r, &v, room));
-    return LK_OK;
+    return LK_TRACE(lk_recurrence_forward(&r, &v, room));
 }
 
 /* ---- recurrent_grad: all times at once, for a backward that is not recorded ---- */
@@ -136,8 +135,7 @@ static lk_status grad_forward(lk_call *c)
     int64_t bytes;
     LK_TRY(lk_recurrence_room(&r, &bytes));
     LK_TRY(lk_call_scratch(c, bytes, &room));
-    LK_TRY(lk_recurrence_backward(&r, &v, &g, room));
-    return LK_OK;
+    return LK_TRACE(lk_recurrence_backward(&r, &v, &g, room));
 }
 
 static const lk_op recurrent_grad = {

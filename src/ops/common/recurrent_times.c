@@ -11,8 +11,7 @@ enum { X = LK__REC_X, U = LK__REC_U, H = LK__REC_H, MORE = LK__REC_MORE };
 lk_status lk__rec_gate(const lk_call *c, lk_var v, int i, lk_var *out)
 {
     int64_t units = lk_shape_of(c->in[U]).dim[0];
-    LK_TRY(lk_slice(v, 1, i * units, (i + 1) * units, 1, out));
-    return LK_OK;
+    return LK_TRACE(lk_slice(v, 1, i * units, (i + 1) * units, 1, out));
 }
 
 lk_status lk__rec_gate_sum(const lk_call *c, lk_var x, lk_var s, int i, lk_var *out)
@@ -20,8 +19,7 @@ lk_status lk__rec_gate_sum(const lk_call *c, lk_var x, lk_var s, int i, lk_var *
     lk_var a, b;
     LK_TRY(lk__rec_gate(c, x, i, &a));
     LK_TRY(lk__rec_gate(c, s, i, &b));
-    LK_TRY(lk_add(a, b, out));
-    return LK_OK;
+    return LK_TRACE(lk_add(a, b, out));
 }
 
 lk_status lk__rec_sigmoid_grad(lk_var g, lk_var y, lk_var *out)
@@ -29,8 +27,7 @@ lk_status lk__rec_sigmoid_grad(lk_var g, lk_var y, lk_var *out)
     lk_var slope;
     LK_TRY(lk_affine(y, -1, 1, &slope));
     LK_TRY(lk_mul(y, slope, &slope));
-    LK_TRY(lk_mul(g, slope, out));
-    return LK_OK;
+    return LK_TRACE(lk_mul(g, slope, out));
 }
 
 lk_status lk__rec_tanh_grad(lk_var g, lk_var y, lk_var *out)
@@ -38,8 +35,7 @@ lk_status lk__rec_tanh_grad(lk_var g, lk_var y, lk_var *out)
     lk_var slope;
     LK_TRY(lk_mul(y, y, &slope));
     LK_TRY(lk_affine(slope, -1, 1, &slope));
-    LK_TRY(lk_mul(g, slope, out));
-    return LK_OK;
+    return LK_TRACE(lk_mul(g, slope, out));
 }
 
 /* What a pass over the times works on. */
@@ -62,8 +58,7 @@ static lk_status time_slice(lk_var v, int64_t k, lk_var *out)
 {
     lk_shape shape = lk_shape_of(v);
     LK_TRY(lk_slice(v, 1, k, k + 1, 1, out));
-    LK_TRY(lk_reshape(*out, LK_SHAPE(shape.dim[0], shape.dim[2]), out));
-    return LK_OK;
+    return LK_TRACE(lk_reshape(*out, LK_SHAPE(shape.dim[0], shape.dim[2]), out));
 }
 
 /* *a = *a + b, of which either may be nothing. */
@@ -81,8 +76,7 @@ static lk_status join_time(lk_var *a, lk_var dy, int64_t k)
     lk_var part = LK_NO_VAR;
     if (lk_is_var(dy))
         LK_TRY(time_slice(dy, k, &part));
-    LK_TRY(join(a, part));
-    return LK_OK;
+    return LK_TRACE(join(a, part));
 }
 
 static lk_status steps_go(const times *t)
@@ -120,8 +114,7 @@ static lk_status times_stack(const times *t, size_t offset, lk_var *out)
 {
     for (int64_t k = 0; k < t->n; k++)
         t->list[k] = *(const lk_var *)((const char *)&t->at[k] + offset);
-    LK_TRY(lk_stack(t->list, (int)t->n, 1, out));
-    return LK_OK;
+    return LK_TRACE(lk_stack(t->list, (int)t->n, 1, out));
 }
 
 static lk_status weights_gradient(const times *t, lk_var *din)

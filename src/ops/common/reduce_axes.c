@@ -22,8 +22,8 @@ static bool last_group(unsigned axes, int *first, int *last)
 static lk_status reduce_nothing(lk_reduce_axis_op op, const lk_tensor *x, unsigned axes, void *y)
 {
     int64_t outputs = lk__axes_count(x->shape, ~axes);
-    LK_TRY(lk_reduce_axis(x->dtype, op, &(lk_reduce_axis_shape){outputs, 0, 1, 0}, NULL, y));
-    return LK_OK;
+    return LK_TRACE(
+        lk_reduce_axis(x->dtype, op, &(lk_reduce_axis_shape){outputs, 0, 1, 0}, NULL, y));
 }
 
 static int64_t product(const int64_t *dim, int first, int last)
@@ -43,8 +43,7 @@ lk_status lk__reduce_axes(lk_call *c, lk_reduce_axis_op op, const lk_tensor *x, 
     const void *from = lk__tensor_start(x);
     memcpy(dim, x->shape.dim, sizeof dim);
     if (x->count == 0) {
-        LK_TRY(reduce_nothing(op, x, axes, y));
-        return LK_OK;
+        return LK_TRACE(reduce_nothing(op, x, axes, y));
     }
     if (!axes && op == LK_REDUCE_AXIS_SUMSQ)
         LK_TRY(lk_reduce_axis(x->dtype, op, &(lk_reduce_axis_shape){x->count, 1, 1, 0}, from, y));

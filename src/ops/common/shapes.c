@@ -32,8 +32,7 @@ lk_status lk__same_infer(lk_call *c, lk_output_spec *out)
     LK_CHECK(lk_dtype_is_real(c->x[0]->dtype), LK_EDTYPE,
              "%s of %s: only f32 and f64 are computed with", c->op->name,
              lk_tensor_text(c->x[0]).s);
-    LK_TRY(lk__like_infer(c, out));
-    return LK_OK;
+    return LK_TRACE(lk__like_infer(c, out));
 }
 
 bool lk__is_finite(lk_dtype dtype, double value)

@@ -21,8 +21,7 @@ lk_status lk__softmax_sum(const lk_call *c, lk_var x, lk_var *out)
 {
     lk_shape shape = lk_shape_of(x);
     shape.dim[lk__softmax_axis(c, shape.ndim)] = 1;
-    LK_TRY(lk_sum_to(x, shape, out));
-    return LK_OK;
+    return LK_TRACE(lk_sum_to(x, shape, out));
 }
 
 lk_status lk__softmax_forward(lk_call *c)
@@ -32,8 +31,7 @@ lk_status lk__softmax_forward(lk_call *c)
     LK_TRY(lk__along_begin(c, lk__softmax_axis(c, c->x[0]->shape.ndim), &a));
     lk_rows shape = {.rows = a.rows, .cols = a.n, .ld_x = a.n, .ld_y = a.n};
     LK_TRY(softmax->rows(c->x[0]->dtype, &shape, a.x[0], a.y));
-    LK_TRY(lk__along_end(c, &a));
-    return LK_OK;
+    return LK_TRACE(lk__along_end(c, &a));
 }
 
 lk_status lk__softmax_grad_forward(lk_call *c)
@@ -49,16 +47,14 @@ lk_status lk__softmax_grad_forward(lk_call *c)
                       .overwrite = c->overwrite,
                       .fn = softmax->sheet};
     LK_TRY(lk__call_sums(c, &s));
-    LK_TRY(lk__along_end(c, &a));
-    return LK_OK;
+    return LK_TRACE(lk__along_end(c, &a));
 }
 
 lk_status lk__softmax_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const lk__softmax *softmax = c->op->data;
     lk_var in[] = {c->out[0], dout[0]};
-    LK_TRY(lk_apply_gradient(c, 0, softmax->grad, in, 2, c->attr, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, 0, softmax->grad, in, 2, c->attr, &din[0]));
 }
 
 const lk_op_sample lk__softmax_samples[] = {

@@ -12,8 +12,8 @@
 lk_status lk__squared_forward(lk_call *c)
 {
     const lk__squared *s = c->op->data;
-    LK_TRY(lk__loss_terms(c, s->otherwise, LK__LOOP_SQUARED_ERROR, LK__ALONG_ERRORS, s->w));
-    return LK_OK;
+    return LK_TRACE(
+        lk__loss_terms(c, s->otherwise, LK__LOOP_SQUARED_ERROR, LK__ALONG_ERRORS, s->w));
 }
 
 /* ---- squared_grad: dx of x, t and dl; the attribute is 2 w ---- */
@@ -58,12 +58,10 @@ lk_status lk__squared_backward(lk_call *c, const lk_var *dout, lk_var *din)
     LK_TRY(lk__loss_grad(c, s->otherwise, dout[0], lk_shape_of(c->in[0]), &dl));
     lk_var in[] = {c->in[0], c->in[1], dl};
     if (!lk_call_needs_grad(c, 1)) {
-        LK_TRY(lk_apply_gradient(c, 0, &squared_grad, in, 3, &twice, &din[0]));
-        return LK_OK;
+        return LK_TRACE(lk_apply_gradient(c, 0, &squared_grad, in, 3, &twice, &din[0]));
     }
     LK_TRY(lk_apply(c->tape, &squared_grad, in, 3, &twice, &din[0]));
-    LK_TRY(lk_neg(din[0], &din[1]));
-    return LK_OK;
+    return LK_TRACE(lk_neg(din[0], &din[1]));
 }
 
 const lk_op_sample lk__squared_samples[] = {

@@ -9,8 +9,7 @@ lk_status lk__call_sums(lk_call *c, lk__map_sums *s)
     void *room;
     LK_TRY(lk__map_sums_room(s, &bytes));
     LK_TRY(lk_call_scratch(c, bytes, &room));
-    LK_TRY(lk__map_sums_run(s, room));
-    return LK_OK;
+    return LK_TRACE(lk__map_sums_run(s, room));
 }
 
 lk_status lk__call_sums_joined(lk_call *c, lk__map_sums *s, void *const out[LK_SUMS_MOST])

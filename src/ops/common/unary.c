@@ -19,8 +19,7 @@ lk_status lk__unary_infer(lk_call *c, lk_output_spec *out)
 static lk_status grad_forward(lk_call *c)
 {
     const lk__unary_grad_attr *a = c->attr;
-    LK_TRY(lk__each_run_with(c, a->of->grad, a->p[0], a->p[1]));
-    return LK_OK;
+    return LK_TRACE(lk__each_run_with(c, a->of->grad, a->p[0], a->p[1]));
 }
 
 static lk_status grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -73,8 +72,7 @@ lk_status lk__unary_backward(lk_call *c, const lk_var *dout, lk_var *din)
     lk__unary_grad_attr attr = {.of = c->op->data};
     if (c->op->attr_size > 0)
         memcpy(attr.p, c->attr, c->op->attr_size);
-    LK_TRY(lk_apply_gradient(c, 0, grad_of(attr.of), in, 2, &attr, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, 0, grad_of(attr.of), in, 2, &attr, &din[0]));
 }
 
 lk_status lk__unary_grad(const lk__each *of, const double *p, lk_var g, lk_var v, lk_var *out)
@@ -82,6 +80,5 @@ lk_status lk__unary_grad(const lk__each *of, const double *p, lk_var g, lk_var v
     lk__unary_grad_attr attr = {.of = of};
     if (p)
         memcpy(attr.p, p, sizeof attr.p);
-    LK_TRY(lk_apply(g.tape, grad_of(of), (lk_var[]){g, v}, 2, &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(g.tape, grad_of(of), (lk_var[]){g, v}, 2, &attr, out));
 }

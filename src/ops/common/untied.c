@@ -161,8 +161,7 @@ static lk_status site_y(const untied *u, slot *s)
                  .lda = s->n * u->in_channels,
                  .ldb = u->out_channels,
                  .ldc = u->y_box.count * u->out_channels};
-    LK_TRY(lk_gemm_run(&g, s->a, w, NULL, y));
-    return LK_OK;
+    return LK_TRACE(lk_gemm_run(&g, s->a, w, NULL, y));
 }
 
 /* x of one input position. */
@@ -186,8 +185,7 @@ static lk_status site_x(const untied *u, slot *s)
                  .lda = s->n * u->out_channels,
                  .ldb = s->n * u->out_channels,
                  .ldc = u->x_box.count * u->in_channels};
-    LK_TRY(lk_gemm_run(&g, s->a, s->b, NULL, x));
-    return LK_OK;
+    return LK_TRACE(lk_gemm_run(&g, s->a, s->b, NULL, x));
 }
 
 /* The filter of one output position. */
@@ -242,8 +240,7 @@ static lk_status slot_room(untied *u)
     LK_TRY(lk_mul_i64(both, (int64_t)u->elem, &bytes));
     LK_TRY(lk_add_i64(bytes, 3 * (int64_t)sizeof(int64_t), &bytes));
     LK_TRY(lk_mul_i64(bytes, u->taps, &bytes));
-    LK_TRY(lk_round_up_i64(bytes, LK_ALIGN, &u->slot_bytes));
-    return LK_OK;
+    return LK_TRACE(lk_round_up_i64(bytes, LK_ALIGN, &u->slot_bytes));
 }
 
 static void run_slots(void *arg, int64_t first, int64_t last)
@@ -359,6 +356,5 @@ lk_status lk__untied_run(lk_call *c, const lk_conv_attr *a, lk__untied_result re
         b.out[d] = y->shape.dim[d + 1];
         b.window.kernel[d] = w->shape.dim[ndim + d];
     }
-    LK_TRY(lk__untied_run_boxes(c, result, &b));
-    return LK_OK;
+    return LK_TRACE(lk__untied_run_boxes(c, result, &b));
 }

@@ -31,8 +31,7 @@ static lk_status adadelta_update(const lk_update_call *call)
     u.b2 = o->rho;
     u.c2 = 1 - o->rho;
     u.eps = o->eps;
-    LK_TRY(lk__update_run(call->dtype, LK__UPDATE_ADADELTA, &u, call->n));
-    return LK_OK;
+    return LK_TRACE(lk__update_run(call->dtype, LK__UPDATE_ADADELTA, &u, call->n));
 }
 
 const lk_update_rule lk__update_rule_adadelta = {

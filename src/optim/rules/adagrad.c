@@ -26,8 +26,7 @@ static lk_status adagrad_update(const lk_update_call *call)
     lk__update u = lk__update_of(call);
     u.v = call->state[0];
     u.eps = o->eps;
-    LK_TRY(lk__update_run(call->dtype, LK__UPDATE_ADAGRAD, &u, call->n));
-    return LK_OK;
+    return LK_TRACE(lk__update_run(call->dtype, LK__UPDATE_ADAGRAD, &u, call->n));
 }
 
 const lk_update_rule lk__update_rule_adagrad = {

@@ -10,8 +10,7 @@ static const lk_option options[] = {LK__MOMENTS_OPTIONS("0.001"), {0}};
 static lk_status adam_update(const lk_update_call *call)
 {
     lk__update u = lk__moments_update(call);
-    LK_TRY(lk__update_run(call->dtype, LK__UPDATE_ADAM, &u, call->n));
-    return LK_OK;
+    return LK_TRACE(lk__update_run(call->dtype, LK__UPDATE_ADAM, &u, call->n));
 }
 
 const lk_update_rule lk__update_rule_adam = {

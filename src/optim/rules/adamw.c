@@ -8,8 +8,7 @@ static lk_status adamw_update(const lk_update_call *call)
     lk__update u = lk__moments_update(call);
     u.keep = 1 - call->rate * u.decay;
     u.decay = 0;
-    LK_TRY(lk__update_run(call->dtype, LK__UPDATE_ADAM, &u, call->n));
-    return LK_OK;
+    return LK_TRACE(lk__update_run(call->dtype, LK__UPDATE_ADAM, &u, call->n));
 }
 
 const lk_update_rule lk__update_rule_adamw = {

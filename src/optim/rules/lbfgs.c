@@ -46,15 +46,13 @@ static lk_optimizer_state lbfgs_state(const void *opt)
 static lk_status map(const lk_update_call *c, lk_map2_op op, double p, const void *x, const void *y,
                      void *z)
 {
-    LK_TRY(lk_map2(c->dtype, op, p, c->n, x, y, z));
-    return LK_OK;
+    return LK_TRACE(lk_map2(c->dtype, op, p, c->n, x, y, z));
 }
 
 static lk_status dot(const lk_update_call *c, const void *x, const void *y, double *out)
 {
     LK_TRY(map(c, LK_MAP2_MUL, 0, x, y, c->state[PRODUCT]));
-    LK_TRY(lk__tensors_reduce(c, LK_REDUCE_AXIS_SUM, c->state[PRODUCT], out));
-    return LK_OK;
+    return LK_TRACE(lk__tensors_reduce(c, LK_REDUCE_AXIS_SUM, c->state[PRODUCT], out));
 }
 
 /* Pair k of those that are remembered, 0 being the newest; `pairs` were taken so far. */
@@ -137,8 +135,7 @@ static lk_status lbfgs_update(const lk_update_call *c)
     LK_TRY(lk_map1(c->dtype, LK_MAP1_COPY, 0, c->n, c->state[NOW], c->state[BEFORE]));
     u.m = c->state[DIRECTION];
     u.rate = number[1];
-    LK_TRY(moving_run(c, LK__UPDATE_STEP, &u));
-    return LK_OK;
+    return LK_TRACE(moving_run(c, LK__UPDATE_STEP, &u));
 }
 
 const lk_update_rule lk__update_rule_lbfgs = {

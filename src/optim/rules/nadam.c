@@ -35,8 +35,7 @@ static lk_status nadam_update(const lk_update_call *call)
     double now = mu(call->options, call->step + 1), next = mu(call->options, call->step + 2);
     u.rate = call->rate * (1 - now) / (1 - call->number[0]);
     u.rate2 = call->rate * next / (1 - call->number[0] * next);
-    LK_TRY(lk__update_run(call->dtype, LK__UPDATE_NADAM, &u, call->n));
-    return LK_OK;
+    return LK_TRACE(lk__update_run(call->dtype, LK__UPDATE_NADAM, &u, call->n));
 }
 
 const lk_update_rule lk__update_rule_nadam = {

@@ -33,10 +33,9 @@ static lk_status rmsprop_update(const lk_update_call *call)
     u.c2 = 1 - o->rho;
     u.eps = o->eps;
     u.mu = o->momentum;
-    LK_TRY(lk__update_run(call->dtype,
-                          o->momentum > 0 ? LK__UPDATE_RMSPROP_MOMENTUM : LK__UPDATE_RMSPROP, &u,
-                          call->n));
-    return LK_OK;
+    return LK_TRACE(lk__update_run(
+        call->dtype, o->momentum > 0 ? LK__UPDATE_RMSPROP_MOMENTUM : LK__UPDATE_RMSPROP, &u,
+        call->n));
 }
 
 const lk_update_rule lk__update_rule_rmsprop = {

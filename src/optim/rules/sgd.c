@@ -44,8 +44,7 @@ static lk_status sgd_update(const lk_update_call *call)
     lk__update_rule rule = o->momentum <= 0 ? LK__UPDATE_SGD
                            : o->nesterov    ? LK__UPDATE_NESTEROV
                                             : LK__UPDATE_MOMENTUM;
-    LK_TRY(lk__update_run(call->dtype, rule, &u, call->n));
-    return LK_OK;
+    return LK_TRACE(lk__update_run(call->dtype, rule, &u, call->n));
 }
 
 const lk_update_rule lk__update_rule_sgd = {

@@ -59,8 +59,7 @@ lk_status program_local(const struct program *p, const struct instruction *n, lk
 lk_status program_in_segment(lk_var x, lk_var *out)
 {
     LK_TRY(lk_sin(x, out));
-    LK_TRY(lk_mul(*out, *out, out));
-    return LK_OK;
+    return LK_TRACE(lk_mul(*out, *out, out));
 }
 
 static lk_status read(lk_var var, double *out)

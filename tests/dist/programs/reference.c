@@ -93,8 +93,7 @@ static lk_status part(lk_var x, const struct group *g, int i, bool mirrored, lk_
     for (int j = 0; j < i; j++)
         start += program_part(length, mirrored ? g->n - 1 - j : j, g->n);
     int stop = start + program_part(length, mirrored ? g->n - 1 - i : i, g->n);
-    LK_TRY(lk_slice(x, 0, start, stop, 1, out));
-    return LK_OK;
+    return LK_TRACE(lk_slice(x, 0, start, stop, 1, out));
 }
 
 static lk_status collective(const struct program *p, const struct instruction *n, lk_var *var)

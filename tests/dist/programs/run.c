@@ -42,8 +42,7 @@ static lk_status outgoing(struct rank *s, const struct message *m, lk_var *x)
         return LK_OK;
     int at = m->pick % s->p->value[m->value].length;
     LK_TRY(lk_slice(*x, 0, at, at + 1, 1, x));
-    LK_TRY(lk_broadcast(*x, LK_SHAPE(LARGE_LENGTH), x));
-    return LK_OK;
+    return LK_TRACE(lk_broadcast(*x, LK_SHAPE(LARGE_LENGTH), x));
 }
 
 static lk_status incoming(struct rank *s, const struct message *m, lk_var x)
@@ -138,8 +137,7 @@ static lk_status shift(struct rank *s, const struct instruction *n, lk_comm *com
                              .tag = 5,
                              .dtype = lk_dtype_of(x),
                              .shape = LK_SHAPE(v >= 0 ? s->p->value[v].length : 0)};
-    LK_TRY(lk_dist_sendrecv(s->tape, comm, &send, &recv, "shift", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_sendrecv(s->tape, comm, &send, &recv, "shift", out));
 }
 
 static lk_status collective(struct rank *s, const struct instruction *n)
@@ -172,8 +170,7 @@ static lk_status segments(struct rank *s, const struct instruction *n)
                                                  .comm = s->comm[0],
                                                  .x = s->var[n->in[s->rank]],
                                                  .tag = 20000 + at};
-    LK_TRY(program_segment_run(s->segment[at], &s->var[n->out[s->rank]]));
-    return LK_OK;
+    return LK_TRACE(program_segment_run(s->segment[at], &s->var[n->out[s->rank]]));
 }
 
 /* ---- one rank ---- */
@@ -235,8 +232,7 @@ static lk_status rank_run(struct rank *s, lk_comm *world)
     for (int i = 0; i < p->n_instructions; i++)
         if (p->instruction[i].group < 0 || !p->dropped[p->instruction[i].group])
             LK_TRY(instruction(s, &p->instruction[i]));
-    LK_TRY(program_differentiate(p, s->tape, s->rank, s->grad, s->var, &s->out));
-    return LK_OK;
+    return LK_TRACE(program_differentiate(p, s->tape, s->rank, s->grad, s->var, &s->out));
 }
 
 /* The first element of a kind that is not as expected. */
@@ -294,9 +290,8 @@ static lk_status job_rank(lk_comm *comm, void *arg)
 {
     struct job *job = arg;
     LK_TRY(lk_comm_set_deadline(comm, job->deadline));
-    LK_TRY(program_run(job->p, comm, job->calls, &job->expected, job->why[lk_comm_rank(comm)],
-                       sizeof job->why[0]));
-    return LK_OK;
+    return LK_TRACE(program_run(job->p, comm, job->calls, &job->expected,
+                                job->why[lk_comm_rank(comm)], sizeof job->why[0]));
 }
 
 bool program_is_right(const struct program *p, const struct program_calls *calls, double deadline,

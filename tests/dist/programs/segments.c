@@ -93,6 +93,5 @@ lk_status program_segment_run(struct program_segment *g, lk_var *out)
     g[1] = g[0];
     g[0].last = g->n->depth == 1;
     g[1].last = true;
-    LK_TRY(lk_recompute(g->tape, segment, g, 1, out));
-    return LK_OK;
+    return LK_TRACE(lk_recompute(g->tape, segment, g, 1, out));
 }

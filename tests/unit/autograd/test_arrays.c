@@ -121,8 +121,7 @@ static void reading_converts_and_cuts_nothing(void)
 
 static lk_status leaf_inside(lk_tape *tape, void *arg, lk_var *out)
 {
-    LK_TRY(lk_leaf_data(tape, LK_F64, LK_SHAPE(2), arg, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_leaf_data(tape, LK_F64, LK_SHAPE(2), arg, NULL, out));
 }
 
 static void arrays_that_do_not_fit_are_refused(void)

@@ -68,8 +68,7 @@ static lk_status forward(lk_tape *tape, int k, lk_tensor *dx, lk_tensor *const *
 
 static lk_status backward(lk_tape *tape, int k, const struct micro *m)
 {
-    LK_TRY(lk_backward(tape, &(lk_seed){m->y, net.seed[k]}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(tape, &(lk_seed){m->y, net.seed[k]}, 1, 0));
 }
 
 static void grads_make(lk_tensor **grad)
@@ -275,8 +274,7 @@ static lk_status same_infer(lk_call *c, lk_output_spec *out)
 static lk_status same_forward(lk_call *c)
 {
     runs++;
-    LK_TRY(lk_tensor_copy(c->x[0], c->y[0]));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_copy(c->x[0], c->y[0]));
 }
 
 /* One that says that it communicates. */
@@ -298,8 +296,7 @@ static const lk_op *giver;
 
 static lk_status counted_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk_apply_gradient(c, 0, giver, dout, 1, NULL, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_apply_gradient(c, 0, giver, dout, 1, NULL, &din[0]));
 }
 
 static const lk_op counted = {.name = "counted",
@@ -464,15 +461,13 @@ static lk_status postpones(lk_tape *tape, void *arg, lk_var *out)
     lk_var v = *(lk_var *)arg;
     (void)tape;
     LK_TRY(lk_leaf_postpone(v));
-    LK_TRY(lk_square(v, out));
-    return LK_OK;
+    return LK_TRACE(lk_square(v, out));
 }
 
 static lk_status rests(lk_tape *tape, void *arg, lk_var *out)
 {
     LK_TRY(lk_square(*(lk_var *)arg, out));
-    LK_TRY(lk_backward_rest(tape));
-    return LK_OK;
+    return LK_TRACE(lk_backward_rest(tape));
 }
 
 static void only_leaves_are_postponed_and_outside_segments(void)

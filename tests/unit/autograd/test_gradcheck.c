@@ -18,9 +18,8 @@ static lk_status product_forward(lk_call *c)
 {
     void *y;
     LK_TRY(lk_tensor_writable_data(c->y[0], &y));
-    LK_TRY(lk_map2(LK_F64, LK_MAP2_MUL, 0, lk_tensor_count(c->y[0]), lk_tensor_data(c->x[0]),
-                   lk_tensor_data(c->x[1]), y));
-    return LK_OK;
+    return LK_TRACE(lk_map2(LK_F64, LK_MAP2_MUL, 0, lk_tensor_count(c->y[0]),
+                            lk_tensor_data(c->x[0]), lk_tensor_data(c->x[1]), y));
 }
 
 static lk_status product_backward(lk_call *c, const lk_var *dout, lk_var *din)

@@ -88,8 +88,7 @@ static lk_status graph_targets(const lk_var *v, lk_var *y)
 {
     lk_var t;
     LK_TRY(lk_stop_gradient(v[1], &t));
-    LK_TRY(lk_sum_squared_error(v[0], t, LK_LOSS_SUM, y));
-    return LK_OK;
+    return LK_TRACE(lk_sum_squared_error(v[0], t, LK_LOSS_SUM, y));
 }
 
 static lk_status graph_pool(const lk_var *v, lk_var *y)
@@ -97,8 +96,7 @@ static lk_status graph_pool(const lk_var *v, lk_var *y)
     lk_pool_attr attr = {.window = {.kernel = {2}, .stride = {2}}};
     LK_TRY(lk_reshape(v[0], LK_SHAPE(1, ROWS, COLS), y));
     LK_TRY(lk_avg_pool(*y, &attr, y));
-    LK_TRY(lk_max_pool(*y, &attr, y, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_max_pool(*y, &attr, y, NULL));
 }
 
 /* Rows and columns of two matrices change places. */
@@ -106,8 +104,7 @@ static lk_status graph_permute(const lk_var *v, lk_var *y)
 {
     LK_TRY(lk_reshape(v[0], LK_SHAPE(2, ROWS / 2, COLS), y));
     LK_TRY(lk_permute(*y, (int[]){0, 2, 1}, y));
-    LK_TRY(lk_mul(*y, *y, y));
-    return LK_OK;
+    return LK_TRACE(lk_mul(*y, *y, y));
 }
 
 /* Leaves that are used in several nodes, of which a view is the last one. */
@@ -121,8 +118,7 @@ static lk_status graph_mixed(const lk_var *v, lk_var *y)
     LK_TRY(lk_mul(b, v[0], &b));
     LK_TRY(lk_add(b, v[2], &b));
     LK_TRY(lk_relu(b, &b));
-    LK_TRY(lk_mul(b, v[1], y));
-    return LK_OK;
+    return LK_TRACE(lk_mul(b, v[1], y));
 }
 
 #define ENTRY(name)         \
@@ -270,8 +266,7 @@ static lk_status run_again(lk_tape *tape, void *arg, lk_var *out)
 {
     struct nets *n = arg;
     (void)tape;
-    LK_TRY(n->graph(n->v, out));
-    return LK_OK;
+    return LK_TRACE(n->graph(n->v, out));
 }
 
 /* Values, gradients and the graph on a tape. */
@@ -482,8 +477,7 @@ static lk_status odd_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status odd_forward(lk_call *c)
 {
-    LK_TRY(lk_tensor_fill_f64(c->y[0], 0));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_fill_f64(c->y[0], 0));
 }
 
 static void a_constant_may_share_elements_with_a_gradient(void)

@@ -35,8 +35,7 @@ static lk_status twice_backward(lk_call *c, const lk_var *dout, lk_var *din)
         LK_TRY(lk_broadcast(s, lk_shape_of(c->in[0]), &s));
     if (lk_is_var(g) && lk_is_var(s))
         LK_TRY(lk_add(g, s, &g));
-    LK_TRY(lk_mul(lk_is_var(g) ? g : s, factor, &din[0]));
-    return LK_OK;
+    return LK_TRACE(lk_mul(lk_is_var(g) ? g : s, factor, &din[0]));
 }
 
 static const double two = 2;

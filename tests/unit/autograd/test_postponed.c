@@ -46,30 +46,26 @@ static lk_status graph_embedding(const lk_var *v, lk_var *y)
     lk_var index;
     LK_TRY(lk_constant_data(v[0].tape, LK_I64, LK_SHAPE(7), number, &index));
     LK_TRY(lk_embedding(v[1], index, y));
-    LK_TRY(lk_mul(*y, v[0], y));
-    return LK_OK;
+    return LK_TRACE(lk_mul(*y, v[0], y));
 }
 
 static lk_status graph_rnn(const lk_var *v, lk_var *y)
 {
     lk_var last;
     LK_TRY(lk_linear(v[0], v[1], v[2], y));
-    LK_TRY(lk_rnn(*y, v[3], v[4], NULL, y, &last));
-    return LK_OK;
+    return LK_TRACE(lk_rnn(*y, v[3], v[4], NULL, y, &last));
 }
 
 static lk_status graph_gru(const lk_var *v, lk_var *y)
 {
     lk_var last;
-    LK_TRY(lk_gru(v[0], v[1], v[2], v[3], NULL, y, &last));
-    return LK_OK;
+    return LK_TRACE(lk_gru(v[0], v[1], v[2], v[3], NULL, y, &last));
 }
 
 static lk_status graph_lstm(const lk_var *v, lk_var *y)
 {
     lk_var last[2];
-    LK_TRY(lk_lstm(v[0], v[1], v[2], v[3], NULL, y, last));
-    return LK_OK;
+    return LK_TRACE(lk_lstm(v[0], v[1], v[2], v[3], NULL, y, last));
 }
 
 /* A weight with three uses by one op, and a bias with three. */
@@ -94,8 +90,7 @@ static lk_status graph_mixed_uses(const lk_var *v, lk_var *y)
     LK_TRY(lk_linear(*y, v[1], v[2], y));
     LK_TRY(lk_matmul(v[1], v[1], &t));
     LK_TRY(lk_mul(*y, t, y));
-    LK_TRY(lk_add(*y, v[2], y));
-    return LK_OK;
+    return LK_TRACE(lk_add(*y, v[2], y));
 }
 
 /* Layers with and without weights; two leaves whose first use leads away from the loss, and one of no use. */
@@ -107,8 +102,7 @@ static lk_status graph_net(const lk_var *v, lk_var *y)
     LK_TRY(lk_conv_relu(v[0], v[1], LK_NO_VAR, &(lk_conv_attr){.groups = 1}, y));
     LK_TRY(lk_avg_pool(*y, &(lk_pool_attr){.window = {.kernel = {2}, .stride = {2}}}, y));
     LK_TRY(lk_linear_relu(*y, v[2], LK_NO_VAR, y));
-    LK_TRY(lk_linear(*y, v[3], LK_NO_VAR, y));
-    return LK_OK;
+    return LK_TRACE(lk_linear(*y, v[3], LK_NO_VAR, y));
 }
 
 static const struct entry {
@@ -198,8 +192,7 @@ static lk_status segment(lk_tape *tape, void *arg, lk_var *out)
 {
     struct run *r = arg;
     (void)tape;
-    LK_TRY(r->entry->graph(r->v, out));
-    return LK_OK;
+    return LK_TRACE(r->entry->graph(r->v, out));
 }
 
 /* Leaves, whose gradients hold something, and the graph. */

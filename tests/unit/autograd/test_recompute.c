@@ -23,8 +23,7 @@ static lk_status block_run(lk_tape *tape, void *arg, lk_var *out)
     LK_TRY(lk_mul(y, b->w, &y));
     LK_TRY(lk_mul(y, b->x, &y));
     LK_TRY(lk_mul(y, y, &y));
-    LK_TRY(lk_add(y, b->x, &out[0]));
-    return LK_OK;
+    return LK_TRACE(lk_add(y, b->x, &out[0]));
 }
 
 /* Three blocks, one after the other; the gradients of x and w, and the memory it took. */
@@ -68,8 +67,7 @@ static lk_status outer_run(lk_tape *tape, void *arg, lk_var *out)
     struct block *b = arg;
     lk_var y;
     LK_TRY(lk_recompute(tape, block_run, &b[1], 1, &y));
-    LK_TRY(lk_mul(y, b[0].w, &out[0]));
-    return LK_OK;
+    return LK_TRACE(lk_mul(y, b[0].w, &out[0]));
 }
 
 static void segments_nest(void)
@@ -133,8 +131,7 @@ static lk_status differentiates(lk_tape *tape, void *arg, lk_var *out)
     lk_var x = *(lk_var *)arg, y;
     LK_TRY(lk_mul(x, x, &y));
     LK_TRY(lk_sum_to(y, LK_SCALAR, &y));
-    LK_TRY(lk_grad(tape, &y, NULL, 1, &x, 1, LK_RECORD, &out[0]));
-    return LK_OK;
+    return LK_TRACE(lk_grad(tape, &y, NULL, 1, &x, 1, LK_RECORD, &out[0]));
 }
 
 static void misuse_is_refused(void)
@@ -156,8 +153,7 @@ static lk_status two_outputs(lk_tape *tape, void *arg, lk_var *out)
     const struct block *b = arg;
     (void)tape;
     LK_TRY(lk_square(b->w, &out[1]));
-    LK_TRY(lk_mul(b->x, out[1], &out[0]));
-    return LK_OK;
+    return LK_TRACE(lk_mul(b->x, out[1], &out[0]));
 }
 
 static void an_output_that_is_not_wanted_gets_no_gradient(void)
@@ -183,14 +179,12 @@ static void an_output_that_is_not_wanted_gets_no_gradient(void)
 static lk_status resets(lk_tape *tape, void *arg, lk_var *out)
 {
     lk_tape_reset(tape);
-    LK_TRY(lk_square(*(lk_var *)arg, out));
-    return LK_OK;
+    return LK_TRACE(lk_square(*(lk_var *)arg, out));
 }
 
 static lk_status makes_a_leaf(lk_tape *tape, void *arg, lk_var *out)
 {
-    LK_TRY(lk_leaf(tape, arg, NULL, out));
-    return LK_OK;
+    return LK_TRACE(lk_leaf(tape, arg, NULL, out));
 }
 
 static void a_segment_neither_resets_nor_makes_leaves(void)

@@ -15,8 +15,7 @@ static lk_status record_and_pass(lk_tape *tape)
     LK_TRY(lk_sum_to(y, LK_SCALAR, &y));
     LK_TRY(lk_grad(tape, &y, NULL, 1, &v, 1, LK_RECORD, &dy));
     LK_TRY(lk_sum_to(dy, LK_SCALAR, &dy));
-    LK_TRY(lk_backward(tape, (lk_seed[]){{.of = y}, {.of = dy}}, 2, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(tape, (lk_seed[]){{.of = y}, {.of = dy}}, 2, 0));
 }
 
 static lk_status whole_life(void)

@@ -13,8 +13,7 @@ static lk_status read_text(const char *json, lk_arena *arena, const char **out)
 {
     lk__json j = reader(json);
     LK_TRY(lk__json_text(&j, arena, out));
-    LK_TRY(lk__json_end(&j));
-    return LK_OK;
+    return LK_TRACE(lk__json_end(&j));
 }
 
 static void expect_text(const char *json, const char *want)
@@ -90,8 +89,7 @@ static lk_status read_int(const char *json, int64_t *out)
 {
     lk__json j = reader(json);
     LK_TRY(lk__json_int(&j, out));
-    LK_TRY(lk__json_end(&j));
-    return LK_OK;
+    return LK_TRACE(lk__json_end(&j));
 }
 
 static void whole_numbers_are_read_exactly(void)

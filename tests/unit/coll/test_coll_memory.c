@@ -25,8 +25,7 @@ static lk_status side_begin(lk_comm *comm, void *side)
     LK_TRY(lk_model_new(&s->model));
     LK_TRY(lk_model_add(s->model, "linear", "units=3"));
     LK_TRY(lk_model_build(s->model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(2)}}));
-    LK_TRY(lk_model_hold(s->model, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_model_hold(s->model, NULL));
 }
 
 static void side_end(void *side)
@@ -51,8 +50,7 @@ static lk_status whole(void *side)
     LK_TRY(lk_reduce(s->comm, s->x, s->y, 4, LK_F64, LK_REDUCE_SUM, 0, "x"));
     LK_TRY(lk_allreduce(s->comm, s->x, s->y, 4, LK_F64, LK_REDUCE_SUM, "x"));
     LK_TRY(lk_allreduce(s->comm, s->x, s->y, LARGE, LK_F64, LK_REDUCE_SUM, "x"));
-    LK_TRY(lk_allreduce(s->comm, s->x, s->y, 7, LK_F16, LK_REDUCE_SUM, "x"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(s->comm, s->x, s->y, 7, LK_F16, LK_REDUCE_SUM, "x"));
 }
 
 static lk_status parts(void *side)
@@ -63,9 +61,8 @@ static lk_status parts(void *side)
     LK_TRY(lk_allgather(s->comm, s->x, s->y, 3, LK_F64, "x"));
     LK_TRY(lk_scatter(s->comm, s->x, s->y, 3, LK_F64, 0, "x"));
     LK_TRY(lk_alltoall(s->comm, s->x, s->y, 3, LK_F64, "x"));
-    LK_TRY(
+    return LK_TRACE(
         lk_neighbor_alltoall(s->comm, 2, (int[]){s->left, s->right}, s->x, s->y, 3, LK_F64, "x"));
-    return LK_OK;
 }
 
 static lk_status ragged(void *side)
@@ -78,8 +75,7 @@ static lk_status ragged(void *side)
     LK_TRY(lk_gatherv(s->comm, s->x, s->y, counts, LK_F64, 0, "x"));
     LK_TRY(lk_allgatherv(s->comm, s->x, s->y, counts, LK_F64, "x"));
     LK_TRY(lk_scatterv(s->comm, s->x, s->y, counts, LK_F64, 0, "x"));
-    LK_TRY(lk_alltoallv(s->comm, s->x, in, s->y, counts, LK_F64, "x"));
-    return LK_OK;
+    return LK_TRACE(lk_alltoallv(s->comm, s->x, in, s->y, counts, LK_F64, "x"));
 }
 
 /* Several nodes of the tree on each rank, and algorithms that are not chosen here by themselves. */
@@ -177,8 +173,7 @@ static lk_status objects_join(void *context, const void *a, int64_t n_a, const v
 {
     (void)context, (void)a, (void)b;
     *n = n_a + n_b;
-    LK_TRY(lk_alloc_zero(out, *n, 1));
-    return LK_OK;
+    return LK_TRACE(lk_alloc_zero(out, *n, 1));
 }
 
 static lk_status objects(void *side)

@@ -249,8 +249,7 @@ static lk_status ask_for_all(void)
     LK_TRY(lk_device_parse("0", &d));
     LK_TRY(lk_device_parse(d.name, &d));
     LK_TRY(lk_device_bind(&d));
-    LK_TRY(lk_device_bind(NULL));
-    return LK_OK;
+    return LK_TRACE(lk_device_bind(NULL));
 }
 
 static void failing_allocations_are_reported_and_leave_nothing(void)

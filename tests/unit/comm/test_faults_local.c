@@ -11,8 +11,7 @@ static lk_status rank_two_refuses(lk_comm *comm, void *arg)
     (void)arg;
     if (lk_comm_rank(comm) == 2)
         return LK_RAISE(LK_ESHAPE, "the image has no pixels");
-    LK_TRY(lk_barrier(comm, "b"));
-    return LK_OK;
+    return LK_TRACE(lk_barrier(comm, "b"));
 }
 
 static void a_rank_that_fails_ends_the_others(void)
@@ -32,8 +31,7 @@ static lk_status rank_one_forwards(lk_comm *comm, void *arg)
     (void)arg;
     if (lk_comm_rank(comm) == 1)
         LK_TRY(refuses());
-    LK_TRY(lk_barrier(comm, "b"));
-    return LK_OK;
+    return LK_TRACE(lk_barrier(comm, "b"));
 }
 
 static void the_trace_is_that_of_the_rank_that_failed(void)
@@ -132,8 +130,7 @@ static lk_status ranks_come_in_turn(lk_comm *comm, void *arg)
     float x = 0, all[4];
     LK_TRY(lk_comm_set_deadline(comm, 1.0 * TEST_SLOWNESS));
     usleep((useconds_t)lk_comm_rank(comm) * 600000);
-    LK_TRY(lk_gather(comm, &x, all, 1, LK_F32, 0, "turns"));
-    return LK_OK;
+    return LK_TRACE(lk_gather(comm, &x, all, 1, LK_F32, 0, "turns"));
 }
 
 static void own_messages_prolong_a_wait(void)

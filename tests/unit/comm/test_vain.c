@@ -37,8 +37,7 @@ static lk_status sends_other_tag(lk_comm *comm, int rank)
         LK_TRY(lk_send(comm, x, 1, LK_F32, 0, 8, "w"));
     if (rank == 0)
         LK_TRY(lk_recv(comm, x, 1, LK_F32, 1, 7, "w", NULL));
-    LK_TRY(lk_barrier(comm, "end"));
-    return LK_OK;
+    return LK_TRACE(lk_barrier(comm, "end"));
 }
 
 static void a_message_with_another_tag_is_named(void)
@@ -100,8 +99,8 @@ static void receives_round_a_circle_are_named(void)
 static lk_status both_send(lk_comm *comm, int rank)
 {
     LK_TRY(lk_send(comm, room[rank][0], LARGE, LK_F32, 1 - rank, 7, rank ? "b" : "a"));
-    LK_TRY(lk_recv(comm, room[rank][1], LARGE, LK_F32, 1 - rank, 7, rank ? "a" : "b", NULL));
-    return LK_OK;
+    return LK_TRACE(
+        lk_recv(comm, room[rank][1], LARGE, LK_F32, 1 - rank, 7, rank ? "a" : "b", NULL));
 }
 
 static void sends_that_wait_for_each_other_are_named(void)

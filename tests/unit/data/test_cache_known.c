@@ -63,8 +63,7 @@ static lk_status start_with(const char *options, const char *cache)
     LK_TRY(lk_dataset_open("raw", options, LK_TRAIN, &ds));
     lk_status st = read_one(ds, "batch=4 prefetch=0", cache, false);
     lk_dataset_free(ds);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static uint64_t stamp_of(const char *options)

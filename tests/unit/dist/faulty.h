@@ -38,9 +38,8 @@ static lk_status faulty_infer(lk_call *c, lk_output_spec *out)
 static lk_status faulty_forward(lk_call *c)
 {
     const struct fold_attr *a = c->attr;
-    LK_TRY(lk_allreduce(a->comm, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
-                        c->x[0]->count, c->x[0]->dtype, a->fold, "faulty"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(a->comm, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
+                                 c->x[0]->count, c->x[0]->dtype, a->fold, "faulty"));
 }
 
 static lk_status faulty_allreduce(lk_comm *comm, lk_var x, lk_reduce_op fold, const char *name,
@@ -78,8 +77,7 @@ static lk_status faulty_allreduce(lk_comm *comm, lk_var x, lk_reduce_op fold, co
     memset(&a, 0, sizeof a);
     a.comm = comm;
     a.fold = fold;
-    LK_TRY(lk_apply(x.tape, planted == PRUNED ? &pruned_op : &faulty_op, &x, 1, &a, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, planted == PRUNED ? &pruned_op : &faulty_op, &x, 1, &a, out));
 }
 
 /* ---- send and recv ---- */
@@ -135,8 +133,7 @@ static lk_status faulty_send_forward(lk_call *c)
     LK_TRY(lk_isend(m->comm, lk__tensor_start(c->x[0]), c->x[0]->count, c->x[0]->dtype, m->peer,
                     m->tag, "faulty", &request));
     ticket_write(c->y[1], lk_request_message(request));
-    LK_TRY(lk_wait(&request, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_wait(&request, NULL));
 }
 
 static lk_status faulty_send_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -180,8 +177,7 @@ static lk_status faulty_recv_backward(lk_call *c, const lk_var *dout, lk_var *di
     if (!lk_dtype_is_real(lk_dtype_of(c->out[0])))
         return LK_OK;
     LK_TRY(answer_of(c, &m));
-    LK_TRY(lk_apply(c->tape, &faulty_send_op, dout, 1, &m, sent));
-    return LK_OK;
+    return LK_TRACE(lk_apply(c->tape, &faulty_send_op, dout, 1, &m, sent));
 }
 
 static const lk_op faulty_send_op = {.name = "faulty_send",
@@ -215,8 +211,7 @@ static lk_status faulty_send(lk_comm *comm, lk_var x, int dest, int64_t tag, con
     m.comm = comm;
     m.peer = dest;
     m.tag = tag;
-    LK_TRY(lk_apply(x.tape, &faulty_send_op, &x, 1, &m, out));
-    return LK_OK;
+    return LK_TRACE(lk_apply(x.tape, &faulty_send_op, &x, 1, &m, out));
 }
 
 static lk_status faulty_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk_dtype dtype,

@@ -23,8 +23,7 @@ static inline lk_status side_begin(lk_comm *comm, int64_t n, struct side *s)
     LK_TRY(lk_tape_new(&s->tape));
     LK_TRY(lk_tensor_new(LK_F64, LK_SHAPE(n), &s->t));
     LK_TRY(lk_tensor_fill_f64(s->t, 1));
-    LK_TRY(lk_leaf(s->tape, s->t, NULL, &s->x));
-    return LK_OK;
+    return LK_TRACE(lk_leaf(s->tape, s->t, NULL, &s->x));
 }
 
 static inline void side_end(struct side *s)
@@ -63,8 +62,8 @@ static inline lk_status both(misuse *run, int64_t n)
 static inline lk_status begin(struct side *s, int other, lk_var *out, lk_var *in)
 {
     LK_TRY(lk_dist_isend(s->comm, s->x, other, 1, "parcel", out));
-    LK_TRY(lk_dist_irecv(s->tape, s->comm, other, 1, LK_F64, lk_shape_of(s->x), "parcel", in));
-    return LK_OK;
+    return LK_TRACE(
+        lk_dist_irecv(s->tape, s->comm, other, 1, LK_F64, lk_shape_of(s->x), "parcel", in));
 }
 
 #endif /* LK_TEST_DIST_SIDES_H */

@@ -18,12 +18,10 @@ static lk_status receive(lk_tape *tape, lk_comm *comm, const struct exchange *e,
 {
     lk_var handle;
     if (!e->later) {
-        LK_TRY(lk_dist_recv(tape, comm, 0, TAG, e->dtype, e->shape, "parcel", out));
-        return LK_OK;
+        return LK_TRACE(lk_dist_recv(tape, comm, 0, TAG, e->dtype, e->shape, "parcel", out));
     }
     LK_TRY(lk_dist_irecv(tape, comm, 0, TAG, e->dtype, e->shape, "parcel", &handle));
-    LK_TRY(lk_dist_wait(handle, out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_wait(handle, out));
 }
 
 static lk_status rank_exchanges(lk_comm *comm, void *arg)

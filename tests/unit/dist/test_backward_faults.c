@@ -20,8 +20,7 @@ static lk_status weak_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status weak_forward(lk_call *c)
 {
-    LK_TRY(lk_tensor_copy(c->x[0], c->y[0]));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_copy(c->x[0], c->y[0]));
 }
 
 static lk_status weak_backward(lk_call *c, const lk_var *dout, lk_var *din)
@@ -56,8 +55,7 @@ static lk_status collective(struct side *s, lk_var *loss)
 {
     lk_var y;
     LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "y", &y));
-    LK_TRY(lk_apply(s->tape, &weak, &y, 1, &s->rank, loss));
-    return LK_OK;
+    return LK_TRACE(lk_apply(s->tape, &weak, &y, 1, &s->rank, loss));
 }
 
 static lk_status messages(struct side *s, lk_var *loss)
@@ -67,8 +65,7 @@ static lk_status messages(struct side *s, lk_var *loss)
     LK_TRY(lk_dist_sendrecv(
         s->tape, s->comm, &(lk_dist_send_arg){s->x, (s->rank + 1) % size, 1},
         &(lk_dist_recv_arg){(s->rank + size - 1) % size, 1, LK_ANY_DTYPE, LK_ANY_SHAPE}, "y", &y));
-    LK_TRY(lk_apply(s->tape, &weak, &y, 1, &s->rank, loss));
-    return LK_OK;
+    return LK_TRACE(lk_apply(s->tape, &weak, &y, 1, &s->rank, loss));
 }
 
 static lk_status beside_a_freed_one(struct side *s, lk_var *loss)
@@ -79,21 +76,18 @@ static lk_status beside_a_freed_one(struct side *s, lk_var *loss)
     lk_comm_close(twin); /* backward comes to the others first */
     LK_TRY(st);
     LK_TRY(lk_dist_allreduce(s->comm, *loss, LK_REDUCE_SUM, "y", loss));
-    LK_TRY(lk_apply(s->tape, &weak, loss, 1, &s->rank, loss));
-    return LK_OK;
+    return LK_TRACE(lk_apply(s->tape, &weak, loss, 1, &s->rank, loss));
 }
 
 static lk_status whole(lk_tape *tape, void *arg, lk_var *out)
 {
     (void)tape;
-    LK_TRY(collective(arg, out));
-    return LK_OK;
+    return LK_TRACE(collective(arg, out));
 }
 
 static lk_status segment(struct side *s, lk_var *loss)
 {
-    LK_TRY(lk_recompute(s->tape, whole, s, 1, loss));
-    return LK_OK;
+    return LK_TRACE(lk_recompute(s->tape, whole, s, 1, loss));
 }
 
 struct run {

@@ -29,16 +29,14 @@ static lk_status other_nodes(struct side *s, int other)
         LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "sum", &y));
         LK_TRY(lk_sum(y, NULL, &sum));
     }
-    LK_TRY(lk_backward(s->tape, NULL, 0, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status sums_inside(lk_tape *tape, void *arg, lk_var *out)
 {
     struct side *s = arg;
     (void)tape;
-    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "sum", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "sum", out));
 }
 
 /* Rank 1 makes the same call once more where rank 0 runs its segment again. */
@@ -48,8 +46,7 @@ static lk_status sums_once_more(struct side *s, int other)
     LK_TRY(lk_recompute(s->tape, sums_inside, s, 1, &y));
     if (other == 0)
         LK_TRY(sums_inside(s->tape, s, &y));
-    LK_TRY(lk_backward(s->tape, NULL, 0, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status sends_inside(lk_tape *tape, void *arg, lk_var *out)
@@ -57,8 +54,7 @@ static lk_status sends_inside(lk_tape *tape, void *arg, lk_var *out)
     struct side *s = arg;
     (void)tape;
     LK_TRY(lk_dist_send(s->comm, s->x, 1, 1, "parcel", NULL));
-    LK_TRY(lk_affine(s->x, 2, 0, out));
-    return LK_OK;
+    return LK_TRACE(lk_affine(s->x, 2, 0, out));
 }
 
 static lk_status receives_outside(struct side *s, int other)
@@ -69,8 +65,7 @@ static lk_status receives_outside(struct side *s, int other)
         LK_TRY(lk_recompute(s->tape, sends_inside, s, 1, &y));
     else
         LK_TRY(lk_dist_recv(s->tape, s->comm, 0, 1, LK_F64, lk_shape_of(s->x), "parcel", &y));
-    LK_TRY(lk_backward(s->tape, NULL, 0, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static void segments_that_are_not_alike_are_reported(void)
@@ -96,24 +91,21 @@ static lk_status sums_other_shapes(struct side *s, int other)
 {
     lk_var y;
     (void)other;
-    LK_TRY(lk_dist_allreduce(s->comm, turned(s), LK_REDUCE_SUM, "turned", &y));
-    return LK_OK;
+    return LK_TRACE(lk_dist_allreduce(s->comm, turned(s), LK_REDUCE_SUM, "turned", &y));
 }
 
 static lk_status gathers_other_shapes(struct side *s, int other)
 {
     lk_var y;
     (void)other;
-    LK_TRY(lk_dist_allgather(s->comm, turned(s), 0, "turned", &y));
-    return LK_OK;
+    return LK_TRACE(lk_dist_allgather(s->comm, turned(s), 0, "turned", &y));
 }
 
 static lk_status bcasts_other_shapes(struct side *s, int other)
 {
     lk_var y;
     (void)other;
-    LK_TRY(lk_dist_bcast(s->comm, turned(s), 0, "turned", &y));
-    return LK_OK;
+    return LK_TRACE(lk_dist_bcast(s->comm, turned(s), 0, "turned", &y));
 }
 
 /* Rank 0 alone has sums looked at. */
@@ -121,15 +113,13 @@ static lk_status looks_alone(struct side *s, int other)
 {
     lk_var y;
     LK_TRY(lk_comm_set_finite_check(s->comm, other == 1));
-    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "sum", &y));
-    return LK_OK;
+    return LK_TRACE(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "sum", &y));
 }
 
 static lk_status sums_no_number(struct side *s, int other)
 {
     double x = other == 1 ? 1 : (double)NAN, y;
-    LK_TRY(lk_allreduce(s->comm, &x, &y, 1, LK_F64, LK_REDUCE_SUM, "x"));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce(s->comm, &x, &y, 1, LK_F64, LK_REDUCE_SUM, "x"));
 }
 
 static void the_environment_asks_for_finite_sums(void)
@@ -161,8 +151,8 @@ static void different_programs_end_in_a_report(void)
 static lk_status other_folds(struct side *s, int other)
 {
     lk_var y;
-    LK_TRY(lk_dist_allreduce(s->comm, s->x, other == 1 ? LK_REDUCE_MAX : LK_REDUCE_MIN, "x", &y));
-    return LK_OK;
+    return LK_TRACE(
+        lk_dist_allreduce(s->comm, s->x, other == 1 ? LK_REDUCE_MAX : LK_REDUCE_MIN, "x", &y));
 }
 
 /* Rank 0 alone asks for pairs, with the same operator and name. */

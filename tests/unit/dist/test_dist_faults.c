@@ -75,8 +75,7 @@ static lk_status uses_old_values(struct side *s, int other)
 #undef REFUSES
     ASSERT_EQ(lk_dist_wait(old, NULL), LK_ESTATE);
     LK_TRY(lk_dist_barrier(s->tape, c, "still there"));
-    LK_TRY(lk_backward(s->tape, NULL, 0, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static void values_from_before_a_reset_are_refused(void)
@@ -90,8 +89,7 @@ static lk_status has_no_memory(struct side *s, int other)
 {
     lk_var y;
     if (other == 0) {
-        LK_TRY(lk_dist_send(s->comm, s->x, 0, 1, "much", NULL));
-        return LK_OK;
+        return LK_TRACE(lk_dist_send(s->comm, s->x, 0, 1, "much", NULL));
     }
     ASSERT_FAILS(
         lk_dist_recv(s->tape, s->comm, 1, 1, LK_F64, LK_SHAPE(INT64_C(1) << 58), "much", &y),
@@ -116,8 +114,7 @@ static lk_status exchanges(lk_tape *tape, void *arg, lk_var *y)
     LK_TRY(begin(s, 1 - lk_comm_rank(s->comm), &out, &in));
     LK_TRY(lk_dist_wait(in, y));
     LK_TRY(lk_dist_wait(out, NULL));
-    LK_TRY(lk_square(*y, y));
-    return LK_OK;
+    return LK_TRACE(lk_square(*y, y));
 }
 
 static lk_status works(struct side *s, int other)
@@ -146,8 +143,7 @@ static lk_status works(struct side *s, int other)
     LK_TRY(lk_dist_allgather_list(s->comm, pair[1], "all", all));
     list.n = 1;
     LK_TRY(lk_dist_bcast_list(s->tape, s->comm, 1, "list", &list));
-    LK_TRY(lk_backward(s->tape, &(lk_seed){all[0], NULL}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, &(lk_seed){all[0], NULL}, 1, 0));
 }
 
 static lk_status two_ranks_work(void)

@@ -22,8 +22,7 @@ static lk_status side_begin(lk_comm *comm, void *side)
     LK_TRY(lk_tensor_new(LK_F64, LK_SHAPE(4, 6), &s->t));
     LK_TRY(lk_tensor_fill_f64(s->t, 1));
     LK_TRY(lk_leaf(s->tape, s->t, NULL, &s->x));
-    LK_TRY(lk_multi_node_batch_norm_new(comm, 6, "dtype=f64", &s->norm));
-    return LK_OK;
+    return LK_TRACE(lk_multi_node_batch_norm_new(comm, 6, "dtype=f64", &s->norm));
 }
 
 static void side_end(void *side)
@@ -306,8 +305,7 @@ static lk_status sums(lk_tape *tape, void *arg, lk_var *out)
 {
     struct side *s = arg;
     (void)tape;
-    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "x", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "x", out));
 }
 
 static lk_status segment(void *side)

@@ -9,23 +9,20 @@ static lk_status waits_twice(struct side *s, int other)
     LK_TRY(begin(s, other, &out, &in));
     LK_TRY(lk_dist_wait(in, NULL));
     LK_TRY(lk_dist_wait(out, NULL));
-    LK_TRY(lk_dist_wait(in, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_dist_wait(in, NULL));
 }
 
 static lk_status waits_for_no_handle(struct side *s, int other)
 {
     (void)other;
-    LK_TRY(lk_dist_wait(s->x, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_dist_wait(s->x, NULL));
 }
 
 static lk_status waits_for_nothing(struct side *s, int other)
 {
     (void)s;
     (void)other;
-    LK_TRY(lk_dist_wait(LK_NO_VAR, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_dist_wait(LK_NO_VAR, NULL));
 }
 
 static lk_status waits_for_any_of_the_same(struct side *s, int other)
@@ -33,8 +30,7 @@ static lk_status waits_for_any_of_the_same(struct side *s, int other)
     lk_var out, in;
     int which;
     LK_TRY(begin(s, other, &out, &in));
-    LK_TRY(lk_dist_waitany((lk_var[]){in, out, in}, 3, &which, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_dist_waitany((lk_var[]){in, out, in}, 3, &which, NULL));
 }
 
 static lk_status forgets_to_wait(struct side *s, int other)
@@ -43,8 +39,7 @@ static lk_status forgets_to_wait(struct side *s, int other)
     LK_TRY(begin(s, other, &out, &in));
     LK_TRY(lk_dist_wait(in, &y));
     LK_TRY(lk_sum(y, NULL, &sum));
-    LK_TRY(lk_backward(s->tape, &(lk_seed){sum, NULL}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, &(lk_seed){sum, NULL}, 1, 0));
 }
 
 /* Rank 1 gets the same report in whatever it does next. */
@@ -58,8 +53,7 @@ static lk_status resets_too_early(struct side *s, int other)
         LK_TRY(lk_dist_irecv(s->tape, s->comm, other, 2, LK_F64, LK_SHAPE(1), "never", &in));
         LK_TRY(lk_dist_wait(in, NULL));
     }
-    LK_TRY(lk_dist_barrier(s->tape, s->comm, "next"));
-    return LK_OK;
+    return LK_TRACE(lk_dist_barrier(s->tape, s->comm, "next"));
 }
 
 static lk_status frees_the_communicator(struct side *s, int other)
@@ -72,8 +66,7 @@ static lk_status frees_the_communicator(struct side *s, int other)
     lk_comm_close(twin);
     LK_TRY(st);
     LK_TRY(lk_sum(y, NULL, &sum));
-    LK_TRY(lk_backward(s->tape, &(lk_seed){sum, NULL}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, &(lk_seed){sum, NULL}, 1, 0));
 }
 
 static lk_status uses_a_freed_communicator(struct side *s, int other)
@@ -85,8 +78,7 @@ static lk_status uses_a_freed_communicator(struct side *s, int other)
     lk_status st = lk_dist_barrier(s->tape, twin, "b");
     lk_comm_close(twin);
     LK_TRY(st);
-    LK_TRY(lk_dist_allreduce(twin, s->x, LK_REDUCE_SUM, "weights", &y));
-    return LK_OK;
+    return LK_TRACE(lk_dist_allreduce(twin, s->x, LK_REDUCE_SUM, "weights", &y));
 }
 
 /* Rank 0's large message is under way when its communicator goes; rank 1 wants it later. */
@@ -121,16 +113,14 @@ static lk_status sends_fewer(struct side *s, int other)
     } else {
         LK_TRY(lk_dist_irecv(s->tape, s->comm, other, 1, LK_F64, LK_SHAPE(3), "parcel", &h));
     }
-    LK_TRY(lk_dist_wait(h, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_dist_wait(h, NULL));
 }
 
 static lk_status begins_inside(lk_tape *tape, void *arg, lk_var *out)
 {
     struct side *s = arg;
     (void)tape;
-    LK_TRY(lk_dist_isend(s->comm, s->x, 1 - lk_comm_rank(s->comm), 1, "parcel", out));
-    return LK_OK;
+    return LK_TRACE(lk_dist_isend(s->comm, s->x, 1 - lk_comm_rank(s->comm), 1, "parcel", out));
 }
 
 static lk_status waits_outside_the_segment(struct side *s, int other)
@@ -138,8 +128,7 @@ static lk_status waits_outside_the_segment(struct side *s, int other)
     lk_var h;
     (void)other;
     LK_TRY(lk_recompute(s->tape, begins_inside, s, 1, &h));
-    LK_TRY(lk_dist_wait(h, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_dist_wait(h, NULL));
 }
 
 static void handles_are_waited_for_once(void)

@@ -30,8 +30,7 @@ static lk_status other_tile(struct side *s, int other)
     lk_var x, y;
     LK_TRY(lk_grid_make(s->comm, 1, (int[]){2}, NULL, &g));
     LK_TRY(lk_reshape(s->x, other == 1 ? LK_SHAPE(2, 3) : LK_SHAPE(3, 2), &x));
-    LK_TRY(lk_dist_halo(s->comm, &g, x, (lk_halo[]){{0, 0, 1, 1, false}}, 1, "u", &y));
-    return LK_OK;
+    return LK_TRACE(lk_dist_halo(s->comm, &g, x, (lk_halo[]){{0, 0, 1, 1, false}}, 1, "u", &y));
 }
 
 static lk_status halo_with(lk_comm *comm, void *arg)
@@ -184,8 +183,7 @@ static lk_status gathers_two_dtypes(struct side *s, int other)
     lk_var all[2], x = s->x;
     if (other == 0)
         LK_TRY(lk_cast(x, LK_F32, &x));
-    LK_TRY(lk_dist_allgather_list(s->comm, x, "all", all));
-    return LK_OK;
+    return LK_TRACE(lk_dist_allgather_list(s->comm, x, "all", all));
 }
 
 static lk_status receives_too_many(struct side *s, int other)
@@ -225,8 +223,7 @@ static lk_status scatters_too_much(struct side *s, int other)
     lk_var x;
     (void)other;
     LK_TRY(lk_reshape(s->x, LK_SHAPE(2, 3), &x));
-    LK_TRY(lk_dist_scatter(s->comm, x, 1, 2, 0, "part", &x));
-    return LK_OK;
+    return LK_TRACE(lk_dist_scatter(s->comm, x, 1, 2, 0, "part", &x));
 }
 
 static lk_status reduces_too_much(struct side *s, int other)
@@ -234,8 +231,7 @@ static lk_status reduces_too_much(struct side *s, int other)
     lk_var x;
     (void)other;
     LK_TRY(lk_reshape(s->x, LK_SHAPE(2, 3), &x));
-    LK_TRY(lk_dist_reduce_scatter(s->comm, x, 1, 2, "part", &x));
-    return LK_OK;
+    return LK_TRACE(lk_dist_reduce_scatter(s->comm, x, 1, 2, "part", &x));
 }
 
 static lk_status exchanges_too_much(struct side *s, int other)
@@ -243,9 +239,8 @@ static lk_status exchanges_too_much(struct side *s, int other)
     lk_var x;
     int64_t n = 2;
     LK_TRY(lk_reshape(s->x, LK_SHAPE(2, 3), &x));
-    LK_TRY(lk_dist_neighbor_alltoall(s->comm, x, 1, &(lk_neighbours){1, &other, &n, &n, NULL},
-                                     "part", &x));
-    return LK_OK;
+    return LK_TRACE(lk_dist_neighbor_alltoall(
+        s->comm, x, 1, &(lk_neighbours){1, &other, &n, &n, NULL}, "part", &x));
 }
 
 /* Rank 0 sends one more than rank 1 expects. */
@@ -254,9 +249,8 @@ static lk_status expects_fewer(struct side *s, int other)
     lk_var x;
     int64_t send = other == 1 ? 3 : 2, receive = 2;
     LK_TRY(lk_slice(s->x, 0, 0, send, 1, &x));
-    LK_TRY(lk_dist_neighbor_alltoall(
+    return LK_TRACE(lk_dist_neighbor_alltoall(
         s->comm, x, 0, &(lk_neighbours){1, &other, &send, &receive, NULL}, "part", &x));
-    return LK_OK;
 }
 
 static void counts_are_shown_as_they_were_given(void)

@@ -24,8 +24,7 @@ static lk_status pass(lk_tape *tape, const lk_tile *tile, bool back)
     else
         LK_TRY(lk_dist_tile_conv(tile, vx, vw, vb, &attr, LK_ACT_RELU, "layer", &y));
     LK_TRY(lk_sum(y, NULL, &sum));
-    LK_TRY(lk_backward(tape, &(lk_seed){.of = sum}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(tape, &(lk_seed){.of = sum}, 1, 0));
 }
 
 static lk_status layer_run(bool back)

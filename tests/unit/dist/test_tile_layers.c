@@ -259,8 +259,7 @@ static lk_status pass(lk_tape *tape, const lk_tile *tile)
     LK_TRY(lk_leaf_data(tape, LK_F32, b, params[1], param_grads[1], &p[1]));
     LK_TRY(apply(failing, tile, x, p, &y));
     LK_TRY(lk_sum(y, NULL, &sum));
-    LK_TRY(lk_backward(tape, &(lk_seed){.of = sum}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(tape, &(lk_seed){.of = sum}, 1, 0));
 }
 
 static lk_status layer_run(void)

@@ -142,8 +142,7 @@ static life life_new(void)
 static lk_status passes_run(lk_conv_plan *p, life *l)
 {
     LK_TRY(lk_conv_forward(p, l->x, l->w, NULL, LK_ACT_NONE, l->y));
-    LK_TRY(lk_conv_backward_data(p, l->y, l->w, NULL, false, l->dx));
-    return LK_OK;
+    return LK_TRACE(lk_conv_backward_data(p, l->y, l->w, NULL, false, l->dx));
 }
 
 /* Make a plan and run both passes; with room for nothing else. */

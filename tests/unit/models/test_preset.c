@@ -6,8 +6,7 @@
 static lk_status build(lk_model *model)
 {
     LK_TRY(lk_model_build(model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(8, 8, 3)}, .seed = 5}));
-    LK_TRY(lk_model_hold(model, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_model_hold(model, NULL));
 }
 
 static void a_text_and_a_config_give_the_same_model(void)

@@ -20,8 +20,7 @@ static lk_status side_begin(lk_comm *comm, void *side)
     s->size = lk_comm_size(comm);
     s->known.fails_at = -1;
     s->ds = known_new(&s->known, 10, 10);
-    LK_TRY(lk_loader_new(s->ds, "batch=4 prefetch=0", 1, &s->loader));
-    return LK_OK;
+    return LK_TRACE(lk_loader_new(s->ds, "batch=4 prefetch=0", 1, &s->loader));
 }
 
 static void side_end(void *side)
@@ -106,8 +105,7 @@ static lk_status result_calc(void *context, const lk_batch *batch, void **bytes,
 {
     (void)context;
     *n = batch->n;
-    LK_TRY(lk_alloc_zero(bytes, *n, 1));
-    return LK_OK;
+    return LK_TRACE(lk_alloc_zero(bytes, *n, 1));
 }
 
 static lk_status results_take(void *context, const lk_batch_result *result, int64_t n)

@@ -15,8 +15,7 @@ static lk_status side_begin(lk_comm *comm, void *side)
     s->params = model_of(LK_F32);
     s->grads = model_of(LK_F32);
     model_fill(s->grads, lk_comm_rank(comm));
-    LK_TRY(lk_optimizer_new(s->params, "sgd", NULL, &s->actual));
-    return LK_OK;
+    return LK_TRACE(lk_optimizer_new(s->params, "sgd", NULL, &s->actual));
 }
 
 static void side_end(void *side)
@@ -33,8 +32,7 @@ static lk_status broadcast(void *side)
 {
     struct side *s = side;
     LK_TRY(lk_bcast_data(s->comm, s->params, 1));
-    LK_TRY(lk_allreduce_persistent(s->comm, s->params));
-    return LK_OK;
+    return LK_TRACE(lk_allreduce_persistent(s->comm, s->params));
 }
 
 static lk_status mean(void *side)

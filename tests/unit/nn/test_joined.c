@@ -261,8 +261,7 @@ typedef struct segment_arg {
 static lk_status model_segment(lk_tape *tape, void *arg, lk_var *out)
 {
     const segment_arg *a = arg;
-    LK_TRY(lk_model_forward(a->model, &(lk_pass){.tape = tape}, a->x, out));
-    return LK_OK;
+    return LK_TRACE(lk_model_forward(a->model, &(lk_pass){.tape = tape}, a->x, out));
 }
 
 enum { PLAIN, RECOMPUTED, WATCHED, WAYS };

@@ -35,8 +35,7 @@ static lk_status layer_pass(lk_model *model, lk_accumulator *sums, lk_tape *tape
     LK_TRY(lk_accumulator_add_loss(sums, loss));
     if (lk_needs_grad(loss))
         LK_TRY(lk_backward(tape, &(lk_seed){loss, NULL}, 1, 0));
-    LK_TRY(lk_model_update_running_stats(model, sums, SAMPLES / PIECE));
-    return LK_OK;
+    return LK_TRACE(lk_model_update_running_stats(model, sums, SAMPLES / PIECE));
 }
 
 static void layer_run(const lk_layer *layer, const lk_layer_sample *s, lk_dtype dtype, int sort)

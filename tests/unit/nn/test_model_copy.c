@@ -206,8 +206,7 @@ static lk_status own_forward(const lk_pass *pass, const lk_layer_instance *layer
                              lk_var *out)
 {
     LK_TRY(lk_pass_layers(pass, layer, 0, x, &x));
-    LK_TRY(lk_affine(x, ((const own_options *)layer->options)->by, 0, out));
-    return LK_OK;
+    return LK_TRACE(lk_affine(x, ((const own_options *)layer->options)->by, 0, out));
 }
 
 static const lk_layer own = {.descriptor = {.name = "own",

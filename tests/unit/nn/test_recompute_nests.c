@@ -137,8 +137,7 @@ static lk_status nest_make(lk_model *m)
     LK_TRY(lk_model_add(m, "residual",
                         "layers=batch_norm(statistics=batch),relu," CONV " name=b)," CONV
                         " tie=residual2.b.weight),dropout(rate=0.5) shortcut=linear(units=3)"));
-    LK_TRY(lk_model_add(m, "linear", "units=2"));
-    return LK_OK;
+    return LK_TRACE(lk_model_add(m, "linear", "units=2"));
 }
 
 static const lk_shape picture = LK_DIMS(8, 4, 2);
@@ -163,8 +162,7 @@ static lk_status nest_pass(lk_model *m, lk_tape *tape, lk_accumulator *sums)
     LK_TRY(lk_constant(tape, fault_x, &x));
     LK_TRY(lk_model_forward(m, &pass, x, &y));
     LK_TRY(lk_sum(y, NULL, &y));
-    LK_TRY(lk_backward(tape, &(lk_seed){y, NULL}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(tape, &(lk_seed){y, NULL}, 1, 0));
 }
 
 static lk_status nest_life(void)

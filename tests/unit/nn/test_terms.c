@@ -343,24 +343,21 @@ static lk_status own_build(lk_build *build, const void *options, lk_tensor_type 
 {
     (void)options;
     *out = in;
-    LK_TRY(lk_build_term(build, &(lk_term){.of = in, .weight = 2}));
-    return LK_OK;
+    return LK_TRACE(lk_build_term(build, &(lk_term){.of = in, .weight = 2}));
 }
 
 static lk_status own_twice(lk_build *build, const void *options, lk_tensor_type in,
                            lk_tensor_type *out)
 {
     LK_TRY(own_build(build, options, in, out));
-    LK_TRY(own_build(build, options, in, out));
-    return LK_OK;
+    return LK_TRACE(own_build(build, options, in, out));
 }
 
 static lk_status own_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                              lk_var *out)
 {
     *out = x;
-    LK_TRY(lk_pass_term(pass, layer, x, LK_NO_VAR));
-    return LK_OK;
+    return LK_TRACE(lk_pass_term(pass, layer, x, LK_NO_VAR));
 }
 
 static lk_status own_forgets(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
@@ -376,8 +373,7 @@ static lk_status own_targets(const lk_pass *pass, const lk_layer_instance *layer
                              lk_var *out)
 {
     *out = x;
-    LK_TRY(lk_pass_term(pass, layer, x, x));
-    return LK_OK;
+    return LK_TRACE(lk_pass_term(pass, layer, x, x));
 }
 
 static lk_status own_changes(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
@@ -386,8 +382,7 @@ static lk_status own_changes(const lk_pass *pass, const lk_layer_instance *layer
     lk_var part;
     *out = x;
     LK_TRY(lk_slice(x, 1, 0, 1, 1, &part));
-    LK_TRY(lk_pass_term(pass, layer, part, LK_NO_VAR));
-    return LK_OK;
+    return LK_TRACE(lk_pass_term(pass, layer, part, LK_NO_VAR));
 }
 
 static lk_status own_run(const lk_layer *layer, double *value)

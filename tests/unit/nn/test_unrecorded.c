@@ -173,8 +173,7 @@ static lk_status noting_forward(const lk_pass *pass, const lk_layer_instance *la
     LK_TRY(lk_affine(x, 2, 0, &noted[1]));
     if (names)
         LK_TRY(lk_retain_value(noted[1]));
-    LK_TRY(lk_affine(noted[1], 1, 1, out));
-    return LK_OK;
+    return LK_TRACE(lk_affine(noted[1], 1, 1, out));
 }
 
 static lk_var held; /* the program's, which the layer below gives */
@@ -318,8 +317,8 @@ static lk_status pass_inside(lk_tape *tape, void *arg, lk_var *out)
     const struct inside *in = arg;
     lk_var at[CARRIES];
     lk_list last = {.at = at, .room = CARRIES};
-    LK_TRY(lk_model_forward_carry(in->model, &(lk_pass){.tape = tape}, in->x, NULL, &last, out));
-    return LK_OK;
+    return LK_TRACE(
+        lk_model_forward_carry(in->model, &(lk_pass){.tape = tape}, in->x, NULL, &last, out));
 }
 
 static void a_pass_in_a_segment_leaves_what_the_segment_gives(void)
@@ -362,8 +361,7 @@ static lk_status life_run(lk_model *m, lk_tape *tape)
     LK_TRY(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(8, 4, 2)}, .seed = SEED}));
     LK_TRY(lk_model_hold(m, NULL));
     LK_TRY(lk_constant(tape, fault_x, &x));
-    LK_TRY(lk_model_forward(m, &(lk_pass){.tape = tape}, x, &y));
-    return LK_OK;
+    return LK_TRACE(lk_model_forward(m, &(lk_pass){.tape = tape}, x, &y));
 }
 
 static lk_status life(void)

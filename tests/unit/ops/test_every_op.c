@@ -62,8 +62,7 @@ static lk_status take(lk_var v, lk_tensor **out)
 {
     const lk_tensor *t = NULL;
     LK_TRY(lk_value(v, &t));
-    LK_TRY(lk_tensor_clone(t, lk_tensor_dtype(t), out));
-    return LK_OK;
+    return LK_TRACE(lk_tensor_clone(t, lk_tensor_dtype(t), out));
 }
 
 /* A cotangent for output `j`: random, because equal ones cancel where an op subtracts means. */

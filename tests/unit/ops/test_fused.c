@@ -108,57 +108,49 @@ static void check_same(program *one, program *two, int n, const lk_shape *shape)
 
 static lk_status linear(const lk_var *in, lk_var *out)
 {
-    LK_TRY(lk_linear(in[0], in[1], in[2], out));
-    return LK_OK;
+    return LK_TRACE(lk_linear(in[0], in[1], in[2], out));
 }
 
 static lk_status linear_then_relu(const lk_var *in, lk_var *out)
 {
     LK_TRY(lk_linear(in[0], in[1], in[2], out));
-    LK_TRY(lk_relu(*out, out));
-    return LK_OK;
+    return LK_TRACE(lk_relu(*out, out));
 }
 
 static lk_status linear_relu(const lk_var *in, lk_var *out)
 {
-    LK_TRY(lk_linear_relu(in[0], in[1], in[2], out));
-    return LK_OK;
+    return LK_TRACE(lk_linear_relu(in[0], in[1], in[2], out));
 }
 
 /* The weights are used twice: their gradients meet before they reach the leaf. */
 static lk_status linear_twice(const lk_var *in, lk_var *out)
 {
     LK_TRY(lk_linear(in[0], in[1], in[2], out));
-    LK_TRY(lk_linear(*out, in[1], in[2], out));
-    return LK_OK;
+    return LK_TRACE(lk_linear(*out, in[1], in[2], out));
 }
 
 /* One leaf is both inputs. */
 static lk_status linear_of_itself(const lk_var *in, lk_var *out)
 {
-    LK_TRY(lk_linear(in[0], in[0], LK_NO_VAR, out));
-    return LK_OK;
+    return LK_TRACE(lk_linear(in[0], in[0], LK_NO_VAR, out));
 }
 
 static lk_conv_attr conv_attr = {.window = {.pad_lo = {1, 0}, .pad_hi = {1, 1}}};
 
 static lk_status conv(const lk_var *in, lk_var *out)
 {
-    LK_TRY(lk_conv(in[0], in[1], in[2], &conv_attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_conv(in[0], in[1], in[2], &conv_attr, out));
 }
 
 static lk_status conv_then_relu(const lk_var *in, lk_var *out)
 {
     LK_TRY(lk_conv(in[0], in[1], in[2], &conv_attr, out));
-    LK_TRY(lk_relu(*out, out));
-    return LK_OK;
+    return LK_TRACE(lk_relu(*out, out));
 }
 
 static lk_status conv_relu(const lk_var *in, lk_var *out)
 {
-    LK_TRY(lk_conv_relu(in[0], in[1], in[2], &conv_attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_conv_relu(in[0], in[1], in[2], &conv_attr, out));
 }
 
 static void gradients_reach_leaves_in_place(void)
@@ -255,14 +247,12 @@ static int window;
 static lk_status relu_then_pool(const lk_var *in, lk_var *out)
 {
     LK_TRY(lk_relu(in[0], out));
-    LK_TRY(lk_max_pool(*out, &windows[window], out, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_max_pool(*out, &windows[window], out, NULL));
 }
 
 static lk_status relu_pool(const lk_var *in, lk_var *out)
 {
-    LK_TRY(lk_relu_max_pool(in[0], &windows[window], out));
-    return LK_OK;
+    return LK_TRACE(lk_relu_max_pool(in[0], &windows[window], out));
 }
 
 static void relu_is_one_with_pooling(void)
@@ -297,14 +287,12 @@ static int drop;
 static lk_status dropout_then_add(const lk_var *in, lk_var *out)
 {
     LK_TRY(lk_dropout(in[0], &drops[drop], out));
-    LK_TRY(lk_add(*out, in[1], out));
-    return LK_OK;
+    return LK_TRACE(lk_add(*out, in[1], out));
 }
 
 static lk_status dropout_add(const lk_var *in, lk_var *out)
 {
-    LK_TRY(lk_dropout_add(in[0], &drops[drop], in[1], out));
-    return LK_OK;
+    return LK_TRACE(lk_dropout_add(in[0], &drops[drop], in[1], out));
 }
 
 static void dropout_is_one_with_the_sum_behind_it(void)

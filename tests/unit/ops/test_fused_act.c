@@ -20,57 +20,49 @@ typedef struct pair {
 
 static lk_status act_apply(lk_act act, lk_var x, lk_var *out)
 {
-    LK_TRY(act == LK_ACT_RELU      ? lk_relu(x, out)
-           : act == LK_ACT_SIGMOID ? lk_sigmoid(x, out)
-                                   : lk_tanh(x, out));
-    return LK_OK;
+    return LK_TRACE(act == LK_ACT_RELU      ? lk_relu(x, out)
+                    : act == LK_ACT_SIGMOID ? lk_sigmoid(x, out)
+                                            : lk_tanh(x, out));
 }
 
 static lk_status linear(const lk_var *in, lk_act act, lk_var *out)
 {
-    LK_TRY(act ? lk_linear_act(in[0], in[1], in[2], act, out)
-               : lk_linear(in[0], in[1], in[2], out));
-    return LK_OK;
+    return LK_TRACE(act ? lk_linear_act(in[0], in[1], in[2], act, out)
+                        : lk_linear(in[0], in[1], in[2], out));
 }
 
 static lk_status conv(const lk_var *in, lk_act act, lk_var *out)
 {
     lk_conv_attr attr = {.window = {.pad_lo = {1, 0}, .pad_hi = {1, 1}}, .act = act};
-    LK_TRY(lk_conv(in[0], in[1], in[2], &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_conv(in[0], in[1], in[2], &attr, out));
 }
 
 static lk_status winograd(const lk_var *in, lk_act act, lk_var *out)
 {
     lk_conv_attr attr = {.algorithm = LK_CONV_WINOGRAD, .act = act};
-    LK_TRY(lk_conv(in[0], in[1], LK_NO_VAR, &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_conv(in[0], in[1], LK_NO_VAR, &attr, out));
 }
 
 static lk_status add(const lk_var *in, lk_act act, lk_var *out)
 {
-    LK_TRY(act ? lk_add_act(in[0], in[1], act, out) : lk_add(in[0], in[1], out));
-    return LK_OK;
+    return LK_TRACE(act ? lk_add_act(in[0], in[1], act, out) : lk_add(in[0], in[1], out));
 }
 
 static lk_status bias(const lk_var *in, lk_act act, lk_var *out)
 {
-    LK_TRY(act ? lk_add_act(in[0], in[1], act, out) : lk_bias(in[0], in[1], out));
-    return LK_OK;
+    return LK_TRACE(act ? lk_add_act(in[0], in[1], act, out) : lk_bias(in[0], in[1], out));
 }
 
 static lk_status batch_norm(const lk_var *in, lk_act act, lk_var *out)
 {
     lk_batch_norm_attr attr = {.eps = 0.01, .act = act};
-    LK_TRY(lk_batch_norm(in[0], in[1], in[2], &attr, out, NULL, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_batch_norm(in[0], in[1], in[2], &attr, out, NULL, NULL));
 }
 
 static lk_status whole_norm(const lk_var *in, lk_act act, lk_var *out)
 {
     lk_batch_norm_attr attr = {.whole_batch = true, .act = act};
-    LK_TRY(lk_batch_norm(in[0], in[1], in[2], &attr, out, NULL, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_batch_norm(in[0], in[1], in[2], &attr, out, NULL, NULL));
 }
 
 static lk_status given_norm(const lk_var *in, lk_act act, lk_var *out)
@@ -79,15 +71,13 @@ static lk_status given_norm(const lk_var *in, lk_act act, lk_var *out)
     lk_var variance;
     *out = LK_NO_VAR;
     LK_TRY(lk_square(in[4], &variance));
-    LK_TRY(lk_batch_norm_inference(in[0], in[1], in[2], in[3], variance, &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_batch_norm_inference(in[0], in[1], in[2], in[3], variance, &attr, out));
 }
 
 static lk_status layer_norm(const lk_var *in, lk_act act, lk_var *out)
 {
     lk_layer_norm_attr attr = {.axes = lk_shape_of(in[1]).ndim, .act = act};
-    LK_TRY(lk_layer_norm(in[0], in[1], in[2], &attr, out));
-    return LK_OK;
+    return LK_TRACE(lk_layer_norm(in[0], in[1], in[2], &attr, out));
 }
 
 static const pair pairs[] = {

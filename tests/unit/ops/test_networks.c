@@ -145,8 +145,7 @@ static lk_status mlp(const struct network *net, lk_var *loss)
     LK_TRY(lk_linear(var(net, "x"), var(net, "w1"), var(net, "b1"), &h));
     LK_TRY(lk_tanh(h, &h));
     LK_TRY(lk_linear(h, var(net, "w2"), var(net, "b2"), &h));
-    LK_TRY(lk_softmax_cross_entropy(h, var(net, "labels"), LK_LOSS_DEFAULT, loss));
-    return LK_OK;
+    return LK_TRACE(lk_softmax_cross_entropy(h, var(net, "labels"), LK_LOSS_DEFAULT, loss));
 }
 
 static lk_status cnn(const struct network *net, lk_var *loss)
@@ -159,8 +158,7 @@ static lk_status cnn(const struct network *net, lk_var *loss)
     LK_TRY(lk_avg_pool(y, &half, &y));
     LK_TRY(lk_reshape(y, LK_SHAPE(2, 18), &y));
     LK_TRY(lk_linear(y, var(net, "w2"), var(net, "b2"), &y));
-    LK_TRY(lk_mean_squared_error(y, var(net, "t"), LK_LOSS_DEFAULT, loss));
-    return LK_OK;
+    return LK_TRACE(lk_mean_squared_error(y, var(net, "t"), LK_LOSS_DEFAULT, loss));
 }
 
 static lk_status norms(const struct network *net, lk_var *loss)
@@ -172,8 +170,7 @@ static lk_status norms(const struct network *net, lk_var *loss)
     LK_TRY(lk_softplus(y, &y));
     LK_TRY(lk_batch_norm(y, var(net, "g2"), var(net, "b2"), &(lk_batch_norm_attr){.eps = eps}, &y,
                          NULL, NULL));
-    LK_TRY(lk_logistic_cross_entropy(y, var(net, "t"), LK_LOSS_DEFAULT, loss));
-    return LK_OK;
+    return LK_TRACE(lk_logistic_cross_entropy(y, var(net, "t"), LK_LOSS_DEFAULT, loss));
 }
 
 static lk_status attention(const struct network *net, lk_var *loss)
@@ -184,8 +181,7 @@ static lk_status attention(const struct network *net, lk_var *loss)
     LK_TRY(lk_softmax(a, LK_LAST_AXIS, &a));
     LK_TRY(lk_matmul(a, var(net, "v"), &a));
     LK_TRY(lk_norm(a, LK_AXES(2), &a));
-    LK_TRY(lk_sum(a, NULL, loss));
-    return LK_OK;
+    return LK_TRACE(lk_sum(a, NULL, loss));
 }
 
 static lk_status rnn(const struct network *net, lk_var *loss)
@@ -202,8 +198,7 @@ static lk_status rnn(const struct network *net, lk_var *loss)
         LK_TRY(lk_tanh(h, &h));
     }
     LK_TRY(lk_elu(h, 1, &h));
-    LK_TRY(lk_sum_squared_error(h, var(net, "t"), LK_LOSS_DEFAULT, loss));
-    return LK_OK;
+    return LK_TRACE(lk_sum_squared_error(h, var(net, "t"), LK_LOSS_DEFAULT, loss));
 }
 
 static lk_status poolnet(const struct network *net, lk_var *loss)
@@ -222,8 +217,7 @@ static lk_status poolnet(const struct network *net, lk_var *loss)
     LK_TRY(lk_sin(y, &b));
     LK_TRY(lk_pow_scalar(b, 3, &b));
     LK_TRY(lk_add(a, b, &a));
-    LK_TRY(lk_sum(a, NULL, loss));
-    return LK_OK;
+    return LK_TRACE(lk_sum(a, NULL, loss));
 }
 
 static lk_status contrast(const struct network *net, lk_var *loss)
@@ -231,8 +225,7 @@ static lk_status contrast(const struct network *net, lk_var *loss)
     lk_var y;
     LK_TRY(lk_lcn(var(net, "x"), 3, 3, &y));
     LK_TRY(lk_mul(y, var(net, "t"), &y));
-    LK_TRY(lk_sum(y, NULL, loss));
-    return LK_OK;
+    return LK_TRACE(lk_sum(y, NULL, loss));
 }
 
 static const struct {

@@ -24,8 +24,7 @@ static lk_status pass(lk_tape *tape, lk_tensor *value, lk_tensor *grad, lk_tenso
     LK_TRY(lk_prod(y, NULL, &y));
     LK_TRY(lk_mean(y, NULL, &y));
     LK_TRY(lk_sum(y, NULL, &y));
-    LK_TRY(lk_backward(tape, &(lk_seed){.of = y}, 1, 0));
-    return LK_OK;
+    return LK_TRACE(lk_backward(tape, &(lk_seed){.of = y}, 1, 0));
 }
 
 static lk_status scenario(void)

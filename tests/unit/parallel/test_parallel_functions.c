@@ -307,8 +307,7 @@ static lk_status scenario_whole(void)
     LK_TRY(lk_make_parallel(scenario_model, pm_devices(2), "usenccl=true", &p));
     lk_status st = scenario_step(p, scenario_model, &scenario_batch);
     lk_parallel_model_free(p);
-    LK_TRY(st);
-    return LK_OK;
+    return LK_TRACE(st);
 }
 
 static void every_allocation_may_fail(void)

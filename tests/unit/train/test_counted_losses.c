@@ -57,8 +57,7 @@ static lk_status parts_make(struct training *t, bool targets)
     for (const char *const *layer = net; *layer; layer += 2)
         LK_TRY(lk_model_add(t->model, layer[0], layer[1]));
     LK_TRY(lk_model_build(t->model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(IN)}, .seed = 1}));
-    LK_TRY(lk_model_hold(t->model, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_model_hold(t->model, NULL));
 }
 
 static lk_status trainer_make(struct training *t, const char *losses, const lk_trainer_spec *more)
@@ -72,8 +71,7 @@ static lk_status trainer_make(struct training *t, const char *losses, const lk_t
     snprintf(text, sizeof text,
              "loss=softmax_cross_entropy metrics=accuracy optimizer=sgd(rate=0.1)%s%s",
              losses[0] ? " losses=" : "", losses);
-    LK_TRY(lk_trainer_new(&spec, text, &t->trainer));
-    return LK_OK;
+    return LK_TRACE(lk_trainer_new(&spec, text, &t->trainer));
 }
 
 static struct training training_of(bool targets, const char *losses)

@@ -105,8 +105,7 @@ static lk_status training_make(struct training *t, const char *loss, const char 
     LK_TRY(lk_model_build(t->model, &(lk_model_spec){.in = {x.dtype, x.shape}, .seed = 1}));
     LK_TRY(lk_model_hold(t->model, NULL));
     lk_trainer_spec spec = {.model = t->model, .train = t->loader, .epochs = 2};
-    LK_TRY(lk_trainer_new(&spec, text, &t->trainer));
-    return LK_OK;
+    return LK_TRACE(lk_trainer_new(&spec, text, &t->trainer));
 }
 
 /* Steps until the numbers give out, and a score. */

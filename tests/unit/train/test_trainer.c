@@ -39,8 +39,7 @@ static lk_status parts_make(struct training *t, const char *layer, const char *o
     LK_TRY(lk_model_add(t->model, "linear", "units=2"));
     lk_field x = lk_loader_field(t->loader, 0);
     LK_TRY(lk_model_build(t->model, &(lk_model_spec){.in = {x.dtype, x.shape}, .seed = 1}));
-    LK_TRY(lk_model_hold(t->model, NULL));
-    return LK_OK;
+    return LK_TRACE(lk_model_hold(t->model, NULL));
 }
 
 static lk_status training_make(struct training *t, const char *layer, const char *options,
@@ -51,8 +50,7 @@ static lk_status training_make(struct training *t, const char *layer, const char
              rate);
     LK_TRY(parts_make(t, layer, options, shards));
     lk_trainer_spec spec = {.model = t->model, .train = t->loader, .epochs = 50};
-    LK_TRY(lk_trainer_new(&spec, text, &t->trainer));
-    return LK_OK;
+    return LK_TRACE(lk_trainer_new(&spec, text, &t->trainer));
 }
 
 /* A trainer needs a model that holds all of itself, or nothing yet. */
