@@ -5,7 +5,7 @@
 Answers each line "PASS INPUTS | EXPRESSION | REPEATS" on stdin with one line on stdout: the time in
 seconds of REPEATS times forward, or forward and backward ("both"), and the sum of the absolute values of
 the result, or of the first gradient.  The time is that of the processor if there is one thread, otherwise
-that of the clock.  cli/bench_ops.h says how inputs are written.  The first line it prints is its version
+that of the clock.  cli/bench/ops/ops.h says how inputs are written.  The first line it prints is its version
 and, after a tab, its code path.
 """
 import os

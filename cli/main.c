@@ -1,5 +1,5 @@
 /* The command: finds the verb, runs it, and notices when its output could not be written. */
-#include "launch_mailbox.h"
+#include "launch/mailbox.h"
 #include "ranks.h"
 #include "report.h"
 #include "verb.h"

@@ -1,9 +1,9 @@
 /* What is built in: tables of the library and of the command, one behind the other. */
 #include "things.h"
 
-#include "bench_case.h"
-#include "bench_ops.h"
-#include "peers.h"
+#include "bench/case.h"
+#include "bench/ops/ops.h"
+#include "bench/peers.h"
 #include "plural.h"
 #include "selfcheck/check.h"
 

@@ -103,12 +103,12 @@ lk_test_programs(unit unit tests/unit/*.c)
 lk_test_programs(long long tests/long/*.c)
 set_tests_properties(test_math_whole_range PROPERTIES TIMEOUT 7200)
 
-# Tests of the command's own parts: test_X has cli/X.c, and so has test_cli_X, where the library has an X
-# as well.
+# Tests of the command's own parts: test_FOLDER_X has cli/FOLDER/X.c, and test_cli_X has cli/X.c.
 file(GLOB files CONFIGURE_DEPENDS tests/unit/cli/test_*.c)
 foreach(file IN LISTS files)
   get_filename_component(name ${file} NAME_WE)
-  string(REGEX REPLACE "^test_(cli_)?" "" part ${name})
+  string(REGEX REPLACE "^test_cli_" "" part ${name})
+  string(REGEX REPLACE "^test_([a-z]+)_" "\\1/" part ${part})
   target_sources(${name} PRIVATE cli/${part}.c)
   target_include_directories(${name} PRIVATE cli)
 endforeach()

@@ -5,7 +5,7 @@ if(LK_USE_ZLIB AND NOT CMAKE_CROSSCOMPILING)
   find_package(ZLIB QUIET)
 endif()
 if(ZLIB_FOUND)
-  set_property(SOURCE src/data/inflate.c src/data/deflate.c
+  set_property(SOURCE src/data/packed/inflate.c src/data/packed/deflate.c
     APPEND PROPERTY COMPILE_DEFINITIONS LK_HAVE_ZLIB)
   set(LK_ZLIB ZLIB::ZLIB)
   set(LK_PC_ZLIB -lz)

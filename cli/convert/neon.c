@@ -1,5 +1,5 @@
 /* lockstep convert neon: an experiment of a recipe of neon (2014). */
-#include "neon.h"
+#include "neon/neon.h"
 
 #include "verb.h"
 

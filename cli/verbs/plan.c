@@ -4,9 +4,9 @@
  */
 #include "experiment.h"
 #include "layout.h"
-#include "pipeline_draw.h"
-#include "plan_draw.h"
-#include "plan_fit.h"
+#include "plan/draw.h"
+#include "plan/fit.h"
+#include "plan/pipeline_draw.h"
 #include "verb.h"
 
 #include <lockstep/extra/suggest.h>

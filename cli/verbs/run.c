@@ -1,6 +1,6 @@
 /* lockstep run: start ranks, by MPI's launcher or as threads, and see them to their end. */
-#include "hosts.h"
-#include "run_job.h"
+#include "launch/hosts.h"
+#include "launch/run_job.h"
 #include "verb.h"
 
 #include <lockstep/comm.h>

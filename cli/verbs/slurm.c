@@ -1,9 +1,9 @@
 /* lockstep slurm: which task of a job of SLURM is what, at which address; whether the ranks of a job compute;
  * and scripts for jobs to come. */
 #include "ranks.h"
-#include "slurm_script.h"
-#include "slurm_show.h"
-#include "slurm_test.h"
+#include "slurm/script.h"
+#include "slurm/show.h"
+#include "slurm/test.h"
 #include "verb.h"
 
 #define COMMAND "lockstep slurm"

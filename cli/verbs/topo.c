@@ -4,9 +4,9 @@
  * the rank file are of a job that is still to be started.
  */
 #include "devices.h"
-#include "host_facts.h"
+#include "launch/host_facts.h"
+#include "launch/rankfile.h"
 #include "plural.h"
-#include "rankfile.h"
 #include "ranks.h"
 #include "report.h"
 #include "verb.h"

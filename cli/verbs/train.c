@@ -1,10 +1,10 @@
 /* lockstep train: an experiment from its file to the hash of its state. */
 #include "experiment.h"
 #include "job.h"
+#include "launch/stop.h"
 #include "ranks.h"
 #include "report.h"
 #include "score.h"
-#include "stop.h"
 #include "term.h"
 #include "verb.h"
 

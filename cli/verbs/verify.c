@@ -6,9 +6,9 @@
 #include "report.h"
 #include "term.h"
 #include "verb.h"
-#include "verify_algorithm.h"
-#include "verify_difference.h"
-#include "verify_transport.h"
+#include "verify/algorithm.h"
+#include "verify/difference.h"
+#include "verify/transport.h"
 
 #include <lockstep/coll.h>
 #include <lockstep/extra/clock.h>

@@ -1,7 +1,7 @@
 /* Blocks in chunks: small ones by size class, large ones that split and join. */
 #include "autograd/memory.h"
 
-#include "base/region.h"
+#include "base/memory/region.h"
 
 #include <lockstep/extra/checked.h>
 

@@ -10,7 +10,7 @@
  */
 #include "autograd/tape.h"
 #include "base/journal.h"
-#include "base/rehearsal.h"
+#include "base/memory/rehearsal.h"
 
 typedef struct segment {
     lk_segment_fn *run;

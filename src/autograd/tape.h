@@ -14,7 +14,7 @@
 
 #include "autograd/memory.h"
 #include "autograd/tape_access.h"
-#include "base/grow.h"
+#include "base/memory/grow.h"
 
 #include <lockstep/op.h>
 

@@ -1,7 +1,7 @@
 /* Notes of first runs: one list for all that are going on, of which each has a part. */
 #include "base/journal.h"
 
-#include "base/grow.h"
+#include "base/memory/grow.h"
 
 #include <lockstep/extra/alloc.h>
 

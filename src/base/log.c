@@ -1,7 +1,7 @@
 /* One line per message, to the sink that the host has set. */
 #include "base/log.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 #include <pthread.h>
 #include <stdarg.h>

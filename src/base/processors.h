@@ -1,7 +1,7 @@
 /* Sets of processors, by the system's numbers, and the set that a thread is bound to.
  *
  * A bound thread runs on the processors of its set and nowhere else, and its kernels use threads that
- * do the same (kernel/parallel.h).  Who binds is comm/device_use.c; the binding belongs to the thread
+ * do the same (kernel/runtime/parallel.h).  Who binds is comm/device/use.c; the binding belongs to the thread
  * and ends with it.  A thread that it starts has its mask, as the system has it, but is not bound.
  */
 #ifndef LK_BASE_PROCESSORS_H

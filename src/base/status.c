@@ -3,7 +3,7 @@
  * Whoever goes on with a failure on another thread copies it there (failure.h).
  */
 #include "base/failure.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 #include <stdarg.h>
 #include <string.h>

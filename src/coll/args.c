@@ -2,7 +2,7 @@
  * counts and offsets by rank, pieces by rank, and the label that ranks compare.
  *
  * It lives on the stack of a call, on the thread that makes the call: run.c (lk_coll_run(),
- * lk_coll_start(), lk_coll_selected()) and ddl_allreduce.c (the interface of <lockstep/ddl.h>) make it;
+ * lk_coll_start(), lk_coll_selected()) and ddl/allreduce.c (the interface of <lockstep/ddl.h>) make it;
  * algorithms read it.
  *
  * A check that fails does so on this rank alone, which has sent nothing yet.  Ranks that have begun the

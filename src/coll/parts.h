@@ -5,7 +5,7 @@
 #ifndef LK_COLL_PARTS_H
 #define LK_COLL_PARTS_H
 
-#include "coll/shm_area.h"
+#include "coll/shm/area.h"
 
 /** The sums of the own part come to c->sum[]; the caller sets c->program and ends the call. */
 lk_status lk__parts_advance(lk__shm_call *c, bool *end) LK_NODISCARD;

@@ -7,7 +7,7 @@
 #include "base/fpenv.h"
 #include "coll/finite.h"
 #include "coll/pairs.h"
-#include "coll/tiers.h"
+#include "coll/tiers/tiers.h"
 #include "comm/progress_thread.h"
 
 #include <lockstep/extra/algorithms.h>

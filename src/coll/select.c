@@ -2,7 +2,7 @@
  * asks for each call.
  */
 #include "base/fpenv.h"
-#include "coll/tiers.h"
+#include "coll/tiers/tiers.h"
 
 #include <lockstep/extra/algorithms.h>
 

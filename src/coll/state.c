@@ -2,7 +2,7 @@
  * area.  Made by its first collective call, freed with it.
  */
 #include "base/env.h"
-#include "coll/shm_area.h"
+#include "coll/shm/area.h"
 #include "comm/mpi_native.h"
 #include "comm/progress_thread.h"
 

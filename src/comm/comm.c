@@ -8,9 +8,9 @@
 
 #include "base/env.h"
 #include "base/fpenv.h"
-#include "base/number.h"
+#include "base/text/number.h"
+#include "comm/faults/vain.h"
 #include "comm/progress_thread.h"
-#include "comm/vain.h"
 
 #include <lockstep/extra/alloc.h>
 

@@ -4,7 +4,7 @@
  * 0; or it is, and what it opens would have a C library of its own.
  */
 #include "base/env.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "comm/comm.h"
 #include "comm/mpi.h"
 

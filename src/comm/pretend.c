@@ -1,6 +1,6 @@
 /* Pretend to be on several nodes: for tests of tiers and reports on one machine. */
 #include "base/env.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "comm/comm.h"
 
 lk_status lk__nodes_pretend(int size, int *node)

@@ -7,7 +7,7 @@
  */
 #include "comm/shm.h"
 
-#include "base/memory.h"
+#include "base/memory/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,7 +16,7 @@
 #ifndef LK_COMM_TRANSPORT_H
 #define LK_COMM_TRANSPORT_H
 
-#include "comm/board.h"
+#include "comm/faults/board.h"
 
 typedef struct lk__world lk__world;
 

@@ -17,8 +17,8 @@
  */
 #include "base/futex.h"
 #include "comm/comm.h"
+#include "comm/faults/vain.h"
 #include "comm/progress_thread.h"
-#include "comm/vain.h"
 
 #include <lockstep/extra/clock.h>
 

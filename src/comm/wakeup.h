@@ -1,6 +1,6 @@
 /* lk__wakeup: how a rank that has nothing to do sleeps, and is woken: an eventcount over a futex.
  *
- * Each rank owns one, in memory that the ranks of its node share (local_end.h, node.c).  Its owner waits
+ * Each rank owns one, in memory that the ranks of its node share (local/end.h, node.c).  Its owner waits
  * on it, on the thread that is the rank or on its progress thread; any other rank of the node notifies it,
  * from any thread.
  *

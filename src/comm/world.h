@@ -11,7 +11,7 @@
 #ifndef LK_COMM_WORLD_H
 #define LK_COMM_WORLD_H
 
-#include "comm/board.h"
+#include "comm/faults/board.h"
 #include "comm/transport.h"
 #include "comm/wakeup.h"
 

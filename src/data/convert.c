@@ -2,7 +2,7 @@
  *
  * The product is rounded, then the sum; both in the dtype of the run.
  */
-#include "data/loader.h"
+#include "data/loader/loader.h"
 
 #include <lockstep/extra/half.h>
 

@@ -1,8 +1,8 @@
 /* Finding the files that an option names: see files.h.  Formats call it when a set is opened. */
 #include "data/files.h"
 
-#include "base/grow.h"
-#include "base/storage.h"
+#include "base/memory/grow.h"
+#include "base/storage/storage.h"
 
 #include <lockstep/extra/alloc.h>
 

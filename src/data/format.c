@@ -2,7 +2,7 @@
 #include "data/format.h"
 
 #include "base/fpenv.h"
-#include "base/storage.h"
+#include "base/storage/storage.h"
 #include "data/dataset.h"
 #include "data/files.h"
 #include "data/source.h"

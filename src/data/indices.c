@@ -5,7 +5,7 @@
  * to tell each from its neighbours.
  */
 #include "data/dataset.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
 
 #include <math.h>
 

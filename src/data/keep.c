@@ -8,10 +8,10 @@
  * set where it is: who reads the sample is told of it, at the batch that has it.
  */
 #include "base/fpenv.h"
-#include "base/memory.h"
+#include "base/memory/memory.h"
 #include "data/dataset.h"
-#include "data/loader.h"
-#include "data/order.h"
+#include "data/loader/loader.h"
+#include "data/loader/order.h"
 
 enum { MIB = 1 << 20, SHARE = 8 }; /* of the available memory one part in so many */
 

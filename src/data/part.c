@@ -6,7 +6,7 @@
  * What is in a cache (cache.h) is read from there, by boxes; what is in a buffer (buffers.h) lies there.
  */
 #include "data/dataset.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/checked.h>

@@ -3,7 +3,7 @@
  */
 #include "base/fpenv.h"
 #include "base/thread.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
 
 /* Whether two requests give the same tensors. */
 static bool same(const lk_loader *l, const lk__request *a, const lk__request *b)

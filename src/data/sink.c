@@ -1,8 +1,8 @@
 /* lk__sink: a file that appears complete or not at all. */
 #include "data/sink.h"
 
-#include "base/storage.h"
-#include "data/deflate.h"
+#include "base/storage/storage.h"
+#include "data/packed/deflate.h"
 
 #include <lockstep/extra/alloc.h>
 

@@ -1,7 +1,7 @@
 /* lk__source: files, unpacked files and memory to read from, for all readers of formats. */
 #include "data/source.h"
 
-#include "data/inflate.h"
+#include "data/packed/inflate.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/hash.h>

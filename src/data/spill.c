@@ -3,7 +3,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
-#include "base/storage.h"
+#include "base/storage/storage.h"
 
 #include <lockstep/extra/alloc.h>
 

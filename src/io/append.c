@@ -2,7 +2,7 @@
 #include "io/append.h"
 
 #include "base/failure.h"
-#include "base/storage.h"
+#include "base/storage/storage.h"
 #include "io/out.h"
 
 #include <lockstep/extra/alloc.h>

@@ -1,7 +1,7 @@
 /* The elements of a box, out of a tensor that is read a MiB at a time. */
 #include "io/box_read.h"
 
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 
 #include <lockstep/extra/alloc.h>
 

@@ -1,8 +1,8 @@
 /* Bands of files, and where what goes between files and boxes lies at both ends. */
 #include "io/boxes.h"
 
-#include "base/grow.h"
-#include "io/checkpoint.h"
+#include "base/memory/grow.h"
+#include "io/checkpoint/checkpoint.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #define LK_IO_DISK_H
 
 #include "base/failure.h"
-#include "base/storage.h"
+#include "base/storage/storage.h"
 
 #include <lockstep/comm.h>
 

@@ -6,7 +6,7 @@
  *     band    a range of a file, about a MiB, that is read or written at once
  *     flow    all that goes between the files of one rank and the boxes of another
  *
- * (boxes.h has them.)  checkpoint_fetch.c, checkpoint_save.c and safetensors_boxes.c make one on each rank,
+ * (boxes.h has them.)  checkpoint/fetch.c, checkpoint/save.c and safetensors/boxes.c make one on each rank,
  * on the thread that makes the calls on the communicator.
  *
  * Ranks go through their files band by band, all at the same time: a *round* is one band of each.  In a

@@ -1,6 +1,6 @@
 /* What goes where in an exchange: boxes go from those who hold them to those who have the files, and
  * back comes, when a state is saved, what each is to give. */
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 #include "io/exchange.h"
 
 #include <lockstep/coll.h>

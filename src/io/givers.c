@@ -1,5 +1,5 @@
 /* Who gives which elements of a tensor that many ranks hold boxes of. */
-#include "base/grow.h"
+#include "base/memory/grow.h"
 #include "io/boxes.h"
 
 #include <lockstep/extra/alloc.h>

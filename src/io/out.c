@@ -2,10 +2,10 @@
 #include "io/out.h"
 
 #include "base/fpenv.h"
-#include "base/grow.h"
-#include "base/json.h"
-#include "base/number.h"
-#include "base/text.h"
+#include "base/memory/grow.h"
+#include "base/text/json.h"
+#include "base/text/number.h"
+#include "base/text/text.h"
 
 #include <math.h>
 #include <stdarg.h>

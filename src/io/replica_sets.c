@@ -7,8 +7,8 @@
  * Ranks that no set names are one more set.  The partition is a number for each rank; the set that names it,
  * in the order of the text, or behind them all.
  */
-#include "base/number.h"
-#include "io/checkpoint.h"
+#include "base/text/number.h"
+#include "io/checkpoint/checkpoint.h"
 
 #include <string.h>
 

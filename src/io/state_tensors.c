@@ -1,5 +1,5 @@
 /* Slices of slabs as tensors of a state. */
-#include "base/grow.h"
+#include "base/memory/grow.h"
 
 #include <lockstep/checkpoint.h>
 #include <lockstep/extra/alloc.h>

@@ -1,8 +1,8 @@
 /* Who counts which elements of tensors that ranks hold boxes of, and the hash of a state. */
 #include "io/sums.h"
 
-#include "base/grow.h"
-#include "io/checkpoint.h"
+#include "base/memory/grow.h"
+#include "io/checkpoint/checkpoint.h"
 
 #include <lockstep/coll.h>
 #include <lockstep/extra/alloc.h>

@@ -1,11 +1,11 @@
 /* Boxes of tensors in files of any form. */
 #include "io/tensor_file.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/bytes.h"
 #include "io/box_read.h"
-#include "io/checkpoint.h"
-#include "io/safetensors.h"
+#include "io/checkpoint/checkpoint.h"
+#include "io/safetensors/safetensors.h"
 
 #include <lockstep/extra/alloc.h>
 

@@ -3,7 +3,7 @@
 #ifndef LK_IO_TENSOR_FILE_H
 #define LK_IO_TENSOR_FILE_H
 
-#include "data/npz.h"
+#include "data/arrays/npz.h"
 #include "io/boxes.h"
 #include "io/tensors.h"
 

@@ -3,9 +3,9 @@
  */
 #include "io/tensors.h"
 
-#include "base/text.h"
-#include "data/npz.h"
-#include "io/safetensors.h"
+#include "base/text/text.h"
+#include "data/arrays/npz.h"
+#include "io/safetensors/safetensors.h"
 #include "io/tensor_file.h"
 
 #include <lockstep/checkpoint.h>

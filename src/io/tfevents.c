@@ -10,9 +10,9 @@
 
 #include "base/bits.h"
 #include "base/fpenv.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/bytes.h"
-#include "data/tfrecord.h"
+#include "data/records/tfrecord.h"
 #include "io/append.h"
 #include "io/out.h"
 

@@ -4,7 +4,7 @@
  */
 #include "io/weights.h"
 
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 #include "io/tensor_file.h"
 
 #include <lockstep/coll.h>

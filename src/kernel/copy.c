@@ -11,8 +11,8 @@
  */
 #include "kernel/copy.h"
 
-#include "base/rehearsal.h"
-#include "kernel/parallel.h"
+#include "base/memory/rehearsal.h"
+#include "kernel/runtime/parallel.h"
 
 #include <string.h>
 

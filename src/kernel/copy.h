@@ -2,7 +2,7 @@
 #ifndef LK_KERNEL_COPY_H
 #define LK_KERNEL_COPY_H
 
-#include "kernel/isa.h"
+#include "kernel/runtime/isa.h"
 
 #include <lockstep/pieces.h>
 

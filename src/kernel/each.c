@@ -8,7 +8,7 @@
 #include "kernel/each.h"
 
 #include "kernel/gather.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #ifndef LK_KERNEL_GATES_H
 #define LK_KERNEL_GATES_H
 
-#include "kernel/isa.h"
+#include "kernel/runtime/isa.h"
 
 #include <lockstep/extra/recurrence.h>
 

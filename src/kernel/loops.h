@@ -9,7 +9,7 @@
 #ifndef LK_KERNEL_LOOPS_H
 #define LK_KERNEL_LOOPS_H
 
-#include "kernel/isa.h"
+#include "kernel/runtime/isa.h"
 
 #include <lockstep/extra/map.h>
 

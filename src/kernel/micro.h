@@ -19,7 +19,7 @@
 #ifndef LK_KERNEL_MICRO_H
 #define LK_KERNEL_MICRO_H
 
-#include "kernel/isa.h"
+#include "kernel/runtime/isa.h"
 
 #include <lockstep/dtype.h>
 

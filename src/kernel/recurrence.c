@@ -5,7 +5,7 @@
 
 #include "base/fpenv.h"
 #include "kernel/cross.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/checked.h>

@@ -9,7 +9,7 @@
 
 #include "kernel/gates.h"
 #include "kernel/micro.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 
 /* A state of which r->units units are here: `x`, `y`, `kept` and all states have these alone, and u is
  * [all][gates * units]. */

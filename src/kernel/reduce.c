@@ -13,7 +13,7 @@
 #include "kernel/reduce.h"
 
 #include "base/fpenv.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 
 #include <lockstep/pieces.h>
 

@@ -2,7 +2,7 @@
 #ifndef LK_KERNEL_REDUCE_H
 #define LK_KERNEL_REDUCE_H
 
-#include "kernel/isa.h"
+#include "kernel/runtime/isa.h"
 
 #include <lockstep/extra/reduce.h>
 

@@ -9,8 +9,8 @@
  * A run goes on at the lane where the one before it ended, so how rows are cut into runs changes no bit.
  */
 #include "base/fpenv.h"
-#include "kernel/parallel.h"
 #include "kernel/reduce.h"
+#include "kernel/runtime/parallel.h"
 #include "kernel/steps.h"
 
 struct plan {

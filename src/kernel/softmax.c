@@ -1,7 +1,7 @@
 /* Softmax and log-softmax by rows: check the operands, then run rows on the pool's threads. */
 #include "base/fpenv.h"
 #include "kernel/maps.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 
 #include <lockstep/extra/checked.h>
 

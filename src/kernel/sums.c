@@ -12,7 +12,7 @@
 
 #include "base/fpenv.h"
 #include "kernel/maps.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 
 #include <lockstep/extra/reduce.h>
 

@@ -1,8 +1,8 @@
 /* The tree over vectors as a stream: partials.h, with the threads that add. */
 #include "base/fpenv.h"
 #include "base/partials.h"
-#include "kernel/parallel.h"
 #include "kernel/reduce.h"
+#include "kernel/runtime/parallel.h"
 
 #include <lockstep/extra/alloc.h>
 

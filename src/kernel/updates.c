@@ -2,7 +2,7 @@
 #include "kernel/updates.h"
 
 #include "base/fpenv.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 
 enum { RUN = 512 }; /* elements of a task: whole lines of the cache */
 

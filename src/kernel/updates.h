@@ -10,7 +10,7 @@
 #ifndef LK_KERNEL_UPDATES_H
 #define LK_KERNEL_UPDATES_H
 
-#include "kernel/isa.h"
+#include "kernel/runtime/isa.h"
 
 #include <lockstep/dtype.h>
 

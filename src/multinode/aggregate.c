@@ -7,7 +7,7 @@
 #include "multinode/aggregate.h"
 
 #include "base/fpenv.h"
-#include "base/grow.h"
+#include "base/memory/grow.h"
 #include "coll/agree.h"
 #include "coll/traits.h"
 

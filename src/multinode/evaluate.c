@@ -2,7 +2,7 @@
  * (lk_multi_node_evaluate()) or gathered batch by batch (lk_generic_multi_node_evaluate()).  A program with
  * a loop of its own calls them, on the thread of its communicator.
  */
-#include "base/grow.h"
+#include "base/memory/grow.h"
 #include "coll/agree.h"
 #include "multinode/iterator.h"
 

@@ -5,7 +5,7 @@
 #include "multinode/iterator.h"
 
 #include "coll/agree.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
 
 #include <lockstep/coll.h>
 #include <lockstep/extra/alloc.h>

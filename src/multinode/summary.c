@@ -4,7 +4,7 @@
 #include "multinode/summary.h"
 
 #include "base/fpenv.h"
-#include "base/grow.h"
+#include "base/memory/grow.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/checked.h>

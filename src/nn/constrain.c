@@ -9,7 +9,7 @@
  * so whoever holds some rows needs nobody else's.
  */
 #include "base/fpenv.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 #include "nn/model.h"
 
 #include <lockstep/extra/checked.h>

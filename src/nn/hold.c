@@ -1,7 +1,7 @@
 /* lk_model_hold(): memory for the boxes that a model holds of its parameters and state, and their
  * initial values.  Called once after lk_model_build(), by the program or a job.
  */
-#include "base/rehearsal.h"
+#include "base/memory/rehearsal.h"
 #include "nn/model.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef LK_NN_MODEL_H
 #define LK_NN_MODEL_H
 
-#include "base/grow.h"
+#include "base/memory/grow.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/loss.h>
@@ -298,7 +298,7 @@ typedef struct lk__kept {
     lk_tensor **param, **state_of;
 } lk__kept;
 
-/** Let a model that holds all of itself hold other boxes in a rehearsal (base/rehearsal.h), without values; and
+/** Let a model that holds all of itself hold other boxes in a rehearsal (base/memory/rehearsal.h), without values; and
  * what it had again. */
 lk_status lk__model_pretend(lk_model *model, const lk_holding *holding,
                             lk__kept *kept) LK_NODISCARD;

@@ -6,7 +6,7 @@
  * program, on the thread of both models.
  */
 #include "base/fpenv.h"
-#include "base/option.h"
+#include "base/option/option.h"
 #include "nn/model.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Windows over spatial axes: from the options of convolution and pooling layers to lk_window, when they
  * are built.
  */
-#include "kernel/conv_shape.h"
+#include "kernel/conv/shape.h"
 #include "nn/layers.h"
 
 #include <lockstep/extra/checked.h>

@@ -6,8 +6,7 @@
  *
  * The sum over samples is cut into pieces of lk_tape_shard_size(); each is one chain, see conv.h.
  */
-#include "kernel/conv_weights.h"
-
+#include "kernel/conv/weights.h"
 #include "ops/common/conv.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"

@@ -11,7 +11,7 @@
  * box of each sample, e counts the elements of the whole one.
  */
 #include "base/fpenv.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 

@@ -10,8 +10,8 @@
 #include "ops/common/embedding.h"
 
 #include "base/fpenv.h"
-#include "kernel/parallel.h"
 #include "kernel/reduce.h"
+#include "kernel/runtime/parallel.h"
 #include "ops/common/index.h"
 #include "ops/common/ops.h"
 

@@ -3,7 +3,7 @@
  *   y[..., i, ...] = x[..., index[i], ...]
  *   dx = scatter_index of dy
  */
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 #include "ops/common/axes.h"
 #include "ops/common/index.h"
 #include "ops/common/ops.h"

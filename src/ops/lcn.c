@@ -13,7 +13,7 @@
 #include "ops/common/lcn.h"
 
 #include "base/fpenv.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 #include "ops/common/gauss.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"

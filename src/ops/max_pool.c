@@ -6,8 +6,8 @@
  * Given index, both are linear; the adjoint of the scatter is the gather y[o] = x[index[o]], 0 where
  * the index is -1.
  */
-#include "kernel/isa.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/isa.h"
+#include "kernel/runtime/parallel.h"
 #include "ops/common/ops.h"
 #include "ops/common/pool.h"
 #include "tensor/tensor.h"

@@ -7,7 +7,7 @@
  * place has one writer.
  */
 #include "base/fpenv.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 #include "ops/common/axes.h"
 #include "ops/common/index.h"
 #include "ops/common/ops.h"

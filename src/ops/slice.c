@@ -7,7 +7,7 @@
  */
 #include "base/fpenv.h"
 #include "kernel/loops.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 #include "ops/common/axes.h"
 #include "ops/common/ops.h"
 #include "ops/common/parts.h"

@@ -3,7 +3,7 @@
 
 #include "base/fpenv.h"
 #include "base/stream.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
  * tiles then by that over tiles: all of them (lk__groups_allreduce()), or of gradients what this rank updates (lk__groups_reduce_owned()).  The
  * trainer calls it after backward; lk__groups_read_gradient() may run on threads of the optimizer.
  */
-#include "base/grow.h"
+#include "base/memory/grow.h"
 #include "parallel/groups_internal.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  * is arithmetic on plan and model.
  */
 #include "parallel/groups_internal.h"
-#include "parallel/stages.h"
+#include "parallel/pipeline/stages.h"
 
 /* A slice of an accumulator's slab: how it is joined, and how many elements the plan's rank has of it, which may be
  * fewer than the model's where another rank is planned. */

@@ -7,8 +7,8 @@
 #include "kernel/copy.h"
 
 #include "base/fpenv.h"
-#include "base/rehearsal.h"
-#include "kernel/parallel.h"
+#include "base/memory/rehearsal.h"
+#include "kernel/runtime/parallel.h"
 #include "tensor/convert.h"
 #include "tensor/walk.h"
 

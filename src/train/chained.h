@@ -6,7 +6,7 @@
 #ifndef LK_TRAIN_CHAINED_H
 #define LK_TRAIN_CHAINED_H
 
-#include "parallel/chain.h"
+#include "parallel/chain/chain.h"
 #include "train/shards.h"
 
 #include <lockstep/checkpoint.h>

@@ -10,7 +10,7 @@
  * all ranks are exchanged behind each batch, so that all stop in the same one.
  */
 #include "base/fpenv.h"
-#include "base/rehearsal.h"
+#include "base/memory/rehearsal.h"
 #include "train/batches.h"
 #include "train/pass.h"
 #include "train/same.h"

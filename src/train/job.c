@@ -6,11 +6,11 @@
 #include "base/failure.h"
 #include "base/fpenv.h"
 #include "coll/agree.h"
-#include "data/cache.h"
-#include "data/loader.h"
-#include "kernel/parallel.h"
+#include "data/cache/cache.h"
+#include "data/loader/loader.h"
+#include "kernel/runtime/parallel.h"
 #include "nn/model.h"
-#include "parallel/chain.h"
+#include "parallel/chain/chain.h"
 #include "train/same.h"
 
 #include <lockstep/thread.h>

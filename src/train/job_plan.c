@@ -1,7 +1,7 @@
 /* lk_job_plan(): all that a rank of a layout would take in an experiment: steps, evaluations, and what saving
  * copies.  `lockstep plan` calls it, on the thread of a job of this rank alone. */
 #include "base/fpenv.h"
-#include "train/saver.h"
+#include "train/run/saver.h"
 
 #include <lockstep/extra/trainer_plan.h>
 

@@ -5,7 +5,7 @@
  * nothing else counts.  lk_trainer_new() makes them, on each rank; step and evaluation take the sum.
  */
 #include "nn/model.h"
-#include "parallel/stages.h"
+#include "parallel/pipeline/stages.h"
 #include "train/pass.h"
 
 #include <stdio.h>

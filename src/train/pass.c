@@ -6,7 +6,7 @@
  */
 #include "train/pass.h"
 
-#include "data/loader.h"
+#include "data/loader/loader.h"
 #include "nn/model.h"
 #include "train/same.h"
 

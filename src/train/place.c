@@ -5,7 +5,7 @@
  */
 #include "nn/model.h"
 #include "optim/optimizer.h"
-#include "parallel/stages.h"
+#include "parallel/pipeline/stages.h"
 #include "train/same.h"
 #include "train/trainer.h"
 

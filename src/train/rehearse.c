@@ -6,13 +6,13 @@
  * that time: ops on tiles then run as if the other ranks were there, send nothing, and get zeros
  * (lk_tiling.rehearses), and so does what comes from other stages.  So what is counted is what the ops themselves ask for, margins and kernels' room among it.
  *
- * Nothing is computed, and large values are addresses without memory (base/rehearsal.h): passes that would
+ * Nothing is computed, and large values are addresses without memory (base/memory/rehearsal.h): passes that would
  * not fit are rehearsed in little memory, and in no time.
  */
 #include "autograd/tape_access.h"
 #include "base/fpenv.h"
-#include "base/rehearsal.h"
-#include "data/loader.h"
+#include "base/memory/rehearsal.h"
+#include "data/loader/loader.h"
 #include "nn/model.h"
 #include "train/batches.h"
 #include "train/pass.h"

@@ -9,7 +9,7 @@
 #include "coll/traits.h"
 #include "data/content.h"
 #include "data/dataset.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
 
 #include <string.h>
 

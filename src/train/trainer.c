@@ -1,9 +1,9 @@
 /* lk_trainer: construction, accessors, and which plan it runs from. */
 #include "base/fpenv.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
 #include "nn/model.h"
 #include "optim/optimizer.h"
-#include "parallel/chain.h"
+#include "parallel/chain/chain.h"
 #include "train/pass.h"
 #include "train/same.h"
 

@@ -7,7 +7,7 @@
 #include "io/sums.h"
 #include "parallel/groups.h"
 #include "train/chained.h"
-#include "train/pipeline.h"
+#include "train/pipeline/pipeline.h"
 #include "train/shards.h"
 
 #include <lockstep/extra/alloc.h>

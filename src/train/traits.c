@@ -3,7 +3,7 @@
  */
 #include "coll/traits.h"
 
-#include "data/loader.h"
+#include "data/loader/loader.h"
 #include "nn/model.h"
 #include "train/same.h"
 #include "train/trainer.h"

@@ -11,7 +11,7 @@ status 0 "$lockstep" list ops --json
 sed 's/.*"name": "\([^"]*\)".*/\1/' "$work/out" >"$work/ops"
 while read -r op; do
     grep -q "^$op [^ ]" "$work/ops_cases" ||
-        fail "the op $op has no row in cli/bench_op_cases.c: nobody would see that it is slow"
+        fail "the op $op has no row in cli/bench/ops/cases.c: nobody would see that it is slow"
 done <"$work/ops"
 
 # the small cases of all ops run

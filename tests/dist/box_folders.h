@@ -3,7 +3,7 @@
 #define LK_TEST_BOX_FOLDERS_H
 
 #include "boxes.h"
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 #include "ranks.h"
 
 #include <lockstep/coll.h>

@@ -1,8 +1,8 @@
 /* Which jobs prepare batches ahead: not where a set is in memory, or is kept there, and the threads of the ranks
  * leave no core for the thread that would do it. */
-#include "base/memory.h"
-#include "data/loader.h"
-#include "kernel/parallel.h"
+#include "base/memory/memory.h"
+#include "data/loader/loader.h"
+#include "kernel/runtime/parallel.h"
 #include "rank_folders.h"
 #include "trainers.h"
 

@@ -1,6 +1,6 @@
 /* Chain lists that a trainer trains: bits of the same network in one process, ranks without data, and what
  * is refused. */
-#include "base/alloc_fault.h"
+#include "base/memory/alloc_fault.h"
 #include "chain_nets.h"
 #include "scarce_ranks.h"
 

@@ -6,7 +6,7 @@
  * processes of an MPI the limits are the system's: 256 MiB of data, and as much resident at most.
  */
 #include "held_models.h"
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 #include "ranks.h"
 
 #include <lockstep/coll.h>

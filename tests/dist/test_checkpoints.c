@@ -1,6 +1,6 @@
 /* Checkpoints of several ranks: saved on any number, loaded on any other, failed on all alike. */
 #include "checkpoints.h"
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 #include "ranks.h"
 
 #include <lockstep/coll.h>

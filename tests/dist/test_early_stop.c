@@ -1,6 +1,6 @@
 /* What ranks observe over time: means and functions of all values of all ranks, and the trigger that stops
  * when they get no better, with the numbers of ChainerMN's tests. */
-#include "base/storage_fault.h"
+#include "base/storage/fault.h"
 #include "rank_folders.h"
 
 #include <lockstep/observe.h>

@@ -1,6 +1,6 @@
 /* Iterators on several ranks: what ChainerMN's tests expect of its multi-node and synchronized ones, with
  * every dtype, exact numbers, failures and a saved state. */
-#include "base/storage_fault.h"
+#include "base/storage/fault.h"
 #include "known_sets.h"
 #include "rank_folders.h"
 

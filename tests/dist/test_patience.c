@@ -1,6 +1,6 @@
 /* Ranks that wait for one that is slow, stopped or busy are not taken for ranks that wait in vain.
  *
- * That all wait in vain is told after a fraction of a second (src/comm/vain.h); here all but one wait for
+ * That all wait in vain is told after a fraction of a second (src/comm/faults/vain.h); here all but one wait for
  * several times that, for whatever the one does that no board shows: it computes, asks lk_test(), has its
  * progress thread work, is stopped with a message on its way, or hands on a message to the next.  On 4 local ranks
  * and on 16, more than there are cores; under MPI, on those that the launcher started.

@@ -1,6 +1,6 @@
 /* Ranks of one node among several join and copy in shared memory; between the nodes go messages.
  * Started with LK_LOCAL_NODES, so that some ranks have company. */
-#include "coll/shm_area.h"
+#include "coll/shm/area.h"
 #include "collectives.h"
 
 enum { COUNT = 140009 }; /* parts of more than one stage */

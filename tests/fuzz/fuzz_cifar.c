@@ -1,6 +1,6 @@
 /* CIFAR's files.  Byte 0: bit 0, one label byte or two; bit 1, which of them; the rest in up to two
  * files, cut where byte 1 says in hundreds. */
-#include "data/cifar.h"
+#include "data/arrays/cifar.h"
 #include "fuzz_data.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,5 @@
 /* Tables as text.  Byte 0 chooses the options. */
-#include "data/csv.h"
+#include "data/arrays/csv.h"
 #include "fuzz_data.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,7 +3,7 @@
 #ifndef LK_TEST_FUZZ_DATA_H
 #define LK_TEST_FUZZ_DATA_H
 
-#include "data/table.h"
+#include "data/arrays/table.h"
 #include "fuzz.h"
 
 /* Inputs have some kilobytes: what needs more memory than this was taken on a length's word. */

@@ -1,5 +1,5 @@
 /* gzip files, and from byte 1 on, if byte 0 is odd, plain deflate of as many bytes as it says. */
-#include "data/inflate.h"
+#include "data/packed/inflate.h"
 #include "fuzz_data.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,6 +1,6 @@
 /* IDX files.  Byte 0: bit 0, there are labels; the others, the number of classes.  Bytes 1 and 2: how
  * many bytes the images have. */
-#include "data/idx.h"
+#include "data/arrays/idx.h"
 #include "fuzz_data.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,6 +1,6 @@
 /* JSON of texts, whole numbers and lists.  Texts that are read can be quoted and read again. */
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "fuzz.h"
 
 enum { DEPTH = 32 };

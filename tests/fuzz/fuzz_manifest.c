@@ -2,7 +2,7 @@
  * last line, which is put behind it with the right checksum, so that the members are reached.  What
  * is read has tensors that fill their parts, and says the same when it is written and read again. */
 #include "fuzz.h"
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 
 #include <lockstep/extra/crc32c.h>
 

@@ -1,6 +1,6 @@
 /* .npy files: as a tensor, and as a dataset.  What could be read has a header that is read back as
  * the same. */
-#include "data/arrays.h"
+#include "data/arrays/arrays.h"
 #include "fuzz_data.h"
 
 static void check_header(const lk__npy *a)

@@ -1,9 +1,9 @@
 /* .npz archives: every member, then x and y as a dataset.  Checksums are made right first, so that
  * what they cover is reached: byte 0 says whether. */
-#include "data/arrays.h"
+#include "data/arrays/arrays.h"
+#include "data/arrays/npz.h"
 #include "data/bytes.h"
-#include "data/crc32.h"
-#include "data/npz.h"
+#include "data/packed/crc32.h"
 #include "fuzz_data.h"
 
 /* Write the CRC of each stored member into its entry of the directory. */

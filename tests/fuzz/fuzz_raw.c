@@ -1,6 +1,6 @@
 /* Raw elements.  Bytes 0 to 7 are the layouts of samples and labels; then as many bytes of samples as
  * byte 8 says in tens. */
-#include "data/raw.h"
+#include "data/arrays/raw.h"
 #include "fuzz_data.h"
 
 static lk__raw_layout layout(const uint8_t *d)

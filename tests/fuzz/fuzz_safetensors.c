@@ -3,7 +3,7 @@
  * the file one behind the other, can be found and can be read. */
 #include "data/bytes.h"
 #include "fuzz.h"
-#include "io/safetensors.h"
+#include "io/safetensors/safetensors.h"
 
 static void check_tensor(const lk_safetensors *f, int64_t i, int64_t *at)
 {

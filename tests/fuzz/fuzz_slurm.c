@@ -1,7 +1,7 @@
 /* What SLURM says of a job: the first line of the input is the list of hosts, the second that of their
  * tasks.  A list that can be counted can be written, in as many bytes; of two that agree there is a job,
  * unless a host is there twice. */
-#include "comm/slurm.h"
+#include "comm/slurm/slurm.h"
 #include "fuzz.h"
 
 #include <stdio.h>

@@ -11,7 +11,7 @@
  * damaged records are left out, all that is left can be read. */
 #include "data/bytes.h"
 #include "data/dataset.h"
-#include "data/records.h"
+#include "data/records/records.h"
 #include "fuzz_data.h"
 
 #include <lockstep/extra/crc32c.h>

@@ -21,7 +21,7 @@ done
 readelf -p .comment "$1" | grep -q 'GCC: ' || { echo 'SKIPPED: compiled by another compiler than gcc'; exit 77; }
 "$check" "$@"
 
-for source in $(grep -l 'lk__ask(' src/kernel/*.c); do
+for source in $(grep -rl --include='*.c' 'lk__ask(' src/kernel); do
     objdump -d "$build/CMakeFiles/lk_objects.dir/$source.o" | grep -q prefetch || {
         echo "$source asks for memory, but the compiler has dropped it: see src/kernel/ahead.h"
         exit 1

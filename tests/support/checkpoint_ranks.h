@@ -7,7 +7,7 @@
 #include "boxes.h"
 #include "crash.h"
 #include "data_files.h"
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 
 #include <lockstep/comm.h>
 

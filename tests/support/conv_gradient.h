@@ -3,7 +3,7 @@
 #define LK_TEST_CONV_GRADIENT_H
 
 #include "guard.h"
-#include "kernel/conv_shape.h"
+#include "kernel/conv/shape.h"
 #include "kernel/reference/reference.h"
 #include "real.h"
 

@@ -14,7 +14,7 @@
 #ifndef LK_TEST_CRASH_H
 #define LK_TEST_CRASH_H
 
-#include "base/storage_fault.h"
+#include "base/storage/fault.h"
 #include "harness.h"
 
 #include <lockstep/hash.h>

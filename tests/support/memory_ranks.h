@@ -5,7 +5,7 @@
 #ifndef LK_TEST_MEMORY_RANKS_H
 #define LK_TEST_MEMORY_RANKS_H
 
-#include "base/alloc_fault.h"
+#include "base/memory/alloc_fault.h"
 #include "harness.h"
 
 #include <lockstep/coll.h>

@@ -4,7 +4,7 @@
 
 #include "crash.h"
 #include "data_files.h"
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 
 #include <lockstep/thread.h>
 #include <lockstep/train.h>

@@ -1,5 +1,5 @@
 /* cifar10: data_batch_1.bin to data_batch_5.bin and test_batch.bin, or generated. */
-#include "data/cifar.h"
+#include "data/arrays/cifar.h"
 #include "data/fallback.h"
 #include "data/format.h"
 

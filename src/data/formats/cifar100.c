@@ -1,5 +1,5 @@
 /* cifar100: train.bin and test.bin, by their 100 fine or 20 coarse labels. */
-#include "data/cifar.h"
+#include "data/arrays/cifar.h"
 #include "data/format.h"
 
 struct cifar100_options {

@@ -1,7 +1,7 @@
 /* csv: tables of numbers as text, a sample a line. */
-#include "data/csv.h"
+#include "data/arrays/csv.h"
 
-#include "base/number.h"
+#include "base/text/number.h"
 #include "data/dataset.h"
 #include "data/format.h"
 #include "data/sink.h"

@@ -1,7 +1,7 @@
 /* idx: the format of MNIST.  A folder with MNIST's four files, or files by name. */
-#include "data/idx.h"
+#include "data/arrays/idx.h"
 
-#include "base/storage.h"
+#include "base/storage/storage.h"
 #include "data/bytes.h"
 #include "data/dataset.h"
 #include "data/fallback.h"

@@ -1,8 +1,8 @@
 /* mnist: a set in MNIST's form, wherever it is: in the folder given, as Debian's
  * dataset-fashion-mnist, or generated. */
+#include "data/arrays/idx.h"
 #include "data/fallback.h"
 #include "data/format.h"
-#include "data/idx.h"
 
 struct mnist_options {
     const char *path;

@@ -1,5 +1,5 @@
 /* npy: one NumPy array of the samples, and one of their labels or targets. */
-#include "data/arrays.h"
+#include "data/arrays/arrays.h"
 #include "data/dataset.h"
 #include "data/format.h"
 

@@ -1,10 +1,10 @@
 /* npz: NumPy archives with arrays x and y, or x_train, y_train, x_test and y_test. */
-#include "data/npz.h"
+#include "data/arrays/npz.h"
 
-#include "data/arrays.h"
-#include "data/crc32.h"
+#include "data/arrays/arrays.h"
 #include "data/dataset.h"
 #include "data/format.h"
+#include "data/packed/crc32.h"
 
 #include <lockstep/extra/alloc.h>
 

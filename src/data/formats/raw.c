@@ -1,5 +1,5 @@
 /* raw: elements one after the other, such as volumes of a simulation. */
-#include "data/raw.h"
+#include "data/arrays/raw.h"
 
 #include "data/format.h"
 

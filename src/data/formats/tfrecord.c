@@ -1,9 +1,9 @@
 /* tfrecord: records of tf.train.Example, in one file or many: values, their shape, a label or targets. */
-#include "data/tfrecord.h"
+#include "data/records/tfrecord.h"
 
 #include "data/files.h"
 #include "data/format.h"
-#include "data/records.h"
+#include "data/records/records.h"
 
 struct tfrecord_options {
     const char *path, *test;

@@ -3,7 +3,7 @@
  */
 #include "dist/common/feature_blocks.h"
 
-#include "base/rehearsal.h"
+#include "base/memory/rehearsal.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/map.h>

@@ -1,7 +1,7 @@
 /* Boxes of arrays [samples][box...][channels]: their places, copies and checks. */
 #include "dist/common/tiles.h"
 
-#include "base/rehearsal.h"
+#include "base/memory/rehearsal.h"
 #include "tensor/tensor.h"
 
 #include <string.h>

@@ -6,9 +6,9 @@
  */
 #include "kernel/copy.h"
 
-#include "kernel/simd/vec_bytes.h"
+#include "kernel/simd/vec/bytes.h"
 #ifndef LK_SIMD_scalar
-#    include "kernel/simd/vec_transpose.h"
+#    include "kernel/simd/vec/transpose.h"
 #endif
 
 /* In all of these `size` is a constant where they are called, so copies of elements are single moves.

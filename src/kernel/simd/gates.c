@@ -2,8 +2,8 @@
  * written and rounded on its own, so the bits do not depend on how. */
 #include "kernel/gates.h"
 
-#include "kernel/simd/math_f32.h"
-#include "kernel/simd/math_f64.h"
+#include "kernel/simd/math/f32.h"
+#include "kernel/simd/math/f64.h"
 #include "kernel/simd/vec.h"
 
 #define T float

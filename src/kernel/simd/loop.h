@@ -9,7 +9,7 @@
 #define LK_SIMD_LOOP_H
 
 #include "kernel/loops.h"
-#include "kernel/simd/math_bits.h"
+#include "kernel/simd/math/bits.h"
 
 /* y[i] = expr, or 0 + expr, for i in [begin, end); `load` declares what it is made of. */
 #define LK_LOOP(type, begin, end, load, expr)           \

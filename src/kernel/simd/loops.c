@@ -3,9 +3,9 @@
 
 #include "kernel/maps.h"
 #include "kernel/simd/loop.h"
-#include "kernel/simd/math_f32.h"
-#include "kernel/simd/math_f64.h"
-#include "kernel/simd/math_pow.h"
+#include "kernel/simd/math/f32.h"
+#include "kernel/simd/math/f64.h"
+#include "kernel/simd/math/pow.h"
 
 enum { SPREAD = 256 };
 

@@ -1,9 +1,9 @@
 /* The loops of the maps of one argument. */
 #include "kernel/maps.h"
 #include "kernel/simd/loop.h"
-#include "kernel/simd/math_f32.h"
-#include "kernel/simd/math_f64.h"
-#include "kernel/simd/math_trig.h"
+#include "kernel/simd/math/f32.h"
+#include "kernel/simd/math/f64.h"
+#include "kernel/simd/math/trig.h"
 
 /* One loop y[i] = expr, an expression of x and the parameter p. */
 #define DEFINE_LOOP(code, T, type, expr)                        \

@@ -1,8 +1,8 @@
 /* The loops of the maps of two arguments. */
 #include "kernel/maps.h"
 #include "kernel/simd/loop.h"
-#include "kernel/simd/math_f32.h"
-#include "kernel/simd/math_pow.h"
+#include "kernel/simd/math/f32.h"
+#include "kernel/simd/math/pow.h"
 
 /* One loop z[i] = expr, an expression of x, y and the parameter p. */
 #define DEFINE_LOOP(code, T, type, expr)                                                 \

@@ -1,5 +1,5 @@
 /* Inner loops of pooling: one position, vectors over its channels. */
-#include "kernel/pool.h"
+#include "kernel/pool/pool.h"
 
 #include "kernel/simd/vec.h"
 

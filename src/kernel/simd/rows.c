@@ -76,7 +76,7 @@ const lk__rows_table LK_ISA(lk__rows) = {.of = {[LK_F32] = TABLE(float), [LK_F64
 
 #else
 
-#    include "kernel/simd/vec_transpose.h"
+#    include "kernel/simd/vec/transpose.h"
 
 /* Steps of k at once, and the rows of three vectors for which the compiler would have no register. */
 enum { ROWS_STEPS = 4, ROWS_MANY = 8 };

@@ -4,8 +4,8 @@
  * last block is filled up with -inf, whose exponential adds nothing to its lane. */
 #include "kernel/maps.h"
 #include "kernel/simd/lanes.h"
-#include "kernel/simd/math_f32.h"
-#include "kernel/simd/math_f64.h"
+#include "kernel/simd/math/f32.h"
+#include "kernel/simd/math/f64.h"
 
 #define VEC LK_VEC_F32
 #define LANE(name) LK_CAT(name, _f32)

@@ -1,5 +1,5 @@
 /* The functions of softmax.c for the element type of VEC; included there once per type.
- * MATH(exp_below) is the function of math_f32.h or math_f64.h. */
+ * MATH(exp_below) is the function of simd/math/f32.h or math_f64.h. */
 
 /* e[l] = exp(x[l] - max), and lane[l] += e[l], for 16 elements; e may be x. */
 LK_INLINE void MATH(exp_block)(const V(elem) * x, V(elem) max, V(elem) * e, V(elem) * lane)

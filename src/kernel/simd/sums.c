@@ -6,7 +6,7 @@
 #include "kernel/sums.h"
 
 #include "kernel/simd/vec.h"
-#include "kernel/simd/vec_bytes.h"
+#include "kernel/simd/vec/bytes.h"
 
 #include <lockstep/extra/reduce.h>
 

@@ -27,7 +27,7 @@
 #ifndef LK_SIMD_VEC_H
 #define LK_SIMD_VEC_H
 
-#include "kernel/isa.h"
+#include "kernel/runtime/isa.h"
 
 /* A function whose integer arguments are constants that shape its code. */
 #define LK_INLINE static inline __attribute__((always_inline))
@@ -54,15 +54,15 @@
 
 /* The widest vectors of this instruction set. */
 #if defined LK_SIMD_avx512
-#    include "kernel/simd/vec_avx512.h"
+#    include "kernel/simd/vec/avx512.h"
 #    define LK_VEC_F32 f32x16
 #    define LK_VEC_F64 f64x8
 #elif defined LK_SIMD_avx2
-#    include "kernel/simd/vec_avx2.h"
+#    include "kernel/simd/vec/avx2.h"
 #    define LK_VEC_F32 f32x8
 #    define LK_VEC_F64 f64x4
 #else
-#    include "kernel/simd/vec_scalar.h"
+#    include "kernel/simd/vec/scalar.h"
 #    define LK_VEC_F32 f32x1
 #    define LK_VEC_F64 f64x1
 #endif

@@ -1,7 +1,7 @@
 /* Transpose to rows and back. */
 #include "ops/common/along.h"
 
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 #include "tensor/tensor.h"
 
 enum { TILE = 16 };

@@ -1,7 +1,7 @@
 /* The search for the extreme of each group, also as an op for backward. */
 #include "ops/common/extreme.h"
 
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 #include "ops/common/axes.h"
 #include "ops/common/groups.h"
 #include "ops/common/pick.h"

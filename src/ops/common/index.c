@@ -1,7 +1,7 @@
 /* Indices within bounds. */
 #include "ops/common/index.h"
 
-#include "base/rehearsal.h"
+#include "base/memory/rehearsal.h"
 
 /* Where element `i` in row-major order is. */
 static lk_short_string place_text(lk_shape shape, int64_t i)

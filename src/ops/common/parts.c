@@ -1,7 +1,7 @@
 /* Parts of tensors, copies and fills. */
 #include "ops/common/parts.h"
 
-#include "base/rehearsal.h"
+#include "base/memory/rehearsal.h"
 #include "ops/common/ops.h"
 
 lk_tensor lk__part(const lk_tensor *t, int axis, int64_t start, int64_t n, int64_t step)

@@ -5,7 +5,7 @@
  */
 #include "ops/common/pick.h"
 
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 #include "ops/common/axes.h"
 #include "ops/common/groups.h"
 #include "ops/common/parts.h"

@@ -1,7 +1,7 @@
 /* Untied convolution: gather what a site reads, multiply, and put it where it belongs. */
 #include "ops/common/untied.h"
 
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 #include "ops/common/conv.h"
 #include "ops/common/products.h"
 #include "tensor/tensor.h"

@@ -1,7 +1,7 @@
 /* The tape's memory: blocks never overlap, free ones become large again, and who does the same again gets the
  * same places. */
 #include "autograd/memory.h"
-#include "base/region.h"
+#include "base/memory/region.h"
 #include "faults.h"
 
 #include <lockstep/rng.h>

@@ -1,5 +1,5 @@
 /* Numbers within lists: what is read, where reading stops, and what is too large. */
-#include "base/digits.h"
+#include "base/text/digits.h"
 #include "harness.h"
 
 static void digits_are_read_up_to_the_first_other_character(void)

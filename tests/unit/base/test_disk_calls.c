@@ -1,5 +1,5 @@
 /* The disk: what is refused, what is told of each call, and what a thread shows of its own. */
-#include "base/storage_fault.h"
+#include "base/storage/fault.h"
 #include "data/sink.h"
 #include "data_files.h"
 

@@ -1,6 +1,6 @@
 /* The reader of JSON takes what RFC 8259 allows and nothing else; quotes are read back. */
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "faults.h"
 
 static lk__json reader(const char *text)

@@ -1,5 +1,5 @@
 /* Regions: memory that grows where it lies, counted as allocations are. */
-#include "base/region.h"
+#include "base/memory/region.h"
 #include "faults.h"
 
 static const int64_t MIB = 1 << 20;

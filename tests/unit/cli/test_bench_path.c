@@ -1,5 +1,5 @@
 /* Code paths of the bench's peers: which are less than the processor has. */
-#include "bench_path.h"
+#include "bench/path.h"
 #include "harness.h"
 
 #include <lockstep/extra/isa.h>

@@ -1,5 +1,5 @@
 /* Figures of the benches: medians with their noise, and that nothing below its noise is a figure. */
-#include "bench_stats.h"
+#include "bench/stats.h"
 #include "harness.h"
 
 #include <lockstep/rng.h>

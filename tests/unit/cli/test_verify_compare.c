@@ -1,6 +1,6 @@
 /* When two configurations of `lockstep verify` differ: planted differences are found by step. */
 #include "harness.h"
-#include "verify_compare.h"
+#include "verify/compare.h"
 
 #include <string.h>
 

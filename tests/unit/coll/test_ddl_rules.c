@@ -1,5 +1,5 @@
 /* DDL from inside: when a value is right, what options mean, what mode p and -rebind_iter do. */
-#include "coll/ddl.h"
+#include "coll/ddl/ddl.h"
 #include "faults.h"
 
 #include <time.h>

@@ -1,5 +1,5 @@
 /* Tiers: the bits of the fixed tree for any dimensions, pieces, runs and counts. */
-#include "coll/tiers.h"
+#include "coll/tiers/tiers.h"
 #include "faults.h"
 
 #include <lockstep/coll.h>

@@ -1,6 +1,6 @@
 /* Names of devices: what each text means on a machine of two sockets, four cores and eight processors,
  * what is said about wrong ones, and how the machine is read where there is no hwloc. */
-#include "comm/device.h"
+#include "comm/device/device.h"
 #include "harness.h"
 
 #include <lockstep/extra/alloc.h>

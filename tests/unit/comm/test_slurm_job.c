@@ -1,6 +1,6 @@
 /* What SLURM's variables say of a job: the lists of hosts as scontrol of SLURM 22.05 takes them apart, the
  * counts of tasks, and what is said about each variable that is missing, wrong or not like the others. */
-#include "comm/slurm.h"
+#include "comm/slurm/slurm.h"
 #include "faults.h"
 
 /* ---- the lists ---- */

@@ -2,8 +2,8 @@
 #ifndef LK_TEST_RECORD_SETS_H
 #define LK_TEST_RECORD_SETS_H
 
-#include "data/example.h"
-#include "data/tfrecord.h"
+#include "data/records/example.h"
+#include "data/records/tfrecord.h"
 #include "data_files.h"
 
 #include <stdarg.h>

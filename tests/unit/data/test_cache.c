@@ -1,5 +1,5 @@
 /* The cache of a loader: the same batches, made once, and never used when it does not fit. */
-#include "base/storage.h"
+#include "base/storage/storage.h"
 #include "cached_sets.h"
 #include "faults.h"
 #include "tensors.h"

@@ -1,7 +1,7 @@
 /* A cache of a set that is known not to have changed: nothing of the set is read. */
 #include "cached_sets.h"
 #include "data/dataset.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
 
 #include <fcntl.h>
 

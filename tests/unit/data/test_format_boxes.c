@@ -3,7 +3,7 @@
  * Each case runs in a process of its own, because peaks of memory do not go down, and has its files made by
  * another.  What is compared is read when the peak has been looked at.
  */
-#include "data/inflate.h"
+#include "data/packed/inflate.h"
 #include "data_files.h"
 #include "tensors.h"
 

@@ -1,5 +1,5 @@
 /* IDX files: exact bytes in and out, folders, packed files, and damage. */
-#include "data/inflate.h"
+#include "data/packed/inflate.h"
 #include "data_files.h"
 #include "faults.h"
 

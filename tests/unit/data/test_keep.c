@@ -1,6 +1,6 @@
 /* Sets of files that loaders keep in memory: the same batches and errors, fewer reads, and what is not kept. */
-#include "base/memory.h"
-#include "data/loader.h"
+#include "base/memory/memory.h"
+#include "data/loader/loader.h"
 #include "data_files.h"
 #include "faults.h"
 #include "tensors.h"

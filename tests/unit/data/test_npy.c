@@ -1,7 +1,7 @@
 /* .npy and .npz: NumPy's own bytes, round trips, and damage. */
-#include "data/crc32.h"
-#include "data/inflate.h"
-#include "data/npz.h"
+#include "data/arrays/npz.h"
+#include "data/packed/crc32.h"
+#include "data/packed/inflate.h"
 #include "data_files.h"
 #include "faults.h"
 #include "tensors.h"

@@ -1,5 +1,5 @@
 /* Damaged records: an error with file, record and offset, or left out, counted, and part of the hash. */
-#include "data/inflate.h"
+#include "data/packed/inflate.h"
 #include "faults.h"
 #include "record_sets.h"
 

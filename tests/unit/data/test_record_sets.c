@@ -1,5 +1,5 @@
 /* Sets of records in many files: which files they are, packed ones, threads that read, records of any size. */
-#include "data/inflate.h"
+#include "data/packed/inflate.h"
 #include "faults.h"
 #include "record_sets.h"
 

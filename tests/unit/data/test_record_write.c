@@ -1,6 +1,6 @@
 /* Writing records to many files: ranges of samples, names, packed files, and all or nothing. */
-#include "base/storage.h"
-#include "data/inflate.h"
+#include "base/storage/storage.h"
+#include "data/packed/inflate.h"
 #include "data_files.h"
 #include "faults.h"
 #include "tensors.h"

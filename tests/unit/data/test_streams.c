@@ -1,5 +1,5 @@
 /* Streams: sets that are read in order, and the shuffle buffer. */
-#include "data/inflate.h"
+#include "data/packed/inflate.h"
 #include "faults.h"
 #include "record_sets.h"
 #include "tensors.h"

@@ -1,6 +1,6 @@
 /* TFRecord files and tf.train.Example: published bytes, round trips, and damage. */
-#include "data/example.h"
-#include "data/tfrecord.h"
+#include "data/records/example.h"
+#include "data/records/tfrecord.h"
 #include "data_files.h"
 #include "faults.h"
 #include "tensors.h"

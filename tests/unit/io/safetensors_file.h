@@ -4,7 +4,7 @@
 
 #include "data/bytes.h"
 #include "harness.h"
-#include "io/safetensors.h"
+#include "io/safetensors/safetensors.h"
 
 /* A file of a header and `data` bytes of data, which are 0, 1, 2, ...; on the heap, exactly as long
  * as it is, so that a sanitizer sees what lies beyond. */

@@ -2,7 +2,7 @@
 #include "checkpoints.h"
 #include "data_files.h"
 #include "faults.h"
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 
 static char folder[256]; /* of the test that runs */
 

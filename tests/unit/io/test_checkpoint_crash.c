@@ -3,7 +3,7 @@
 #include "checkpoints.h"
 #include "crash.h"
 #include "data_files.h"
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 
 #include <lockstep/io.h>
 

@@ -2,7 +2,7 @@
  * loaded in its place. */
 #include "checkpoints.h"
 #include "data_files.h"
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 
 #include <lockstep/extra/crc32c.h>
 

@@ -2,7 +2,7 @@
  * is still there, what failed is named, and what is loaded is one of the states, whole. */
 #include "checkpoints.h"
 #include "data_files.h"
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Event files: the bytes of the published format, records that others can read at any moment. */
-#include "data/tfrecord.h"
+#include "data/records/tfrecord.h"
 #include "data_files.h"
 #include "faults.h"
 #include "io/tfevents.h"

@@ -1,7 +1,7 @@
 /* Boxes between files and ranks: bands, what of a box lies in them, and who gives what, against one
  * element after the other. */
 #include "faults.h"
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 #include "io/exchange.h"
 
 #include <lockstep/rng.h>

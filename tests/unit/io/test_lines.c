@@ -1,5 +1,5 @@
 /* JSON lines: exact texts, numbers that read back, files that go on. */
-#include "base/storage.h"
+#include "base/storage/storage.h"
 #include "data_files.h"
 #include "faults.h"
 

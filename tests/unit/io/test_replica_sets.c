@@ -1,6 +1,6 @@
 /* Replica sets: the partitions that ChainerMN's tests expect, and wrong ones, which are named. */
 #include "harness.h"
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 
 enum { MOST = 16 };
 

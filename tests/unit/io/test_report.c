@@ -1,7 +1,7 @@
 /* The report: all that was given is shown, escaped; nothing is loaded; curves lie where they belong. */
 #include "data_files.h"
 #include "faults.h"
-#include "io/report.h"
+#include "io/report/report.h"
 
 #include <ctype.h>
 

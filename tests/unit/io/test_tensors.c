@@ -1,5 +1,5 @@
 /* Named tensors through every format: the same names and bits, or a reason why not. */
-#include "data/npz.h"
+#include "data/arrays/npz.h"
 #include "data_files.h"
 #include "faults.h"
 #include "tensors.h"

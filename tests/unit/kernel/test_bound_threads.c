@@ -5,7 +5,7 @@
  * one of twelve processors, which the calls below pretend.
  */
 #include "harness.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 #include "processors.h"
 
 #include <lockstep/extra/alloc.h>

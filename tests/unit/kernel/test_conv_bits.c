@@ -1,6 +1,6 @@
 /* Convolution gives the bits of its definition on every instruction set and number of threads. */
 #include "conv_bits.h"
-#include "kernel/conv_plan.h"
+#include "kernel/conv/plan.h"
 
 static void f32_follows_the_definition(void)
 {

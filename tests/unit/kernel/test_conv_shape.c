@@ -1,6 +1,6 @@
 /* Shapes of convolutions: sizes, defaults, and errors that name the field and both values. */
 #include "harness.h"
-#include "kernel/conv_shape.h"
+#include "kernel/conv/shape.h"
 
 #include <lockstep/extra/alloc.h>
 

@@ -1,9 +1,9 @@
 /* The weight gradient of a convolution against its definition, bit for bit: all instruction sets,
  * thread counts and ways to cut the work.  All operands end at a page that must not be touched. */
 #include "conv_gradient.h"
-#include "kernel/conv_plan.h"
-#include "kernel/conv_weights.h"
-#include "kernel/conv_weights_plan.h"
+#include "kernel/conv/plan.h"
+#include "kernel/conv/weights.h"
+#include "kernel/conv/weights_plan.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/thread.h>

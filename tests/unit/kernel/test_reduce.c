@@ -2,8 +2,8 @@
 #include "all_threads.h"
 #include "guard.h"
 #include "harness.h"
-#include "kernel/isa.h"
 #include "kernel/reference/reference.h"
+#include "kernel/runtime/isa.h"
 #include "real.h"
 
 #include <lockstep/extra/alloc.h>

@@ -1,7 +1,7 @@
 /* Rehearsals: large blocks are addresses, tasks are left undone, and both only on the thread that rehearses. */
-#include "base/rehearsal.h"
+#include "base/memory/rehearsal.h"
 #include "faults.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 
 #include <lockstep/extra/alloc.h>
 

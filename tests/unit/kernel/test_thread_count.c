@@ -1,6 +1,6 @@
 /* The number of threads: a setting, LK_THREADS, or a fair share of the cores. */
 #include "harness.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 
 #include <sched.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The pool: all tasks are done once, whoever calls, and the host program is left in peace. */
 #include "base/fpenv.h"
 #include "harness.h"
-#include "kernel/parallel.h"
+#include "kernel/runtime/parallel.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/reduce.h>

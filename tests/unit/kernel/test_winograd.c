@@ -1,8 +1,8 @@
 /* Convolution by Winograd's algorithm gives the bits of its definition on every instruction set and
  * number of threads, and however a batch is cut; an image may be cut between tiles. */
 #include "conv_bits.h"
-#include "kernel/conv_plan.h"
-#include "kernel/conv_winograd.h"
+#include "kernel/conv/plan.h"
+#include "kernel/conv/winograd.h"
 #include "winograd_cases.h"
 
 static void f32_follows_the_definition(void)

@@ -1,7 +1,7 @@
 /* What is wrong with a chain list is found in the table of all ranks' declarations, and said in words
  * that name both ends. */
 #include "harness.h"
-#include "parallel/chain.h"
+#include "parallel/chain/chain.h"
 
 #include <lockstep/extra/alloc.h>
 

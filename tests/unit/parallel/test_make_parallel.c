@@ -1,5 +1,5 @@
 /* make_parallel: outputs, gradients, statistics and training have the bits of the serial model. */
-#include "parallel/replicas.h"
+#include "parallel/devices/replicas.h"
 #include "parallel_models.h"
 
 #include <lockstep/extra/alloc.h>

@@ -1,0 +1,122 @@
+/* lockstep plan --draw: which layer is drawn, and where its values are on the paper.
+ *
+ * Values of one and two axes are drawn as they are, the input of forward beside the gradient of backward; of
+ * volumes each layer of tiles is a plane of its own, beside the whole as a solid.
+ */
+#include "plan/draw.h"
+
+#include "plan/show.h"
+#include "verb.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { BORDER = 24 * SVG_PIXEL, HEADING = 34 * SVG_PIXEL, BETWEEN = 30 * SVG_PIXEL };
+
+/* ---- the layer ---- */
+
+static bool is_tiled(const lk_plan *p, int64_t i)
+{
+    return p->layer[i].domain == LK_BY_TILE && p->part[i].tile;
+}
+
+static const lk_layer_plan *layer_named(const lk_plan *p, const char *name)
+{
+    for (int64_t i = 0; i < p->n_layers; i++)
+        if (strcmp(p->layer[i].name, name) == 0)
+            return &p->layer[i];
+    return NULL;
+}
+
+static const lk_layer_plan *layer_first(const lk_plan *p)
+{
+    const lk_layer_plan *first = NULL;
+    for (int64_t i = 0; i < p->n_layers; i++) {
+        const lk_layer_plan *l = &p->layer[i];
+        if (is_tiled(p, i) && l->get_x_bytes + l->get_dy_bytes > 0)
+            return l;
+        if (is_tiled(p, i) && !first)
+            first = l;
+    }
+    return first;
+}
+
+/* The layer to draw; NULL after a message. */
+static const lk_layer_plan *layer_choose(const lk_plan *p, const char *word, const char *name)
+{
+    const lk_layer_plan *l = NULL;
+    if (!plan_has_space(p))
+        verb_refuse(
+            "lockstep plan: option --%s: layout %s has no tiles to draw: `parallel.spatial` or "
+            "--layout cuts samples into some, as 2x2 does%s",
+            name ? "layer" : "draw", word,
+            name ? "" : ", and layers into features, as features2 does, which are drawn as well");
+    else if (name && !(l = layer_named(p, name)))
+        verb_refuse("lockstep plan: option --layer: there is no layer \"%s\"", name);
+    else if (!name && !(l = layer_first(p)))
+        verb_refuse("lockstep plan: option --draw: no layer runs by tiles");
+    else if (l && !is_tiled(p, l - p->layer)) {
+        verb_refuse("lockstep plan: option --layer: %s runs by samples: it has no tiles to draw",
+                    l->name);
+        l = NULL;
+    }
+    return l;
+}
+
+/* ---- the paper ---- */
+
+/* Views of the layer: forward, and backward where something is fetched for it. */
+static int views_of(const lk_plan *p, const lk_layer_plan *l, plan_view out[2])
+{
+    const lk_tile *t = p->part[l - p->layer].tile;
+    int n = 0;
+    for (int k = 0; k < 2; k++) {
+        int64_t bytes;
+        if (k == 1 && !plan_fetch(l, k, &bytes))
+            continue;
+        plan_view *v = &out[n++];
+        *v = (plan_view){.plan = p, .layer = l, .number = k, .ndim = t->x.tile.ndim};
+        memcpy(v->n, k == 0 ? t->in : t->out, sizeof v->n);
+        v->own = k == 0 ? t->x.tile : t->y.tile;
+        v->reads = k == 0 ? t->x_reads : t->dy_reads;
+    }
+    return n;
+}
+
+int plan_draw(const lk_plan *p, const char *word, const char *name, const char *path)
+{
+    plan_view view[2];
+    char title[512];
+    svg s;
+    const lk_layer_plan *l = layer_choose(p, word, name);
+    if (!l)
+        return LK_EXIT_USAGE;
+    int n = views_of(p, l, view);
+    bool beside = view[0].ndim == 2;
+    svg_length w = 0, h = 0;
+    for (int k = 0; k < n; k++) {
+        svg_place size = plan_view_size(&view[k]);
+        svg_length gap = k > 0 ? BETWEEN : 0;
+        w = beside ? w + gap + size.w : (size.w > w ? size.w : w);
+        h = beside ? (size.h > h ? size.h : h) : h + gap + size.h;
+    }
+    snprintf(title, sizeof title, "Layer %s on layout %s: what rank %d of %d reads", l->name, word,
+             plan_rank(p, p->tiling->rank), plan_ranks(p));
+    if (!svg_open(&s, path, w + (svg_length)2 * BORDER, h + (svg_length)2 * BORDER + HEADING,
+                  title))
+        return verb_refuse("lockstep plan: option --draw: cannot write %s: %s", path,
+                           strerror(errno));
+    svg_text(&s, "head", BORDER, BORDER + 14 * SVG_PIXEL, title);
+    svg_length x = BORDER, y = BORDER + HEADING;
+    for (int k = 0; k < n; k++) {
+        svg_place size = plan_view_size(&view[k]);
+        plan_view_draw(&view[k], &s, x, y);
+        x += beside ? size.w + BETWEEN : 0;
+        y += beside ? 0 : size.h + BETWEEN;
+    }
+    int failed = svg_close(&s);
+    if (failed)
+        return verb_refuse("lockstep plan: option --draw: cannot write %s: %s", path,
+                           strerror(failed));
+    return LK_EXIT_DONE;
+}

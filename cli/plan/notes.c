@@ -1,0 +1,92 @@
+/* What both ways to show a plan need: words, sums, ranks of the grid, and notes. */
+#include "plan/show.h"
+
+#include <stdio.h>
+
+const char *const plan_reach_name[] = {"sample", "element", "position", "window", "batch"};
+const char *const plan_domain_name[] = {"samples", "tiles"};
+const char *const plan_when_name[] = {"in forward", "in backward", "before the update",
+                                      "after the update"};
+const char *const plan_kind_name[] = {"joined", "fetched", "changed", "sent", "gathered"};
+const char *const plan_fetch_name[] = {"x", "dy", "filters"};
+
+bool plan_has_space(const lk_plan *p)
+{
+    return p->tiling && p->tiling->size > 1;
+}
+
+bool plan_has_features(const lk_plan *p)
+{
+    return p->split && p->split->size > 1;
+}
+
+/* Ranks that have the same samples and layers, and features of them each. */
+static int ranks_of_features(const lk_plan *p)
+{
+    return p->split ? p->split->size : 1;
+}
+
+static int ranks_of_stage(const lk_plan *p)
+{
+    return (plan_has_space(p) ? p->ranks * p->tiling->size : p->ranks) * ranks_of_features(p);
+}
+
+/* As lk_mesh numbers them. */
+int plan_rank(const lk_plan *p, int rank_of_grid)
+{
+    int first = p->stage * ranks_of_stage(p);
+    int place = plan_has_space(p) ? p->rank * p->tiling->size + rank_of_grid : p->rank;
+    return first + place * ranks_of_features(p) + (p->split ? p->split->rank : 0);
+}
+
+int plan_ranks(const lk_plan *p)
+{
+    return p->stages * ranks_of_stage(p);
+}
+
+int64_t plan_fetched(const lk_layer_plan *l)
+{
+    return l->get_x_bytes + l->get_dy_bytes + l->get_w_bytes;
+}
+
+const lk_fetch *plan_fetch(const lk_layer_plan *l, int number, int64_t *bytes)
+{
+    const lk_fetch *fetch = (const lk_fetch *[]){l->get_x, l->get_dy, l->get_w}[number];
+    int64_t gets = lk_fetch_size_of(fetch).gets;
+    int64_t all = (int64_t[]){l->get_x_bytes, l->get_dy_bytes, l->get_w_bytes}[number];
+    *bytes = gets > 0 ? all / gets : 0;
+    return *bytes > 0 ? fetch : NULL;
+}
+
+static bool runs_by_samples(const lk_plan *p)
+{
+    for (int64_t i = 0; i < p->n_layers; i++)
+        if (p->layer[i].domain == LK_BY_SAMPLE)
+            return true;
+    return false;
+}
+
+/* The note of a layer, or behind the last one that of the rank. */
+static bool note_at(const lk_plan *p, int64_t at, char out[PLAN_NOTE])
+{
+    if (at == p->n_layers) {
+        snprintf(out, PLAN_NOTE, "idle share: rank %d has no samples where layers run by samples",
+                 plan_rank(p, p->tiling->rank));
+        return p->owned.n == 0 && runs_by_samples(p);
+    }
+    const lk_layer_plan *l = &p->layer[at];
+    snprintf(out, PLAN_NOTE,
+             "%s: tiles of %lld position%s are fewer than pieces.least_tile %lld, so it runs by "
+             "samples",
+             l->name, (long long)l->smallest_tile, l->smallest_tile == 1 ? "" : "s",
+             (long long)p->spec.pieces.least_tile);
+    return l->can_tile && !l->tiled;
+}
+
+bool plan_note_next(const lk_plan *p, int64_t *at, char out[PLAN_NOTE])
+{
+    while (plan_has_space(p) && *at <= p->n_layers)
+        if (note_at(p, (*at)++, out))
+            return true;
+    return false;
+}
