@@ -142,9 +142,9 @@ static lk_status role_run(lk_trainer *t, lk_loader *eval)
     part own = {eval, p->spec.shards, p->spec.batch, p->samples};
     LK_TRY(boxes_plan(t, eval, p));
     if (p->tiling)
-        p->tiling->rehearses = true;
+        p->tiling->rehearses = p->tiling->size > 1;
     if (p->split)
-        p->split->rehearses = true;
+        p->split->rehearses = p->split->size > 1;
     lk_status st = part_run(t, &own, &p->memory.values);
     if (p->tiling)
         p->tiling->rehearses = false;

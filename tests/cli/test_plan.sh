@@ -305,3 +305,15 @@ for size in 0 -1 12Q 1G1 99999999999T ' 5' ''; do
     status 2 "$lockstep" plan "$work/large.yaml" --memory "$size"
     err "lockstep plan: option --memory: \"$size\" is no size: a number of bytes, or of K, M, G or T, as 512M"
 done
+
+# A rank that has all tiles, and a part of something else.
+cat >"$work/means.yaml" <<'END'
+data: {type: glyphs, count: 16, shape: [8, 8, 1], batch: 8, shards: 4}
+model: [global_avgpool, {type: linear, units: 10}]
+loss: softmax_cross_entropy
+optimizer: sgd
+pieces: {tiles: 2x1, least_tile: 1, blocks: 2, least_block: 1}
+END
+for layout in 1 features2 stages2 data2.features2 2x1.features2; do
+    status 0 "$lockstep" plan "$work/means.yaml" --layout $layout
+done
