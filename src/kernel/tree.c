@@ -72,9 +72,9 @@ static lk_status chain_join(const lk_tree *t, struct chain *c)
     c->bytes = t->count * t->elem;
     c->elem = t->elem;
     c->join = table->of[t->dtype].join[LK_REDUCE_AXIS_SUM];
-    return LK_TRACE(lk__parallel(
-        lk__tasks_bytes((c->bytes + SLICE_BYTES - 1) / SLICE_BYTES, SLICE_BYTES * (c->n - 1)),
-        chain_tasks, c));
+    return LK_TRACE(lk__parallel(lk__tasks_bytes((c->bytes + SLICE_BYTES - 1) / SLICE_BYTES,
+                                                 (int64_t)SLICE_BYTES * (c->n - 1)),
+                                 chain_tasks, c));
 }
 
 lk_status lk_tree_push(lk_tree *t, const void *piece)

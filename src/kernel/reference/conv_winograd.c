@@ -8,7 +8,7 @@
 enum { TILE = 4, SIDE = 6, PARTS = SIDE * SIDE }; /* outputs and inputs of a tile along an axis */
 
 /* Along one axis, elements `by` apart. */
-static void input_transform(lk_dtype t, const double *d, int by, double *v)
+static void input_transform(lk_dtype t, const double *d, int64_t by, double *v)
 {
     const double d0 = d[0], d1 = d[by], d2 = d[2 * by], d3 = d[3 * by], d4 = d[4 * by],
                  d5 = d[5 * by];
@@ -22,7 +22,7 @@ static void input_transform(lk_dtype t, const double *d, int by, double *v)
     v[5 * by] = real_fma(t, 4, d1, real_fma(t, -5, d3, d5));
 }
 
-static void weights_transform(lk_dtype t, const double *g, int from, int to, double *u)
+static void weights_transform(lk_dtype t, const double *g, int64_t from, int64_t to, double *u)
 {
     const double g0 = g[0], g1 = g[from], g2 = g[2 * from];
     const double sixth = real_round(t, 1.0 / 6), part = real_round(t, 1.0 / 24);
@@ -35,7 +35,7 @@ static void weights_transform(lk_dtype t, const double *g, int from, int to, dou
     u[5 * to] = g2;
 }
 
-static void output_transform(lk_dtype t, const double *m, int by, int to, double *y)
+static void output_transform(lk_dtype t, const double *m, int64_t by, int64_t to, double *y)
 {
     const double a = real_add(t, m[by], m[2 * by]), b = real_sub(t, m[by], m[2 * by]);
     const double c = real_add(t, m[3 * by], m[4 * by]), d = real_sub(t, m[3 * by], m[4 * by]);
@@ -77,7 +77,7 @@ static void tile_make(const lk_conv_shape *f, const void *x, int64_t n, const in
     }
     for (int j = 0; j < SIDE; j++)
         input_transform(f->dtype, v + j, SIDE, half + j);
-    for (int i = 0; i < SIDE; i++)
+    for (int64_t i = 0; i < SIDE; i++)
         input_transform(f->dtype, half + SIDE * i, 1, v + SIDE * i);
 }
 
@@ -92,7 +92,7 @@ static void weights_make(const lk_conv_shape *s, bool data, const void *w, int64
     }
     for (int c = 0; c < 3; c++)
         weights_transform(s->dtype, g + c, 3, 3, half + c);
-    for (int i = 0; i < SIDE; i++)
+    for (int64_t i = 0; i < SIDE; i++)
         weights_transform(s->dtype, half + 3 * i, 1, 1, u + SIDE * i);
 }
 
@@ -102,7 +102,7 @@ static void tile_finish(lk_dtype t, const double m[PARTS], double y[TILE * TILE]
     double half[TILE * SIDE];
     for (int j = 0; j < SIDE; j++)
         output_transform(t, m + j, SIDE, SIDE, half + j);
-    for (int i = 0; i < TILE; i++)
+    for (int64_t i = 0; i < TILE; i++)
         output_transform(t, half + SIDE * i, 1, 1, y + TILE * i);
 }
 

@@ -131,7 +131,7 @@ static void backward_unit(const struct sample *s, int64_t n, int64_t k)
 {
     const lk_dtype t = s->r->dtype;
     const double d = real_get(t, s->g->dh0, state_at(s, k)), h = before(s, n, k);
-    double a[6], dx[4] = {0};
+    double a[6] = {0}, dx[4] = {0};
     for (int64_t i = 0; i < lk_recurrence_kept(s->r->cell, 1); i++)
         a[i] = real_get(t, s->v->kept, kept_at(s, n, i, k));
     if (s->r->cell == LK_CELL_RNN) {
