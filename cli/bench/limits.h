@@ -12,7 +12,7 @@ extern const int64_t bench_limit_bytes[BENCH_N_SIZES];
 
 typedef enum bench_loop { BENCH_READ, BENCH_COPY, BENCH_ADD, BENCH_N_LOOPS } bench_loop;
 
-/** "read", "copy" and "add": y = x and y = y + x. */
+/** "read", "copy" and "add": y = x, by memcpy() or around the caches, whatever is faster, and y = y + x. */
 const char *bench_loop_name(bench_loop loop);
 
 typedef struct bench_limits {
@@ -33,7 +33,8 @@ lk_status bench_limits_measure(int threads, double seconds, bench_limits *out) L
  *
  * Both are as fast as on two arrays of that size: a byte that is read takes its time of `read`, one that is
  * written what `copy` takes more than that.  So what a processor moves to write, as the line that it reads
- * before, is in it; an op that copies reaches it as far as it is as fast as memcpy().
+ * before, is in it, unless it can do without; an op that copies reaches it as far as it is as fast as the
+ * fastest copy.
  */
 bench_figure bench_limits_seconds(const bench_limits *l, double footprint, double read,
                                   double written);

@@ -89,6 +89,11 @@ bench_figure bench_quotient(bench_figure a, bench_figure b)
     return (bench_figure){true, value, value * hypot(relative(a), relative(b))};
 }
 
+bench_figure bench_larger(bench_figure a, bench_figure b)
+{
+    return !bench_known(b) || (bench_known(a) && a.value >= b.value) ? a : b;
+}
+
 bench_figure bench_combined(double p, bench_figure a, double q, bench_figure b)
 {
     if (!bench_known(a) || !bench_known(b))

@@ -55,6 +55,9 @@ bench_figure bench_scaled(double factor, bench_figure f);
 /** The quotient of two figures of different rounds or of differences: known only if both are. */
 bench_figure bench_quotient(bench_figure a, bench_figure b);
 
+/** The larger of two figures; the known one where one is not. */
+bench_figure bench_larger(bench_figure a, bench_figure b);
+
 /** p a + q b of two figures of different rounds: known only if both are. */
 bench_figure bench_combined(double p, bench_figure a, double q, bench_figure b);
 

@@ -134,11 +134,6 @@ static void print_head(struct bench *b)
 /* ---- cases ---- */
 
 /* The larger of two shares that may not be known. */
-static bench_figure larger(bench_figure a, bench_figure b)
-{
-    return !bench_known(b) || (bench_known(a) && a.value >= b.value) ? a : b;
-}
-
 static bench_tally *tally_of(struct bench *b, int pass, double footprint)
 {
     return &b->tally[footprint < large_bytes ? pass : BENCH_N_OP_PASSES + pass];
@@ -155,8 +150,8 @@ static void print_row(struct bench *b, const bench_op *c, bench_op_pass pass,
     bench_figure gflops = c->flop > 0 ? bench_rate(1e-9 * flops[pass] * c->flop, seconds) : none;
     bench_figure least = bench_limits_seconds(&b->limits, r->footprint,
                                               r->gbytes[pass] - r->written[pass], r->written[pass]);
-    bench_figure share = larger(bench_quotient(gflops, b->limits.gflops),
-                                gbytes.measured ? bench_quotient(least, seconds) : none);
+    bench_figure share = bench_larger(bench_quotient(gflops, b->limits.gflops),
+                                      gbytes.measured ? bench_quotient(least, seconds) : none);
     report_cell ratio = cell_figure(r->ratio[pass], 2);
     ratio.colour = bench_at_least(r->ratio[pass], 1) ? TERM_GREEN : NULL;
     report_row(&b->out, (report_cell[]){
@@ -328,7 +323,8 @@ const lk__verb lk__bench_kind_ops = {
         "both, which is forward and backward into the gradients of leaves; and backward, their "
         "difference.\n"
         "Before that, on arrays of three sizes, it measures what the machine can do at best: how "
-        "fast memory is read, copied (y = x) and added to (y = y + x), and how many multiply-adds "
+        "fast memory is read, copied (y = x, by memcpy() or around the caches, whatever is faster) "
+        "and added to (y = y + x), and how many multiply-adds "
         "there are, each of which counts twice.\n"
         "Where PyTorch is installed (see --python), a Python process does the same in its eager "
         "mode, and the ratio is the median over the rounds of its time divided by ours; what both "

@@ -116,6 +116,14 @@ static void a_quotient_has_the_noise_of_both_and_needs_both(void)
     ASSERT_TRUE(!bench_quotient(figure(12, 1), (bench_figure){0}).measured);
 }
 
+static void the_larger_figure_is_one_that_is_known(void)
+{
+    ASSERT_TRUE(bench_larger(figure(10, 1), figure(12, 1)).value == 12);
+    ASSERT_TRUE(bench_larger(figure(10, 1), figure(12, 13)).value == 10);
+    ASSERT_TRUE(bench_larger(figure(10, 11), figure(3, 1)).value == 3);
+    ASSERT_TRUE(bench_larger((bench_figure){0}, figure(3, 1)).value == 3);
+}
+
 static void two_figures_combined_have_the_noise_of_both_and_need_both(void)
 {
     bench_figure c = bench_combined(2, figure(10, 1.5), -3, figure(4, 1));
@@ -180,6 +188,7 @@ TEST_MAIN(TEST(the_median_is_in_the_middle_and_leaves_the_rounds_as_they_are),
           TEST(a_difference_below_its_noise_or_zero_is_no_figure),
           TEST(two_sides_that_take_the_same_rarely_have_a_difference),
           TEST(a_quotient_has_the_noise_of_both_and_needs_both),
+          TEST(the_larger_figure_is_one_that_is_known),
           TEST(two_figures_combined_have_the_noise_of_both_and_need_both),
           TEST(a_rate_is_as_well_known_as_its_time),
           TEST(a_figure_is_at_least_what_its_noise_leaves),
