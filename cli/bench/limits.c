@@ -19,7 +19,7 @@
 #    include <arm_neon.h>
 #endif
 
-const int64_t bench_limit_bytes[BENCH_N_SIZES] = {1 << 16, 1 << 22, 1 << 26};
+const int64_t bench_limit_bytes[BENCH_N_SIZES] = {1 << 16, 1 << 22, 1 << 24, 1 << 26};
 
 enum {
     COPY_PAST = BENCH_N_LOOPS, /* a copy that is written around the caches */
@@ -263,10 +263,9 @@ done:
     return st;
 }
 
-/* The size of arrays two of which are together nearest to `footprint` bytes, in powers. */
-static int size_near(double footprint)
+/* The size that is nearest to `bytes`, in powers. */
+static int size_near(double bytes)
 {
-    const double bytes = footprint / 2;
     int size = 0;
     while (size + 1 < BENCH_N_SIZES &&
            bytes * bytes > (double)bench_limit_bytes[size] * (double)bench_limit_bytes[size + 1])
@@ -277,9 +276,8 @@ static int size_near(double footprint)
 bench_figure bench_limits_seconds(const bench_limits *l, double footprint, double read,
                                   double written)
 {
-    const bench_figure *gbytes = l->gbytes[size_near(footprint)];
-    /* Seconds for each GB that is read, and for each that is copied, which is read as well. */
-    bench_figure reads = bench_rate(1, gbytes[BENCH_READ]),
-                 copies = bench_rate(2, gbytes[BENCH_COPY]);
+    /* Seconds for each GB that is read, and for each that is copied, which is read as well, of two arrays. */
+    bench_figure reads = bench_rate(1, l->gbytes[size_near(footprint)][BENCH_READ]);
+    bench_figure copies = bench_rate(2, l->gbytes[size_near(footprint / 2)][BENCH_COPY]);
     return bench_combined(read - written, reads, written, copies);
 }

@@ -6,8 +6,8 @@
 
 #include "bench/stats.h"
 
-/* Arrays in the second-level cache, in the last or just beyond it, and far beyond. */
-enum { BENCH_N_SIZES = 3 };
+/* Arrays in the second-level cache, in the last, about as large as that, and far beyond. */
+enum { BENCH_N_SIZES = 4 };
 extern const int64_t bench_limit_bytes[BENCH_N_SIZES];
 
 typedef enum bench_loop { BENCH_READ, BENCH_COPY, BENCH_ADD, BENCH_N_LOOPS } bench_loop;
@@ -31,7 +31,7 @@ lk_status bench_limits_measure(int threads, double seconds, bench_limits *out) L
  * The seconds that it takes at best to read some GB and write others, of arrays that are together about as
  * large as `footprint` bytes.
  *
- * Both are as fast as on two arrays of that size: a byte that is read takes its time of `read`, one that is
+ * Both are as fast as on arrays of that size: a byte that is read takes its time of `read`, one that is
  * written what `copy` takes more than that.  So what a processor moves to write, as the line that it reads
  * before, is in it, unless it can do without; an op that copies reaches it as far as it is as fast as the
  * fastest copy.

@@ -148,7 +148,8 @@ static void print_row(struct bench *b, const bench_op *c, bench_op_pass pass,
     bench_figure seconds = r->seconds[pass];
     bench_figure gbytes = r->gbytes[pass] > 0 ? bench_rate(r->gbytes[pass], seconds) : none;
     bench_figure gflops = c->flop > 0 ? bench_rate(1e-9 * flops[pass] * c->flop, seconds) : none;
-    bench_figure least = bench_limits_seconds(&b->limits, r->footprint,
+    double footprint = pass == BENCH_OP_FORWARD ? r->values : r->footprint;
+    bench_figure least = bench_limits_seconds(&b->limits, footprint,
                                               r->gbytes[pass] - r->written[pass], r->written[pass]);
     bench_figure share = bench_larger(bench_quotient(gflops, b->limits.gflops),
                                       gbytes.measured ? bench_quotient(least, seconds) : none);
@@ -322,7 +323,7 @@ const lk__verb lk__bench_kind_ops = {
         "Measures each op that is built in at sizes in and out of the caches: forward on the tape; "
         "both, which is forward and backward into the gradients of leaves; and backward, their "
         "difference.\n"
-        "Before that, on arrays of three sizes, it measures what the machine can do at best: how "
+        "Before that, on arrays of four sizes, it measures what the machine can do at best: how "
         "fast memory is read, copied (y = x, by memcpy() or around the caches, whatever is faster) "
         "and added to (y = y + x), and how many multiply-adds "
         "there are, each of which counts twice.\n"

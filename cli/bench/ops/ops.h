@@ -68,7 +68,7 @@ typedef struct bench_op_result {
     bench_figure ratio[BENCH_N_OP_PASSES];   /* PyTorch's time / ours */
     double gbytes[BENCH_N_OP_PASSES];        /* that an ideal implementation moves, */
     double written[BENCH_N_OP_PASSES];       /* and of these those that it writes */
-    double footprint;                        /* bytes of all values and gradients */
+    double values, footprint;                /* bytes of all values, and of gradients too */
     int rounds;
 } bench_op_result;
 

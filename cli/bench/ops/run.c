@@ -134,11 +134,19 @@ static double written_of(const bench_op_job *j, bool backward, double moved)
     return fmin(1e-9 * bytes, moved);
 }
 
+static double values_of(const bench_op_job *j)
+{
+    double bytes = (double)j->bytes[BENCH_OP_MAX_IN];
+    for (int i = 0; i < j->n; i++)
+        bytes += (double)j->bytes[i];
+    return bytes;
+}
+
 static double footprint_of(const bench_op_job *j)
 {
-    double bytes = 2.0 * (double)j->bytes[BENCH_OP_MAX_IN];
+    double bytes = values_of(j) + (double)j->bytes[BENCH_OP_MAX_IN];
     for (int i = 0; i < j->n; i++)
-        bytes += (double)j->bytes[i] * (j->in[i].has_grad ? 2 : 1);
+        bytes += j->in[i].has_grad ? (double)j->bytes[i] : 0;
     return bytes;
 }
 
@@ -154,6 +162,7 @@ static void evaluate(struct timed *t, bool against, bench_op_result *r)
         r->written[pass] = written_of(j, pass == BENCH_OP_BACKWARD, r->gbytes[pass]);
         r->written[BENCH_OP_BOTH] += r->written[pass];
     }
+    r->values = values_of(j);
     r->footprint = footprint_of(j);
     for (int pass = 0; pass < BENCH_N_OP_PASSES; pass++) {
         const double *a = ours, *b = theirs;
