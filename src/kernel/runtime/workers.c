@@ -148,7 +148,7 @@ static void epoch_step(lk__workers *p, int n_wake)
 static void learn(_Atomic int64_t *about, int64_t measured, int64_t most)
 {
     int64_t old = atomic_load_explicit(about, memory_order_relaxed);
-    measured = measured < most ? measured : most;
+    measured = measured < 1 ? 1 : measured < most ? measured : most;
     atomic_store_explicit(about, old + (measured - old) / LEARN, memory_order_relaxed);
 }
 
