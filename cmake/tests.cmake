@@ -613,7 +613,7 @@ if(NOT CMAKE_CROSSCOMPILING)
   # The command with planted faults, which `lockstep gradcheck --layout` must find.
   add_executable(lockstep_planted tests/cli/planted.c $<TARGET_OBJECTS:lockstep>)
   target_include_directories(lockstep_planted PRIVATE src)
-  target_link_libraries(lockstep_planted PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
+  target_link_libraries(lockstep_planted PRIVATE lk_reference lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
   target_link_options(lockstep_planted PRIVATE -Wl,--wrap=lk_accumulator_add
     -Wl,--wrap=lk__groups_allreduce -Wl,--wrap=lk__batch_join)
   if(LK_YAML)
