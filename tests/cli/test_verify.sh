@@ -108,7 +108,7 @@ err 'LK_ALLREDUCE: there is no allreduce "rign"; see "lockstep list collectives"
 no_out
 status 2 "$lockstep" verify "$work/net.yaml" --ranks 1,2 --algorithms dummy
 err 'may give other bits: leave it out, or give parallel.mode=fast'
-status 0 env LK_ALLREDUCE=dummy "$lockstep" run -n 2 --transport local -- train "$work/net.yaml" \
+status 0 env LK_ALLREDUCE=direct "$lockstep" run -n 2 --transport local -- train "$work/net.yaml" \
     parallel.update=each train.steps=2 parallel.mode=fast
 
 # Fast mode gives the bits up: the step and the tensor are named, with both values; nothing is left.
