@@ -1,7 +1,7 @@
 #!/bin/sh
 # Wrong experiments: each file of a folder must be refused with the one line that its first line has:
 # "# expect: LINE" with status 2, what the experiment says is wrong; "# fails: LINE" with status 1,
-# what it needs cannot be had.  FILE stands for the file's path.  A second line "# with: KEY=VALUE
+# what it needs cannot be had.  "FILE:" is the path and a colon.  A second line "# with: KEY=VALUE
 # ..." adds assignments.
 #
 #   tests/experiments/run.sh LOCKSTEP [VERB [FOLDER]]        default: info wrong
@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 bad=0 n=0
 for file in "$folder"/*.yaml; do
     n=$((n + 1))
-    expected=$(sed -n "1s/^# [a-z]*: /error: /p" "$file" | sed "s|FILE|$file|g")
+    expected=$(sed -n "1s/^# [a-z]*: /error: /p" "$file" | sed "s|FILE:|$file:|g")
     with=$(sed -n '2s/^# with: //p' "$file")
     case $(head -n 1 "$file") in
     '# expect: '*) wanted=2 ;;
