@@ -17,7 +17,7 @@ const lk_registry *kind_find(const char *name);
 /** Print the help of an entry: what it is, and its options. */
 void kind_help(const lk_registry *kind, const lk_descriptor *entry, FILE *to);
 
-/** Print a page of Markdown about all kinds: docs/reference.md. */
+/** Print a page of Markdown about all kinds: docs/reference/options.md. */
 void kinds_markdown(FILE *to);
 
 #endif /* LK_CLI_KINDS_H */

@@ -164,11 +164,11 @@ function(lk_mpi_tests name ranks program variable)
   endforeach()
 endfunction()
 
-# examples/X.c, which `make` builds, prints what examples/X.txt says; it sees the public headers
-# alone.  One that communicates does so on threads and on 1 to 4 processes of an MPI, every day of one
-# of them, in turns; one that includes <mpi.h> is compiled against each, as example_X_MPI, and runs with
-# each.  Experiment files need libyaml.  Some
-# are given arguments, some need a number of ranks, and some are told other numbers of threads too.
+# examples/NN_X.c, which `make` builds as example_X, prints what examples/output/NN_X.txt says; it sees
+# the public headers alone.  NN is its place in the order of reading.  One that communicates does so on
+# threads and on 1 to 4 processes of an MPI, every day of one of them, in turns; one that includes
+# <mpi.h> is compiled against each, as example_X_MPI, and runs with each.  Experiment files need libyaml.
+# Some are given arguments, some need a number of ranks, and some other numbers of threads too.
 set(arguments_of_ddl_mnist "--steps 3 --batch 4 --format glyphs --data 'count=144 test_count=96'")
 set(arguments_of_mnist_chain "--unit 64 --epoch 3")
 set(arguments_of_mnist_messages "${arguments_of_mnist_chain}")
@@ -184,7 +184,9 @@ set(ranks_of_dual_parallel "4 1 6 2")
 file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
 list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
 foreach(file IN LISTS examples)
-  get_filename_component(name ${file} NAME_WE)
+  get_filename_component(numbered ${file} NAME_WE)
+  string(REGEX REPLACE "^[0-9]+_" "" name ${numbered})
+  set(expected examples/output/${numbered}.txt)
   file(STRINGS ${file} is_host REGEX "^#include <mpi.h>")
   file(STRINGS ${file} has_ranks REGEX "lk_comm_|lk_ddl_")
   file(STRINGS ${file} reads_yaml REGEX "lk_experiment_read|cifar10_read")
@@ -199,10 +201,10 @@ foreach(file IN LISTS examples)
   endforeach()
   if(NOT is_host AND (LK_YAML OR NOT reads_yaml))
     lk_test(example.${name} cli env "EMULATOR=${emulator}" "ARGUMENTS=${arguments_of_${name}}"
-      tests/example.sh $<TARGET_FILE:example_${name}> examples/${name}.txt)
+      tests/example.sh $<TARGET_FILE:example_${name}> ${expected})
     foreach(n IN LISTS threads_of_${name})
       lk_test(example.${name}.on_${n} cli env "EMULATOR=${emulator}" "ARGUMENTS=${n}"
-        tests/example.sh $<TARGET_FILE:example_${name}> examples/${name}.txt)
+        tests/example.sh $<TARGET_FILE:example_${name}> ${expected})
     endforeach()
   endif()
   if(has_ranks AND (LK_YAML OR NOT reads_yaml))
@@ -224,11 +226,11 @@ foreach(file IN LISTS examples)
       lk_share(share ${mpi} "${ranks_of_${name}}")
       set(arguments env "ARGUMENTS=${arguments_of_${name}}")
       lk_test(${mpi}.example.${name}.on_all long ${arguments} tests/example.sh
-        $<TARGET_FILE:${program}> examples/${name}.txt ${mpi} "${ranks_of_${name}}")
+        $<TARGET_FILE:${program}> ${expected} ${mpi} "${ranks_of_${name}}")
       lk_timed(${mpi}.example.${name}.on_all)
       if(mpi IN_LIST daily_mpis)
         lk_test(${mpi}.example.${name} ${mpi} ${arguments} tests/example.sh $<TARGET_FILE:${program}>
-          examples/${name}.txt ${mpi} "${share}")
+          ${expected} ${mpi} "${share}")
         lk_timed(${mpi}.example.${name})
       endif()
     endforeach()
@@ -240,18 +242,18 @@ if(LK_YAML)
   foreach(n 1 3)
     lk_test(example.cifar10_cnn.on_${n} cli env "EMULATOR=${emulator}"
       "ARGUMENTS=--devices ${n} --scale 2 --epochs 2 --augment"
-      tests/example.sh $<TARGET_FILE:example_cifar10_cnn> examples/cifar10_cnn.txt)
+      tests/example.sh $<TARGET_FILE:example_cifar10_cnn> examples/output/21_cifar10_cnn.txt)
   endforeach()
   lk_test(example.cifar10_slurm.own cli env "EMULATOR=${emulator}" "ARGUMENTS=--distribute own"
-    tests/example.sh $<TARGET_FILE:example_cifar10_slurm> examples/cifar10_slurm.txt)
+    tests/example.sh $<TARGET_FILE:example_cifar10_slurm> examples/output/22_cifar10_slurm.txt)
   foreach(mpi IN LISTS LK_MPIS)
     lk_test(${mpi}.example.cifar10_slurm.own long env "ARGUMENTS=--distribute own" tests/example.sh
-      $<TARGET_FILE:example_cifar10_slurm> examples/cifar10_slurm.txt ${mpi} "2 4 7")
+      $<TARGET_FILE:example_cifar10_slurm> examples/output/22_cifar10_slurm.txt ${mpi} "2 4 7")
   endforeach()
 endif()
 
 # DDL's check in its example, next to a build in which a sum is wrong; in the long tests it learns.
-add_executable(ddl_mnist_damaged examples/ddl_mnist.c tests/ddl_damage.c)
+add_executable(ddl_mnist_damaged examples/23_ddl_mnist.c tests/ddl_damage.c)
 target_include_directories(ddl_mnist_damaged PRIVATE src)
 target_link_libraries(ddl_mnist_damaged PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
 target_link_options(ddl_mnist_damaged PRIVATE -Wl,--wrap=lk__ddl_check)

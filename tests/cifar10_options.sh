@@ -1,6 +1,6 @@
 #!/bin/sh
-# The CIFAR-10 network with the options of keras_experiments: the program of examples/cifar10_cnn.c, on one
-# device and on several, and `lockstep train` with the settings that docs/porting.md names for each option come
+# The CIFAR-10 network with the options of keras_experiments: the program of examples/21_cifar10_cnn.c, on one
+# device and on several, and `lockstep train` with the settings that docs/guide/porting.md names for each option come
 # to one state.
 #
 #   tests/cifar10_options.sh LOCKSTEP JSON PROGRAM
@@ -22,11 +22,11 @@ example()
 status 0 "$lockstep" topo --devices --json
 second=$(($(grep -c '"name"' "$work/out") > 1))
 
-# settings OPTION: what docs/porting.md has for it on the right
+# settings OPTION: what docs/guide/porting.md has for it on the right
 settings()
 {
     # shellcheck disable=SC2016 # no expressions
-    sed -n '/^| `cifar10_cnn_mgpu/,/^$/ s;^| [^|]* | `'"$1"'` | `\([^`]*\)`.* |$;\1;p' docs/porting.md |
+    sed -n '/^| `cifar10_cnn_mgpu/,/^$/ s;^| [^|]* | `'"$1"'` | `\([^`]*\)`.* |$;\1;p' docs/guide/porting.md |
         sed "s|FOLDER|$work/cifar|g; s|\[0,1\]|[0,$second]|"
 }
 
@@ -74,8 +74,8 @@ for option in --distribute --epochs --data --experiment; do out "  $option"; don
 devices=$(settings '--devices 2')
 augment=$(settings --augment)
 data=$(settings '--data FOLDER')
-case $devices,$augment,$data in ,* | *,,* | *,) fail 'docs/porting.md lacks an option' ;; esac
-[ "$(settings "--epochs 200")" = train.epochs=200 ] || fail 'docs/porting.md has other epochs'
+case $devices,$augment,$data in ,* | *,,* | *,) fail 'docs/guide/porting.md lacks an option' ;; esac
+[ "$(settings "--epochs 200")" = train.epochs=200 ] || fail 'docs/guide/porting.md has other epochs'
 grep -q '^train: {epochs: 200}' experiments/cifar10-cnn.yaml || fail 'the experiment has other epochs'
 one=$(example --devices 1 --scale 2 --epochs 2 --data "$work/cifar") || exit 1
 [ "$(wc -l <"$work/out")" -eq 2 ] || fail 'not a line for each epoch'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# DDL's check in examples/ddl_mnist.c, with the tolerance that its document found to be enough for eight
+# DDL's check in examples/23_ddl_mnist.c, with the tolerance that its document found to be enough for eight
 # learners: sums pass, and one element that is wrong on one rank does not; every rank fails, and the dump
 # file names the element.
 #

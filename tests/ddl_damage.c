@@ -1,4 +1,4 @@
-/* For the test of examples/ddl_mnist.c alone, which it is linked with: the sum of the third gradient is
+/* For the test of examples/23_ddl_mnist.c alone, which it is linked with: the sum of the third gradient is
  * wrong on rank 5, in one element, by a quarter of it.  lk__ddl_check() is what looks at sums. */
 #include "coll/ddl/ddl.h"
 

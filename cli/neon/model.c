@@ -138,7 +138,7 @@ static void pretrain_take(neon_recipe *r, const lk_recipe_node *model)
     neon_note(r,
               "pretraining: neon updates the weights twice for each batch, once from defiltering "
               "and once from filtering and sparsity; here it is one update from the sum of both "
-              "(docs/porting.md).");
+              "(docs/guide/porting.md).");
 }
 
 static void epochs_take(neon_recipe *r, const lk_recipe_node *model)

@@ -298,7 +298,7 @@ typedef lk_status lk_segment_fn(lk_tape *tape, void *arg, lk_var *out);
  * until backward has passed, and the segment must do the same again: backward compares the outputs and
  * refuses if they differ.  A segment that changes something outside (statistics) asks
  * lk_tape_is_recomputing() whether this is the second run.  One that communicates does so again, with the
- * ranks and messages of its first run; docs/differentiable.md says what other ranks do then.
+ * ranks and messages of its first run; docs/guide/differentiable.md says what other ranks do then.
  *
  * Errors: those of the segment; LK_EINVAL unless 1 <= n_out <= LK_MAX_OUT.
  */

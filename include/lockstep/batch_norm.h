@@ -19,7 +19,7 @@
  * elements of a channel in the whole batch, divided by m.
  *
  * A network that is a list of layers has this as its layer `batch_norm` with `statistics: batch` (nn.h), and
- * lk_model_new_multi_node_batch_norm() makes it of one that has batch norm by shards.  docs/multi-node.md is
+ * lk_model_new_multi_node_batch_norm() makes it of one that has batch norm by shards.  docs/guide/multi-node.md is
  * the guide.
  */
 #ifndef LK_BATCH_NORM_H

@@ -20,7 +20,7 @@
  * Values and gradients have the bits of the same components on one rank: the gradient of a value that
  * goes to several is the sum of what comes back, in the reverse order of its list of ranks.
  *
- * A chain belongs to one thread at a time.  It is ChainerMN's MultiNodeChainList; docs/model-parallel.md
+ * A chain belongs to one thread at a time.  It is ChainerMN's MultiNodeChainList; docs/guide/model-parallel.md
  * is its guide.
  */
 #ifndef LK_CHAIN_H

@@ -12,7 +12,7 @@
  * alike, and each holds a box of every tensor: all of it, a part, or nothing.  Who holds what, and which
  * rank writes which part, leaves no trace, so a run goes on from a checkpoint on any number of ranks
  * with any boxes.  No rank needs the whole state, or the whole of a tensor, in memory at any moment.
- * docs/files.md has the format.
+ * docs/reference/files.md has the format.
  *
  * **Saving** writes into a folder of another name, makes it durable, and renames it: what was
  * acknowledged stays, whenever and however the ranks end.  Every failure is collective: all ranks

@@ -23,7 +23,7 @@
  * a `type` names.  Schedule, clipping and decay are options of the optimizer.  A thing without
  * options can be its name alone.
  *
- * The files are YAML without anchors, aliases and tags, of at most 1 MiB; docs/experiments.md has the
+ * The files are YAML without anchors, aliases and tags, of at most 1 MiB; docs/reference/experiments.md has the
  * rules.  Nothing here is collective or knows a rank.
  */
 #ifndef LK_CONFIG_H

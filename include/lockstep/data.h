@@ -335,7 +335,7 @@ typedef struct lk_loader lk_loader;
  * Field "y" becomes i64 if it has classes, or one-hot rows of the dtype; otherwise the dtype.  Other
  * fields stay as they are.  Position p of an epoch is sample p, or with shuffle sample p of the
  * permutation of (seed, "data", "shuffle") at the epoch; with shuffle_buffer, and of a stream, it is as
- * docs/data.md says.
+ * docs/reference/data.md says.
  *
  * Of an empty set the batches have positions, sizes and order, but no fields; x and y are NULL, nothing
  * is prepared ahead, and options about values change nothing: give those of the set that it stands for.

@@ -9,7 +9,7 @@
  *
  * Options:
  *
- *     -mode MODE        the tiers and how they sum: docs/topology.md; default b, tiers as found
+ *     -mode MODE        the tiers and how they sum: docs/guide/topology.md; default b, tiers as found
  *     -dump_iter N      every N calls, rank 0 tells the slowest rank, the time from end to end, and of
  *                       each tier the time and the algorithm; 0: never, the default
  *     -dev_sync 0|1|2   1: a barrier before each allreduce, 2: before and after it; default 0

@@ -18,7 +18,7 @@
  *     ... add up the sums of ranks that together hold each element once ...
  *     lk_hash_add_tensor(&h, "fc1.weight", LK_F32, 2, dim, sum);
  *
- * is what lk_hash_add_array() adds of the whole.  docs/numerics.md has the mix, with values.  It tells
+ * is what lk_hash_add_array() adds of the whole.  docs/reference/numerics.md has the mix, with values.  It tells
  * states apart that differ by accident; it is no protection against somebody who wants two to be alike.
  */
 #ifndef LK_HASH_H

@@ -4,7 +4,7 @@
  * the command and the curious need.  They are installed as well, but may change in any release.
  *
  * No call raises SIGFPE, whichever floating-point exceptions the host traps, and each leaves the
- * thread's flags, masks and modes as they were; docs/numerics.md says more.
+ * thread's flags, masks and modes as they were; docs/reference/numerics.md says more.
  */
 #ifndef LK_LOCKSTEP_H
 #define LK_LOCKSTEP_H

@@ -30,7 +30,7 @@
  * batch takes them over all replicas.
  *
  * A replica computes with a thread for each processor of its device.  All calls here are of one thread at
- * a time, which is none of the replicas', and none is collective.  docs/devices.md has more.
+ * a time, which is none of the replicas', and none is collective.  docs/guide/devices.md has more.
  */
 #ifndef LK_MAKE_PARALLEL_H
 #define LK_MAKE_PARALLEL_H

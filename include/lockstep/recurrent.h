@@ -11,7 +11,7 @@
  *     lk_recurrent_forward(decoder, &pass, x, comm, 0, LK_NO_RANK, NULL, &y);           on rank 1
  *
  * It is ChainerMN's create_multi_node_n_step_rnn, and there is no delegate variable: the messages lie on the
- * tape.  docs/model-parallel.md is the guide; lk_component.carry_in and carry_out are the same for chain
+ * tape.  docs/guide/model-parallel.md is the guide; lk_component.carry_in and carry_out are the same for chain
  * lists.
  */
 #ifndef LK_RECURRENT_H

@@ -30,7 +30,7 @@
  * A host makes a tiling of its own communicator (a Cartesian one of MPI: lk_comm_from_mpi()), describes
  * its layers (lk_tile_spec), lets lk_tiling_hold() work out their boxes or gives those of the arrays that
  * it has, and makes a tile of each (lk_tile_new()); layers with the same window and sizes may share
- * one, whatever their channels.  examples/heat_tiles.c does all of it.  A trainer does the same from its
+ * one, whatever their channels.  examples/15_heat_tiles.c does all of it.  A trainer does the same from its
  * plan.  Objects live until the tape that used them is reset.  A tile is used on the
  * thread of its communicator, one call at a time.
  */

@@ -212,7 +212,7 @@ LK_API lk_model *lk_trainer_model(const lk_trainer *trainer);
 LK_API lk_chain *lk_trainer_chain(const lk_trainer *trainer);
 
 /**
- * The state of the run as 64 bits (docs/numerics.md): step, parameters, the model's state, the
+ * The state of the run as 64 bits (docs/reference/numerics.md): step, parameters, the model's state, the
  * optimizer's slabs and numbers.  Two runs with the same hash go on the same way.  In fast mode the
  * number of ranks is in it too, and the wire.
  *

@@ -15,7 +15,7 @@ LK_BEGIN_DECLS
  * gives other bits for the same inputs.  It is part of a run's identity. */
 enum { LK_NUMERICS_EPOCH = 2 };
 
-/* How the hash of a state is made (docs/numerics.md): raised when the same state gets another hash.
+/* How the hash of a state is made (docs/reference/numerics.md): raised when the same state gets another hash.
  * Checkpoints say it, and states of two formats are not compared.  Format 1 was a hash of the bytes of
  * all tensors in their order; its checkpoints say nothing. */
 enum { LK_HASH_FORMAT = 2 };

@@ -159,7 +159,7 @@ static const lk_option parallel_options[] = {
      .help =
          "in what order micro-batches go through the stages: 1f1b, as many under way as there "
          "are stages; gpipe, all forward and then all backward; zb1p, gradients of weights fill "
-         "the gaps (docs/pipelines.md)"},
+         "the gaps (docs/guide/pipelines.md)"},
     {"micro_batch", LK_OPTION_INT, FIELD(micro_batch), .value = "SHARDS", .def = "0", .min = 0,
      .max = 1 << 30,
      .help = "shards of a micro-batch, a power of two; 0: as many as leave enough micro-batches to "
@@ -172,9 +172,10 @@ static const lk_option parallel_options[] = {
      .help = "a stage keeps nothing of a micro-batch but what came in, and computes the rest again "
              "for backward"},
     {"devices", LK_OPTION_NAMES, FIELD(devices), .value = "DEVICE,...",
-     .help = "sets of cores of each process, such as [cpu:0, cpu:1], that share its part of the "
-             "batch and one copy of the weights (docs/devices.md); with fewer than two there is "
-             "nothing to share"},
+     .help =
+         "sets of cores of each process, such as [cpu:0, cpu:1], that share its part of the "
+         "batch and one copy of the weights (docs/guide/devices.md); with fewer than two there is "
+         "nothing to share"},
     {0}};
 #undef FIELD
 

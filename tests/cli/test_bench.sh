@@ -164,7 +164,7 @@ status 0 "$lockstep" bench step --help
 tr '\n' ' ' <"$work/out" >"$work/help"
 for column in samples/s "peer's" ms ratio effic. threads limit price data forward backward wait exchange update rest; do
     sed 's/^.*Columns: //; s/JSON: .*$//' "$work/help" | grep -qF -- "$column" || fail "--help does not explain $column"
-    grep '^| `' "$here/../../docs/running.md" | grep -qF -- "\`$column\`" || fail "docs/running.md does not explain $column"
+    grep '^| `' "$here/../../docs/guide/running.md" | grep -qF -- "\`$column\`" || fail "docs/guide/running.md does not explain $column"
 done
 
 # bench step: alone, as JSON, an experiment of one's own, and against PyTorch where it is installed

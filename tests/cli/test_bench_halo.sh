@@ -24,7 +24,7 @@ status 0 "$lockstep" bench halo --help
 tr '\n' ' ' <"$work/out" >"$work/help"
 for column in '1 rank' '2 ranks' ranks copies price 2x2 4x4 ratio; do
     sed 's/^.*Columns: //; s/JSON: .*$//' "$work/help" | grep -qF -- "$column" || fail "--help does not explain $column"
-    grep '^| `' "$here/../../docs/running.md" | grep -qF -- "\`$column" || fail "docs/running.md does not explain $column"
+    grep '^| `' "$here/../../docs/guide/running.md" | grep -qF -- "\`$column" || fail "docs/guide/running.md does not explain $column"
 done
 for sizes in 8 8x 3x8 4x4x4x4 8y8 8x65537; do
     status 2 "$lockstep" bench halo --sizes $sizes

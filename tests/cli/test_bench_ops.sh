@@ -133,5 +133,5 @@ status 0 "$lockstep" bench ops --help
 tr '\n' ' ' <"$work/out" | tr -s ' ' >"$work/help"
 for column in ms GB/s GFLOP/s 'of limit' 'torch ms' ratio speedup 'N copies' 'of copies'; do
     sed 's/^.*Columns: //' "$work/help" | grep -qF -- "$column" || fail "--help does not explain $column"
-    grep '^| `' "$here/../../docs/running.md" | grep -qF -- "\`$column\`" || fail "docs/running.md does not explain $column"
+    grep '^| `' "$here/../../docs/guide/running.md" | grep -qF -- "\`$column\`" || fail "docs/guide/running.md does not explain $column"
 done

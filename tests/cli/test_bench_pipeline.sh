@@ -39,7 +39,7 @@ status 0 "$lockstep" bench pipeline --help
 tr '\n' ' ' <"$work/out" | tr -s ' ' >"$work/help"
 for column in ms samples/s ratio bound 'of bound' bubble 'by times' 'by count'; do
     sed 's/^.*Columns: //; s/JSON: .*$//' "$work/help" | grep -qF -- "$column" || fail "--help does not explain $column"
-    grep '^| `' "$here/../../docs/pipelines.md" | grep -qF -- "\`$column" || fail "docs/pipelines.md does not explain $column"
+    grep '^| `' "$here/../../docs/guide/pipelines.md" | grep -qF -- "\`$column" || fail "docs/guide/pipelines.md does not explain $column"
 done
 for n in 0 65 x 4x 5; do
     status 2 "$lockstep" bench pipeline --batch 128 --micro-batches $n

@@ -1,11 +1,11 @@
 #!/bin/sh
-# The command is what the documents say: its verbs and options are there, and docs/numerics.md shows
+# The command is what the documents say: its verbs and options are there, and docs/reference/numerics.md shows
 # what the self-check prints.
 . "$(dirname "$0")/expect.sh"
 
 # Commands in backquotes and in blocks of code; what is planned is not there yet, x is any verb, and
 # `lockstep run: ...` is what the command says.
-cat README.md ARCHITECTURE.md CONTRIBUTING.md docs/*.md | grep -v '^| comes |' |
+cat README.md ARCHITECTURE.md CONTRIBUTING.md docs/*.md docs/*/*.md docs/*/*.md | grep -v '^| comes |' |
     grep -oE '(`|^|build/)lockstep [a-z][^`#]*' |
     sed 's/^`//; s/^build.//; s/^lockstep //' | grep -v -e '^x ' -e '^[a-z]*:' | sort -u >"$work/commands"
 [ "$(wc -l <"$work/commands")" -gt 3 ] || fail 'cannot find the commands in the documents'
@@ -43,8 +43,8 @@ table()
 }
 status 0 "$lockstep" selfcheck --threads 1 --isa scalar
 table "$work/out" >"$work/printed"
-table docs/numerics.md >"$work/shown"
-diff "$work/shown" "$work/printed" >&2 || fail 'docs/numerics.md shows another self-check: put in what it prints'
+table docs/reference/numerics.md >"$work/shown"
+diff "$work/shown" "$work/printed" >&2 || fail 'docs/reference/numerics.md shows another self-check: put in what it prints'
 # The document's has 2 instruction sets and 4 numbers of threads.
 summary=$(sed -n 's/^\(.* cases, \)\([0-9]*\) runs on .*/echo "\1$((8 * \2)) runs"/p' "$work/out" | sh)
-grep -qF "$summary on {scalar, avx2} x {1, 2, 3, 4} threads" docs/numerics.md || fail "not in docs/numerics.md: $summary"
+grep -qF "$summary on {scalar, avx2} x {1, 2, 3, 4} threads" docs/reference/numerics.md || fail "not in docs/reference/numerics.md: $summary"

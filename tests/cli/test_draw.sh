@@ -145,7 +145,7 @@ status 0 "$lockstep" plan "$work/volume.yaml" pieces.tiles=4x2 --layout 4x2 --ra
 same conv2 8 2
 
 # features: on each rank the blocks that its own plan says it has, and each call of the plan above its layer
-awk '/`wide.yaml`/ { want = 1 } /^```$/ { on = 0 } on { print } want && /^```yaml$/ { on = 1; want = 0 }' docs/features.md >"$work/wide.yaml"
+awk '/`wide.yaml`/ { want = 1 } /^```$/ { on = 0 } on { print } want && /^```yaml$/ { on = 1; want = 0 }' docs/guide/features.md >"$work/wide.yaml"
 features() { status 0 "$lockstep" plan "$work/wide.yaml" --json --draw "$work/x.svg" "$@"; }
 # said: the calls along features of the plan, as "when how bytes", sorted; drawn: those of the picture.
 said()
@@ -174,7 +174,7 @@ for ranks in 2 3 4; do
     done
 done
 features --layout features2
-cmp "$work/x.svg" docs/features.svg || fail 'docs/features.svg is another picture: put in what the command draws'
+cmp "$work/x.svg" docs/guide/features.svg || fail 'docs/guide/features.svg is another picture: put in what the command draws'
 [ "$(grep -c 'class="flow-ahead"' "$work/x.svg")" -eq $((3 * 4 + 1)) ] || fail 'not three fans in forward, and a key'
 [ "$(grep -c 'class="flow-back"' "$work/x.svg")" -eq $((2 * 4 + 1)) ] || fail 'not two fans in backward, and a key'
 [ "$(grep -c 'class="flow"' "$work/x.svg")" -eq $((4 * 2)) ] || fail 'not four times each to its own'
@@ -219,10 +219,10 @@ demo=experiments/demo.yaml
 status 0 "$lockstep" plan $demo --layout stages4 --schedule --compare --micro-batches 6 parallel.schedule=zb1p parallel.lag=full --draw "$work/x.svg" \
     'data={type: glyphs, shape: [28, 28, 1], count: 60000, test_count: 0, batch: 128, shards: 8}'
 no_err
-sed -n '/^\$ lockstep plan .*--schedule --compare --micro-batches 6 parallel.schedule=zb1p parallel.lag=full$/,/^```$/p' docs/pipelines.md | sed '1d;$d' >"$work/shown"
-diff "$work/shown" "$work/out" >&2 || fail 'docs/pipelines.md shows another schedule: put in what is printed'
+sed -n '/^\$ lockstep plan .*--schedule --compare --micro-batches 6 parallel.schedule=zb1p parallel.lag=full$/,/^```$/p' docs/guide/pipelines.md | sed '1d;$d' >"$work/shown"
+diff "$work/shown" "$work/out" >&2 || fail 'docs/guide/pipelines.md shows another schedule: put in what is printed'
 well_formed "$work/x.svg"
-cmp "$work/x.svg" docs/pipeline.svg || fail 'docs/pipeline.svg is another picture: put in what the command draws'
+cmp "$work/x.svg" docs/guide/pipeline.svg || fail 'docs/guide/pipeline.svg is another picture: put in what the command draws'
 # units CLASS: how many rectangles there are, and how many units of time they have together
 units()
 {

@@ -1,7 +1,7 @@
 #!/bin/sh
-# docs/training.md: its files and commands, one after the other in one folder, and what it shows.
+# docs/guide/training.md: its files and commands, one after the other in one folder, and what it shows.
 . "$(dirname "$0")/expect.sh"
-guide=$PWD/docs/training.md
+guide=$PWD/docs/guide/training.md
 bin=$(cd "$(dirname "$lockstep")" && pwd)
 mkdir "$work/guide"
 ln -s "$PWD/experiments" "$work/guide/experiments"

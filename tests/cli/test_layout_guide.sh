@@ -1,8 +1,8 @@
 #!/bin/sh
-# docs/layouts.md: its files and commands, one after the other in one folder; its table has the bytes that plans say,
+# docs/guide/layouts.md: its files and commands, one after the other in one folder; its table has the bytes that plans say,
 # and about the memory, which depends a little on the instruction set; its notes are those of the plan.
 . "$(dirname "$0")/expect.sh"
-guide=$PWD/docs/layouts.md
+guide=$PWD/docs/guide/layouts.md
 bin=$(cd "$(dirname "$lockstep")" && pwd)
 export LK_THREADS=1
 mkdir "$work/guide"

@@ -18,7 +18,7 @@ for program in messages chain; do
     status 0 "$build/example_mnist_$program" --unit 64 --epoch 3 --data "$work/the files" \
         --communicator two_dimensional --out "$work/$program"
     no_err
-    cmp "$work/out" "$here/../../examples/mnist_$program.txt" || fail "$program: another output"
+    cmp "$work/out" "$here"/../../examples/output/*_mnist_"$program".txt || fail "$program: another output"
     status 0 "$lockstep" ckpt import "$work/$program/MLP0.safetensors" \
         "$work/$program/MLP1.safetensors" "$work/$program.safetensors"
 done
@@ -42,7 +42,7 @@ END
 status 0 "$lockstep" train --json "$work/one.yaml"
 sed -n 's/.*"test":{"loss":\([0-9.]*\),"accuracy":\([0-9.]*\)}.*/\1 \2/p' "$work/out" >"$work/wanted"
 [ "$(wc -l <"$work/wanted")" -eq 3 ] || fail 'not three epochs of one process'
-awk '{ printf "%.6g %.6g\n", $7, $9 }' "$here/../../examples/mnist_chain.txt" |
+awk '{ printf "%.6g %.6g\n", $7, $9 }' "$here/../../examples/output/11_mnist_chain.txt" |
     diff - "$work/wanted" || fail 'one process has other scores'
 status 0 "$lockstep" ckpt hash "$work/one/weights.safetensors" "$work/chain.safetensors"
 [ "$(awk 'NR > 1 { print $1 }' "$work/out" | uniq | wc -l)" -eq 1 ] || fail 'one process has other weights'

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Every row of docs/porting.md about DDL's launcher: the words on the right are those on the left, with the
+# Every row of docs/guide/porting.md about DDL's launcher: the words on the right are those on the left, with the
 # command's name and "--" before the program, and lockstep run takes them.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/places.sh"
 [ -n "$mpis" ] || { echo 'SKIPPED: there is no MPI'; exit 77; }
 lockstep=$(readlink -f "$lockstep")
-document=$(readlink -f "$here/../../docs/porting.md")
+document=$(readlink -f "$here/../../docs/guide/porting.md")
 unset DDL_OPTIONS DDL_HOST_PORT DDL_HOST_LIST LK_TIERS
 cd "$work" || exit 1
 printf 'a\nb\nc\n' >hosts

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Every row of docs/porting.md about the records of keras_experiments: commands run, and what they write,
+# Every row of docs/guide/porting.md about the records of keras_experiments: commands run, and what they write,
 # read as the rows say, trains to the state of the set that it was made from, read as an archive.
 . "$(dirname "$0")/expect.sh"
 lockstep=$(readlink -f "$lockstep")
-document=$(readlink -f "$here/../../docs/porting.md")
+document=$(readlink -f "$here/../../docs/guide/porting.md")
 experiments=$(readlink -f "$here/../../experiments")
 cd "$work" || exit 1
 ln -s "$experiments" experiments

@@ -1,12 +1,12 @@
 #!/bin/sh
 # MNIST and CIFAR-10 from records, as keras_experiments trains them: the commands at the top of the preset and in
-# docs/data.md run, and what they train has the state of the sets' own files, on one device, two and three; so
+# docs/reference/data.md run, and what they train has the state of the sets' own files, on one device, two and three; so
 # have packed records, and streams on any.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/cifar.sh"
 unset LK_DEVICES
 lockstep=$(readlink -f "$lockstep")
-document=$(readlink -f "$here/../../docs/data.md")
+document=$(readlink -f "$here/../../docs/reference/data.md")
 experiments=$(readlink -f "$here/../../experiments")
 cd "$work" || exit 1
 ln -s "$experiments" experiments
@@ -67,7 +67,7 @@ err 'mnist-records: there is no such file or folder'
 # shellcheck disable=SC2016 # no expressions
 sed -n '/^MNIST and CIFAR-10 from records/,/^The state/p' "$document" | sed -n '/^```sh/,/^```/p' |
     sed '/^```/d; :a; /\\$/{N; s/\\\n *//; ba}; s|=MNIST|=mnist|; s|=CIFAR|=cifar|' >commands
-[ "$(grep -c '^lockstep train' commands)" -eq 2 ] || fail 'cannot read the commands of docs/data.md'
+[ "$(grep -c '^lockstep train' commands)" -eq 2 ] || fail 'cannot read the commands of docs/reference/data.md'
 sed -n 's/^#   //p' $preset | sed 's|FOLDER|mnist|; s|^mkdir|mkdir -p|' >>commands
 [ "$(grep -c '^lockstep train' commands)" -eq 4 ] || fail 'cannot read the commands of the preset'
 sed -i "s|\[0,1\]|[0,$last]|" commands

@@ -90,5 +90,5 @@ done <"$work/names"
 status 0 "$lockstep" list --markdown
 out 'in training, 0 with probability `rate`, otherwise'
 ! grep -q '\\`' "$work/out" || fail 'a backtick that is escaped: names are code'
-diff -u "$here/../../docs/reference.md" "$work/out" >&2 ||
-    fail 'docs/reference.md is old: build/lockstep list --markdown >docs/reference.md'
+diff -u "$here/../../docs/reference/options.md" "$work/out" >&2 ||
+    fail 'docs/reference/options.md is old: build/lockstep list --markdown >docs/reference/options.md'

@@ -42,7 +42,7 @@ whole=${mpis##* } signals=TERM
 for mpi in $mpis; do
     # One that uses the library, and one that knows nothing of MPI.
     status 0 "$lockstep" run -n 3 --mpi "$mpi" -- "$build/example_ring"
-    cmp -s "$work/out" "$here/../../examples/ring.txt" || fail "$mpi: the ring prints something else"
+    cmp -s "$work/out" "$here/../../examples/output/06_ring.txt" || fail "$mpi: the ring prints something else"
     status 0 "$lockstep" run -n 2 --mpi "$mpi" echo -n 5 # found in PATH; -n is its own
     [ "$(grep -c '^5' "$work/out")" -ge 1 ] || fail "$mpi: echo was not run"
     status 3 "$lockstep" run -n 2 --mpi "$mpi" -- sh -c 'exit 3'

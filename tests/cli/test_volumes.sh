@@ -1,9 +1,9 @@
 #!/bin/sh
-# docs/volumes.md: its file and commands, one after the other in one folder; all runs come to one state, what it
+# docs/guide/volumes.md: its file and commands, one after the other in one folder; all runs come to one state, what it
 # says that fits is what the plan says, and its picture is the one that is drawn.
 . "$(dirname "$0")/expect.sh"
-guide=$PWD/docs/volumes.md
-picture=$PWD/docs/margins.svg
+guide=$PWD/docs/guide/volumes.md
+picture=$PWD/docs/guide/margins.svg
 bin=$(cd "$(dirname "$lockstep")" && pwd)
 mkdir "$work/guide"
 cd "$work/guide" || exit 1
@@ -30,4 +30,4 @@ set -- $states
 [ "$1" = "$2" ] || fail 'another state on eight ranks'
 [ "$1" = "$3" ] || fail 'another state from a file'
 grep -qF "${note:?}" "$work/shown" || fail "the guide does not show: $note"
-cmp margins.svg "$picture" || fail 'docs/margins.svg is another picture: put in what the command draws'
+cmp margins.svg "$picture" || fail 'docs/guide/margins.svg is another picture: put in what the command draws'

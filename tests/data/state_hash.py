@@ -2,7 +2,7 @@
 
     python3 tests/data/state_hash.py > tests/data/state_hash.h
 
-Written from docs/numerics.md, without any code of Lockstep; xxHash from its specification.  With
+Written from docs/reference/numerics.md, without any code of Lockstep; xxHash from its specification.  With
 --markdown it prints the table of that page.
 """
 import struct

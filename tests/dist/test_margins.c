@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* ---- the U-Net of docs/training.md ---- */
+/* ---- the U-Net of docs/guide/training.md ---- */
 
 static const char unet[] =
     "data: {type: fractal, count: 4, test_count: 0, shape: [16, 16, 16, 1], batch: 4, shards: 4}\n"

@@ -1,4 +1,4 @@
-/* Gradients that travel as f16 or bf16: the bits of the formula, the bound of docs/numerics.md, and what
+/* Gradients that travel as f16 or bf16: the bits of the formula, the bound of docs/reference/numerics.md, and what
  * the trainer makes of it. */
 #include "parallel/wire.h"
 #include "ranks.h"

@@ -12,7 +12,7 @@ if [ "$1" != --inside ]; then
 fi
 mpi=$2 program=$3
 export LK_MPI=$mpi LK_THREADS=1 LK_DEADLINE=60 LK_PROGRESS=1
-# docs/communication.md, slow links: a core for each rank here, and no questions before each message.
+# docs/internals/communication.md, slow links: a core for each rank here, and no questions before each message.
 export OMPI_MCA_mpi_yield_when_idle=0 UCX_RNDV_THRESH=128k
 
 # ranks WORD...: the program on both hosts; what it prints.

@@ -5,7 +5,7 @@
 #
 #   tests/hosts/launch.sh openmpi|mpich LOCKSTEP EXAMPLE LIBRARY        77: not here
 #
-# EXAMPLE is that of examples/ddl_mnist.c, LIBRARY that of mpich_end.c.
+# EXAMPLE is that of examples/23_ddl_mnist.c, LIBRARY that of mpich_end.c.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 if [ "$1" != --inside ]; then
@@ -128,7 +128,7 @@ rm "$work/fake/node1"
 # DDL's example, as on twelve threads.
 run 0 "${with[@]}" -H node0:4,node1:4,node2:4 -m n:4x3 -- "$example" --steps 3 --batch 4 --format glyphs \
     --data 'count=144 test_count=96'
-cmp -s "$work/out" "$here/../../examples/ddl_mnist.txt" || fail 'ddl_mnist prints something else'
+cmp -s "$work/out" "$here/../../examples/output/23_ddl_mnist.txt" || fail 'ddl_mnist prints something else'
 
 # A verb: the state of one rank.
 cat >"$work/net.yaml" <<'END'

@@ -5,7 +5,7 @@
 #
 #   tests/hosts/srun.sh openmpi|mpich LOCKSTEP EXAMPLE [SHIM]        77: not here
 #
-# EXAMPLE is the program of examples/cifar10_slurm.c, SHIM the library of mpich_shim.c.
+# EXAMPLE is the program of examples/22_cifar10_slurm.c, SHIM the library of mpich_shim.c.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 if [ "$1" != --inside ]; then
@@ -65,7 +65,7 @@ if [ -n "${TEST_LONG-}" ]; then
         for layout in '-N 2 -n 4' '-N 2 -n 3' '-N 2 -n 2' '-N 1 -n 1'; do
             # shellcheck disable=SC2086 # several words
             ranks $layout -- "$example" --distribute $way
-            diff examples/cifar10_slurm.txt "$work/out" || fail "other weights: $way, $layout"
+            diff examples/output/22_cifar10_slurm.txt "$work/out" || fail "other weights: $way, $layout"
         done
     done
     echo 'the same weights both ways'

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Install, move the installed tree, and build the README's example against it: with pkg-config and
-# with the CMake package of docs/install.md, shared and static, as C and as C++, and with that of the
+# with the CMake package of docs/guide/install.md, shared and static, as C and as C++, and with that of the
 # build folder.  Then the example of a host program with its own MPI, by the compiler of each MPI.
 #
 #   tests/install/check.sh BUILD-FOLDER        77: cannot run here
@@ -34,7 +34,7 @@ library=$(dirname "$(find "$work/moved" -name liblockstep.so)")
 export LD_LIBRARY_PATH="$library" PKG_CONFIG_PATH="$library/pkgconfig" CMAKE_PREFIX_PATH="$work/moved"
 block c README.md >"$work/example.c"
 block text README.md >"$work/expected"
-block cmake docs/install.md >"$work/CMakeLists.txt"
+block cmake docs/guide/install.md >"$work/CMakeLists.txt"
 cp "$work/example.c" "$work/example.cpp"
 [ -s "$work/example.c" ] && [ -s "$work/expected" ] && [ -s "$work/CMakeLists.txt" ]
 
@@ -75,12 +75,12 @@ if ldd tree/example | grep -q liblockstep; then
     exit 1
 fi
 
-host=$work/moved/share/doc/lockstep/examples/host_heat
-cp "$host.txt" "$work/expected"
+examples=$work/moved/share/doc/lockstep/examples
+cp "$examples/output/14_host_heat.txt" "$work/expected"
 for mpi in openmpi mpich; do
     command -v "mpicc.$mpi" >/dev/null || continue
     # shellcheck disable=SC2046 # pkg-config prints lists of words
-    "mpicc.$mpi" -Wall -Wextra -Werror "$host.c" -o "$mpi" $(pkg-config --cflags --libs lockstep) -lm
+    "mpicc.$mpi" -Wall -Wextra -Werror "$examples/14_host_heat.c" -o "$mpi" $(pkg-config --cflags --libs lockstep) -lm
     printf '#!/bin/sh\nexec "%s" %s 3 "%s"\n' "$run" "$mpi" "$work/$mpi" >start
     chmod +x start
     runs "a host of $mpi" ./start

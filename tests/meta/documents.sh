@@ -27,13 +27,13 @@ diff "$work/rooms" "$work/folders" ||
 
 # The values of the hash of tensors are those that the tests compare with.
 sed -n 's/^| [a-z0-9]* | [-0-9.]* | `0*\([0-9a-f]*\)` | `0*\([0-9a-f]*\)` | `0*\([0-9a-f]*\)` |$/0x\1, 0x\2, 0x\3,/p' \
-    docs/numerics.md >"$work/values"
-[ "$(wc -l <"$work/values")" -eq 7 ] || complain 'docs/numerics.md has not a hash for each dtype'
+    docs/reference/numerics.md >"$work/values"
+[ "$(wc -l <"$work/values")" -eq 7 ] || complain 'docs/reference/numerics.md has not a hash for each dtype'
 while read -r values; do
     grep -qF "$values" tests/data/state_hash.h || complain "tests/data/state_hash.h has no $values"
 done <"$work/values"
 
-for document in *.md docs/*.md; do
+for document in *.md docs/*.md docs/*/*.md docs/*/*.md; do
     folder=$(dirname "$document")
     for link in $(grep -o '](\([^)#]*\)' "$document" | cut -c3- | grep -v '^https\?:'); do
         [ -e "$folder/$link" ] || complain "$document: there is no $link"
@@ -69,27 +69,27 @@ for document in *.md docs/*.md; do
 done
 
 # The lines of code that the guides show are those of the examples, and so is the output of the tape's.
-for document in docs/tape.md docs/differentiable.md docs/experiments.md \
-    docs/model-parallel.md docs/multi-node.md docs/porting.md; do
+for document in docs/guide/tape.md docs/guide/differentiable.md docs/reference/experiments.md \
+    docs/guide/model-parallel.md docs/guide/multi-node.md docs/guide/porting.md; do
     awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on && NF' "$document" |
         while IFS= read -r line; do
             cat examples/*.[ch] | grep -qxF -- "$line" ||
                 { echo "$document: not in the examples: $line"; exit 1; }
         done || bad=1
 done
-awk '/^```text$/ { on = 1; next } /^```/ { on = 0 } on' docs/tape.md >"$work/shown"
-cat examples/fit_curve.txt examples/own_op.txt | diff "$work/shown" - ||
-    complain 'docs/tape.md shows another output than its examples print'
+awk '/^```text$/ { on = 1; next } /^```/ { on = 0 } on' docs/guide/tape.md >"$work/shown"
+cat examples/output/04_fit_curve.txt examples/output/05_own_op.txt | diff "$work/shown" - ||
+    complain 'docs/guide/tape.md shows another output than its examples print'
 
 # What is looked for to build and to test is in the guide to the installation: the last word of its name.
 sed -n "/^needs=\"/,/^\"/p" tools/setup | awk 'NF > 4 { print $NF }' | sort -u >"$work/needs"
 [ "$(wc -l <"$work/needs")" -gt 15 ] || complain 'cannot read the table in tools/setup'
 while IFS= read -r need; do
-    grep -qw -- "$need" docs/install.md || complain "docs/install.md: $need is needed and not named"
+    grep -qw -- "$need" docs/guide/install.md || complain "docs/guide/install.md: $need is needed and not named"
 done <"$work/needs"
 
 # Switches in the environment, as documented and as read.
-sed -n 's/^| `\(LK_[A-Z_]*\)` | .*/\1/p' docs/*.md | sort >"$work/documented"
+sed -n 's/^| `\(LK_[A-Z_]*\)` | .*/\1/p' docs/*/*.md | sort >"$work/documented"
 grep -rhoE '(secure_getenv|lk__env)\("LK_[A-Z_]*' src cli | cut -d'"' -f2 | sort -u >"$work/read"
 diff "$work/documented" "$work/read" || complain 'the documents have other switches than are read'
 exit $bad

@@ -15,16 +15,16 @@ at_most() {
     [ "$lines" -le "$1" ] || { echo "$folder/$2 has $lines lines of code, at most $1"; bad=1; }
 }
 
-at_most 30 ring.c
-at_most 80 regression.c
-at_most 95 mnist_messages.c
-at_most 90 mnist_chain.c
-at_most 150 ddl_mnist.c
-at_most 150 dual_parallel.c
+at_most 30 06_ring.c
+at_most 80 07_regression.c
+at_most 95 09_mnist_messages.c
+at_most 90 11_mnist_chain.c
+at_most 150 23_ddl_mnist.c
+at_most 150 12_dual_parallel.c
 at_most 120 mnist.h
-at_most 150 cifar10_cnn.c
-at_most 150 cifar10_slurm.c
+at_most 150 21_cifar10_cnn.c
+at_most 150 22_cifar10_slurm.c
 at_most 120 cifar10.h
-at_most 150 own_loop.c
-at_most 150 own_data.c
+at_most 150 19_own_loop.c
+at_most 150 17_own_data.c
 exit $bad

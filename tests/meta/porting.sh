@@ -1,10 +1,10 @@
 #!/bin/sh
-# No row of docs/porting.md is untested.  Of what a right column has in backquotes,
+# No row of docs/guide/porting.md is untested.  Of what a right column has in backquotes,
 #
 #   calls        are in the public headers, with as many arguments, and a test or an example makes them; one of
 #                those sets each option in their texts;
 #   parts of experiments, as `train: {epochs: 3}`, are taken by `lockstep info`, and so are the presets that a
-#                command trains, with the values behind them; keys, as `train.output`, are in docs/reference.md;
+#                command trains, with the values behind them; keys, as `train.output`, are in docs/reference/options.md;
 #   other words  are in the public headers, the reference, the command's help, the switches or the presets, and in
 #                a test, an example or a preset.
 #
@@ -15,7 +15,7 @@
 #   tests/meta/porting.sh COMMAND        build/lockstep
 set -eu
 lockstep=$1
-document=docs/porting.md
+document=docs/guide/porting.md
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -95,13 +95,13 @@ awk '/^LK_API/ { text = ""; on = 1 }
 {
     words "$work/headers"
     echo '#include <lockstep/lockstep.h>' | "${CC:-cc}" -E -P -Iinclude - | grep -oE '\<(LK|lk)_[A-Za-z0-9_]+'
-    sed -n 's/^### [a-z]* //p; s/^| `\([^`]*\)`.*/\1/p; s/.*; one of \([^|;]*\).*/\1/p' docs/reference.md | words
+    sed -n 's/^### [a-z]* //p; s/^| `\([^`]*\)`.*/\1/p; s/.*; one of \([^|;]*\).*/\1/p' docs/reference/options.md | words
     sed '/^ *#/d' tests/convert/neon/*.txt | words
     "$lockstep" list verbs --json | sed -n 's/.*"name": "\([a-z]*\)".*/\1/p' | while read -r verb; do
         "$lockstep" help "$verb" </dev/null | words
     done
     "$lockstep" list collectives | words
-    sed -n 's/^| `\(LK_[A-Z_]*\)` | .*/\1/p' docs/*.md
+    sed -n 's/^| `\(LK_[A-Z_]*\)` | .*/\1/p' docs/*/*.md
     (cd experiments && ls) | sed 's/\.yaml$//'
     grep -ohE -- '--[a-z][a-z-]*' examples/*.c | words
     printf '%s\n' NULL int true false tie FOLDER FILE MPI_Comm_c2f
@@ -113,7 +113,7 @@ grep -aoE '[a-z_]+=' "$work/tests" | sort -u >"$work/set"
 awk '/^### section / { section = $3; print section; if (section == "loader") section = "data" }
     /^### format / { section = "data" }
     /^### (model|layer|init|loss|metric|optimizer|schedule) / { section = $2 }
-    /^\| `/ { gsub(/`/, "", $2); print section "." $2 }' docs/reference.md | sort -u >"$work/keys"
+    /^\| `/ { gsub(/`/, "", $2); print section "." $2 }' docs/reference/options.md | sort -u >"$work/keys"
 cat >"$work/base.yaml" <<'END'
 data: {type: glyphs, shape: [32, 32, 1], batch: 24, shards: 12}
 model: [{type: conv, filters: 4, kernel: 3, padding: 1}, flatten, {type: linear, units: 10, name: linear1}]
@@ -209,7 +209,7 @@ check() {
     lacking same tested 'no test has'
     lacking call called 'no test or example calls'
     lacking set set 'no test or example sets'
-    lacking key keys 'docs/reference.md has no key'
+    lacking key keys 'docs/reference/options.md has no key'
     awk -F '\t' -v file="$file" 'NR == FNR { split($0, part, " "); n[part[1]] = part[2]; next }
         $2 == "call" { split($3, part, " ")
             if (!(part[1] in n)) print file ":" $1 ": not in the public headers: " part[1] "()"

@@ -15,7 +15,7 @@
  *                     pieces joined by the fixed pairwise tree of reduce.h
  *
  * That is the algorithm LK_CONV_DIRECT.  LK_CONV_WINOGRAD computes forward and backward data, of two
- * spatial axes, kernel 3x3, stride, dilation and groups 1, by F(4x4, 3x3); docs/numerics.md has the
+ * spatial axes, kernel 3x3, stride, dilation and groups 1, by F(4x4, 3x3); docs/reference/numerics.md has the
  * expressions.  Its bits are others, and depend on as little; padding enters as +0,
  * and the bias or the old value is added last.
  *

@@ -6,7 +6,7 @@
  *     }
  *
  * A tree of scalars, lists and maps, each with its place.  What an alias stands for is in the tree once, and
- * each use points to it.  Files are not trusted: the limits of experiments hold (docs/experiments.md), and
+ * each use points to it.  Files are not trusted: the limits of experiments hold (docs/reference/experiments.md), and
  * they count what an alias stands for each time it is used.
  */
 #ifndef LK_RECIPE_H

@@ -1,4 +1,4 @@
-/* Convolution by Winograd's algorithm, F(4x4, 3x3): the expressions of docs/numerics.md, every operation
+/* Convolution by Winograd's algorithm, F(4x4, 3x3): the expressions of docs/reference/numerics.md, every operation
  * rounded to the type. */
 #include "kernel/reference/real.h"
 #include "kernel/reference/reference.h"

@@ -1,5 +1,5 @@
 /* The kernels by definition: plain loops that compute each output by itself, in the order that the
- * arithmetic prescribes (docs/numerics.md), without regard to speed.
+ * arithmetic prescribes (docs/reference/numerics.md), without regard to speed.
  *
  * This is the specification to read, and what the kernels are compared with: by `lockstep selfcheck` and
  * by the tests.  It is linked into these alone, is no part of the library, and calls no kernel, but for

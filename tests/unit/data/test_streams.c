@@ -51,7 +51,7 @@ LK_PRINTF(2, 3) static lk_loader *loader_of(lk_dataset *ds, const char *format, 
     return l;
 }
 
-/* The order of an epoch as docs/data.md has it, of files that begin with these samples. */
+/* The order of an epoch as docs/reference/data.md has it, of files that begin with these samples. */
 static void order_of(int64_t epoch, int64_t count, const int64_t *first, int64_t files,
                      int64_t size, int64_t *out)
 {

@@ -1,4 +1,4 @@
-/* The reports that docs/differentiable.md shows are those that its mistakes get, on two ranks. */
+/* The reports that docs/guide/differentiable.md shows are those that its mistakes get, on two ranks. */
 #include "harness.h"
 
 #include <lockstep/lockstep.h>
@@ -74,7 +74,7 @@ static lk_status no_backward(lk_comm *comm, void *arg)
 
 static void reports_are_those_that_the_guide_shows(void)
 {
-    FILE *file = fopen("docs/differentiable.md", "r");
+    FILE *file = fopen("docs/guide/differentiable.md", "r");
     ASSERT_TRUE(file);
     size_t n = fread(guide, 1, sizeof guide - 1, file);
     ASSERT_TRUE(n > 0 && n < sizeof guide - 1);

@@ -64,7 +64,7 @@ done:
 
 int main(int argc, char **argv)
 {
-    const char *path = argc > 1 ? argv[1] : "examples/train_file.yaml";
+    const char *path = argc > 1 ? argv[1] : "examples/02_train_file.yaml";
     const char *const *assignment = (const char *const *)argv + 2;
     if (train(path, assignment, argc > 2 ? argc - 2 : 0) == LK_OK)
         return 0;
