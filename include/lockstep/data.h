@@ -101,6 +101,19 @@ LK_API lk_status lk_dataset_from_tensors(const lk_dataset_info *info, lk_tensor 
                                          lk_dataset **out) LK_NODISCARD;
 
 /**
+ * Make a dataset of two arrays of the program: `x` has `count` samples of this shape one after the other,
+ * `y` the class of each, 0 ... classes - 1.  The arrays are borrowed until the set is freed; the caller
+ * owns `*out`.
+ *
+ *     lk_dataset_from_arrays(1000, LK_SHAPE(28, 28, 1), image, label, 10, &set)
+ *
+ * Errors: as lk_dataset_from_tensors(); LK_EINVAL when `classes` is less than 1.
+ */
+LK_API lk_status lk_dataset_from_arrays(int64_t count, lk_shape sample, const float *x,
+                                        const int64_t *y, int64_t classes,
+                                        lk_dataset **out) LK_NODISCARD;
+
+/**
  * Make an empty dataset: as many samples as `like` has, and no fields, so that there is nothing to read.
  *
  * For ranks that take part in steps over samples that are on other ranks; a number alone is given to the

@@ -243,7 +243,8 @@ LK_API lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm,
 /** What a job is made of; all is borrowed until it is freed. */
 typedef struct lk_job_spec {
     const lk_experiment *experiment;
-    lk_comm *comm; /* NULL: this rank alone, or the chain's */
+    const char *text; /* an experiment as YAML, in place of `experiment`; NULL: there is none */
+    lk_comm *comm;    /* NULL: this rank alone, or the chain's */
     lk_chain
         *chain; /* built: what is trained where the file says `model: chain`; NULL: the model */
     /* By lk_split: the sets, in place of `data:`.  With one of them the job opens none itself; NULL: there
@@ -255,7 +256,8 @@ typedef struct lk_job_spec {
  * As lk_job_new(), with what a program brings itself.  A job of a chain list runs, saves and resumes as one
  * of a model does, on the number of ranks that it was begun with.
  *
- * Errors: those of lk_job_new(); LK_EINVAL on all ranks when both a model and a chain are given.
+ * Errors: those of lk_job_new(), and of lk_experiment_parse() for `text`; LK_EINVAL on all ranks when both
+ * a model and a chain are given, or both or none of `experiment` and `text`.
  */
 LK_API lk_status lk_job_new_spec(const lk_job_spec *spec, lk_job **out) LK_NODISCARD;
 

@@ -98,6 +98,31 @@ fail:
     return st;
 }
 
+lk_status lk_dataset_from_arrays(int64_t count, lk_shape sample, const float *x, const int64_t *y,
+                                 int64_t classes, lk_dataset **out)
+{
+    *out = NULL;
+    lk_status st = LK_OK;
+    lk_tensor *tensor[2] = {NULL, NULL};
+    lk_dataset_info info = {.name = "arrays",
+                            .classes = classes,
+                            .n_fields = 2,
+                            .field = {{.name = "x"}, {.name = "y"}}};
+    LK_CHECK(classes >= 1, LK_EINVAL, "arrays have %lld classes, they need one at least",
+             (long long)classes);
+    LK_CHECK(sample.ndim < LK_MAX_NDIM, LK_ESHAPE, "a sample of arrays has %d axes, at most %d",
+             sample.ndim, LK_MAX_NDIM - 1);
+    lk_shape all = {.ndim = sample.ndim + 1, .dim = {count}};
+    memcpy(all.dim + 1, sample.dim, (size_t)sample.ndim * sizeof sample.dim[0]);
+    LK_TRY_TO(done, lk_tensor_wrap_const(LK_F32, all, x, NULL, NULL, &tensor[0]));
+    LK_TRY_TO(done, lk_tensor_wrap_const(LK_I64, LK_SHAPE(count), y, NULL, NULL, &tensor[1]));
+    LK_TRY_TO(done, lk_dataset_from_tensors(&info, tensor, out));
+done:
+    lk_tensor_free(tensor[0]);
+    lk_tensor_free(tensor[1]);
+    return st;
+}
+
 lk_status lk__dataset_load(const lk_dataset *ds, lk_dataset **out)
 {
     *out = NULL;

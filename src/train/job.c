@@ -212,23 +212,33 @@ lk_status lk_job_new_spec(const lk_job_spec *spec, lk_job **out)
 {
     LK_FP_GUARD();
     lk_job *job = NULL;
+    lk_experiment *parsed = NULL;
     *out = NULL;
-    LK_CHECK(spec && spec->experiment, LK_EINVAL, "experiment is NULL");
+    LK_CHECK(spec && !spec->experiment == !!spec->text, LK_EINVAL,
+             "a job needs an experiment or its text, one of them");
     lk_comm *comm = spec->chain && !spec->comm ? spec->chain->comm : spec->comm;
-    LK_TRY(lk__mode_compare(comm, spec->experiment->parallel.mode));
-    LK_TRY(lk__agree_alloc(comm, &job, sizeof *job));
-    job->experiment = spec->experiment;
+    if (spec->text)
+        LK_TRY(lk_agree(comm, lk_experiment_parse("text", spec->text, NULL, 0, &parsed)));
+    const lk_experiment *experiment = parsed ? parsed : spec->experiment;
+    lk_status st = LK_OK;
+    LK_TRY_TO(fail, lk__mode_compare(comm, experiment->parallel.mode));
+    LK_TRY_TO(fail, lk__agree_alloc(comm, &job, sizeof *job));
+    job->experiment = experiment;
+    job->parsed = parsed;
     job->comm = comm;
     job->spec = *spec;
     for (int split = 0; split < LK_N_SPLITS; split++)
         job->is_given = job->is_given || spec->set[split];
-    lk_status st = job_make(job);
+    st = job_make(job);
     if (st != LK_OK) {
         lk_job_free(job);
         LK_TRY(st);
     }
     *out = job;
     return LK_OK;
+fail:
+    lk_experiment_free(parsed);
+    return st;
 }
 
 lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm, lk_job **out)
@@ -248,6 +258,7 @@ void lk_job_free(lk_job *job)
         lk_loader_free(job->loader[split]);
         lk_dataset_free(job->set[split]);
     }
+    lk_experiment_free(job->parsed);
     lk_free(job);
 }
 

@@ -10,8 +10,9 @@
 struct lk_job {
     lk_job_spec spec;
     const lk_experiment *experiment;
-    lk_comm *comm; /* NULL: this rank is alone */
-    bool is_given; /* the program brings the sets */
+    lk_experiment *parsed; /* of the program's text; NULL: it brought an experiment */
+    lk_comm *comm;         /* NULL: this rank is alone */
+    bool is_given;         /* the program brings the sets */
     lk_dataset *set[LK_N_SPLITS];
     lk_loader *loader[LK_N_SPLITS];
     lk_model *model;             /* NULL: a chain is trained */
