@@ -1,4 +1,5 @@
-/* What a terminal adds: colours and a progress line.  Logs and pipes get neither. */
+/* Words for people: counted things, and what a terminal adds, colours and a progress line.  Logs and pipes get
+ * neither of these. */
 #ifndef LK_CLI_TERM_H
 #define LK_CLI_TERM_H
 
@@ -7,6 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+
+/** What is put behind the word for `n` of them, as in printf("%d rank%s", n, plural(n)). */
+static inline const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
 
 /** Whether to colour what goes to `to`: a terminal, TERM is not "dumb" and NO_COLOR is not set. */
 bool term_has_colour(FILE *to);

@@ -6,8 +6,8 @@
  */
 #include "bench/allreduce.h"
 #include "bench/rounds.h"
-#include "plural.h"
 #include "report.h"
+#include "term.h"
 
 #include <lockstep/dist.h>
 #include <lockstep/extra/alloc.h>

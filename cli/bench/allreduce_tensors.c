@@ -5,8 +5,8 @@
  */
 #include "bench/allreduce.h"
 #include "bench/rounds.h"
-#include "plural.h"
 #include "report.h"
+#include "term.h"
 
 #include <lockstep/ddl.h>
 #include <lockstep/extra/alloc.h>

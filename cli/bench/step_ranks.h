@@ -10,8 +10,8 @@
 #ifndef LK_CLI_BENCH_STEP_RANKS_H
 #define LK_CLI_BENCH_STEP_RANKS_H
 
+#include "bench/peers/torch.h"
 #include "bench/stats.h"
-#include "bench/torch.h"
 
 #include <lockstep/train.h>
 

@@ -1,7 +1,6 @@
 /* lockstep ckpt diff: two files, tensor by tensor. */
-#include "numbers.h"
+#include "ckpt/tensors.h"
 #include "report.h"
-#include "tensors_file.h"
 #include "term.h"
 #include "verb.h"
 

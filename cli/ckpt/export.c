@@ -1,5 +1,5 @@
 /* lockstep ckpt export: tensors of a file to one of another format. */
-#include "tensors_file.h"
+#include "ckpt/tensors.h"
 #include "verb.h"
 
 #include <lockstep/extra/suggest.h>

@@ -1,6 +1,6 @@
 /* lockstep ckpt hash: what files hold, as 64 bits. */
+#include "ckpt/tensors.h"
 #include "report.h"
-#include "tensors_file.h"
 #include "verb.h"
 
 #include <lockstep/lockstep.h>

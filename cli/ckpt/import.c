@@ -1,5 +1,5 @@
 /* lockstep ckpt import: arrays of NumPy, and tensors of other files, into one file. */
-#include "tensors_file.h"
+#include "ckpt/tensors.h"
 #include "verb.h"
 
 #include <lockstep/extra/alloc.h>

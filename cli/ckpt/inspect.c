@@ -1,8 +1,6 @@
 /* lockstep ckpt inspect: the tensors of a file and its metadata; of a checkpoint also its parts. */
-#include "numbers.h"
-#include "plural.h"
+#include "ckpt/tensors.h"
 #include "report.h"
-#include "tensors_file.h"
 #include "term.h"
 #include "verb.h"
 

@@ -1,5 +1,5 @@
 /* lockstep data convert: write a set in another format. */
-#include "dataset.h"
+#include "data/dataset.h"
 #include "report.h"
 #include "verb.h"
 

@@ -1,5 +1,5 @@
 /* lockstep data inspect: the sets of a file, folder or generator; fields, ranges, hashes. */
-#include "dataset.h"
+#include "data/dataset.h"
 #include "report.h"
 #include "verb.h"
 

@@ -3,18 +3,17 @@
  */
 #include "gradcheck/random_layouts.h"
 
-#include "bits.h"
 #include "experiment.h"
 #include "gradcheck/draw.h"
 #include "gradcheck/nets.h"
 #include "gradcheck/node_kinds.h"
 #include "gradcheck/train.h"
-#include "phases.h"
-#include "plural.h"
+#include "layout.h"
 #include "ranks.h"
 #include "term.h"
 #include "verb.h"
-#include "verify/snapshot_compare.h"
+#include "verify/compare.h"
+#include "verify/snapshot.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/trainer_plan.h>

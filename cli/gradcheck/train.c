@@ -2,7 +2,7 @@
 #include "gradcheck/train.h"
 
 #include "gradcheck/node_kinds.h"
-#include "phases.h"
+#include "layout.h"
 #include "scratch.h"
 #include "verify/snapshot.h"
 

@@ -9,7 +9,7 @@
 
 #include "launch/start.h"
 #include "launch/wait.h"
-#include "plural.h"
+#include "term.h"
 #include "verb.h"
 
 #include <lockstep/extra/clock.h>

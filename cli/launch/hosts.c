@@ -1,7 +1,7 @@
 /* Lists of hosts. */
 #include "launch/hosts.h"
 
-#include "lines.h"
+#include "launch/lines.h"
 
 #include <limits.h>
 #include <stdio.h>

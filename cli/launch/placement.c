@@ -2,7 +2,7 @@
 #include "launch/placement.h"
 
 #include "launch/line.h"
-#include "plural.h"
+#include "term.h"
 #include "verb.h"
 
 #include <string.h>

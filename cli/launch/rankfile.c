@@ -1,7 +1,7 @@
 /* Rank files: X ranks on each host, spread over its sockets, each with equally many cores. */
 #include "launch/rankfile.h"
 
-#include "plural.h"
+#include "term.h"
 
 /* Whether set `x` has a core that no other set has. */
 static bool set_place(const rankfile *f, int x, int *socket, int *first, int *last)

@@ -2,8 +2,8 @@
  *
  * Cores are for Open MPI to read: here they only have to look like some.
  */
+#include "launch/lines.h"
 #include "launch/rankfile.h"
-#include "lines.h"
 
 #include <string.h>
 

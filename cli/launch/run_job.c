@@ -5,7 +5,6 @@
 #include "launch/line.h"
 #include "launch/placement.h"
 #include "launch/wait.h"
-#include "plural.h"
 #include "ranks.h"
 #include "term.h"
 #include "verb.h"

@@ -2,7 +2,7 @@
 #ifndef LK_CLI_PLAN_DRAW_H
 #define LK_CLI_PLAN_DRAW_H
 
-#include "svg.h"
+#include "plan/svg.h"
 
 #include <lockstep/extra/plan.h>
 

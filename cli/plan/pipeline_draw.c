@@ -1,8 +1,8 @@
 /* lockstep plan --schedule: schedules of a pipeline one below the other, a column being a unit of time. */
 #include "plan/pipeline_draw.h"
 
+#include "plan/svg.h"
 #include "report.h"
-#include "svg.h"
 #include "verb.h"
 
 #include <lockstep/op.h>

@@ -2,7 +2,7 @@
 #include "selfcheck/check_conv.h"
 
 #include "kernel/reference/reference.h"
-#include "plural.h"
+#include "term.h"
 
 #include <stdio.h>
 

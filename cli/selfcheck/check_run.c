@@ -2,8 +2,8 @@
 #include "selfcheck/check_run.h"
 
 #include "kernel/reference/reference.h"
-#include "plural.h"
 #include "selfcheck/check_buffer.h"
+#include "term.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/threads.h>

@@ -12,7 +12,7 @@
 #include "launch/shell_word.h"
 #include "layout.h"
 #include "plan/fit.h"
-#include "plural.h"
+#include "term.h"
 #include "verb.h"
 
 #include <lockstep/comm.h>

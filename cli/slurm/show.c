@@ -1,9 +1,9 @@
 /* Parameter servers and workers of a job of SLURM: a row for each task, and a line about the one that asks. */
 #include "slurm/show.h"
 
-#include "plural.h"
 #include "ranks.h"
 #include "report.h"
+#include "term.h"
 #include "verb.h"
 
 #include <stdio.h>

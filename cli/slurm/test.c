@@ -9,9 +9,9 @@
  */
 #include "slurm/test.h"
 
-#include "plural.h"
 #include "ranks.h"
 #include "report.h"
+#include "term.h"
 #include "verb.h"
 
 #include <lockstep/coll.h>

@@ -1,7 +1,6 @@
 /* lockstep gradcheck: the backward of ops, and of communication between ranks, against central
  * differences; and with --layout that of models under random layouts against one rank. */
 #include "gradcheck/random_layouts.h"
-#include "plural.h"
 #include "ranks.h"
 #include "report.h"
 #include "term.h"

@@ -1,6 +1,6 @@
 /* lockstep help NAME: a verb, a kind, or whatever has that name; lockstep help KIND NAME, or VERB
  * KIND, if it is to be one of them. */
-#include "things.h"
+#include "help/things.h"
 
 #include <lockstep/extra/suggest.h>
 

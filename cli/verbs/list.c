@@ -1,6 +1,6 @@
 /* lockstep list: what is built in, by kind. */
+#include "help/things.h"
 #include "report.h"
-#include "things.h"
 
 #include <lockstep/extra/suggest.h>
 

@@ -1,8 +1,8 @@
 /* lockstep selfcheck: every kernel in every configuration, one hash each. */
-#include "plural.h"
 #include "report.h"
 #include "selfcheck/check_run.h"
 #include "selfcheck/golden.h"
+#include "term.h"
 #include "verb.h"
 
 #include <lockstep/extra/clock.h>

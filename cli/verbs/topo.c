@@ -6,9 +6,9 @@
 #include "devices.h"
 #include "launch/host_facts.h"
 #include "launch/rankfile.h"
-#include "plural.h"
 #include "ranks.h"
 #include "report.h"
+#include "term.h"
 #include "verb.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* lockstep verify: the same experiment on many layouts, and whether the bits are the same. */
 #include "experiment.h"
-#include "phases.h"
-#include "plural.h"
+#include "layout.h"
 #include "ranks.h"
 #include "report.h"
 #include "term.h"

@@ -1,8 +1,6 @@
 /* Comparing traces, bit by bit. */
 #include "verify/compare.h"
 
-#include "bits.h"
-
 #include <stdio.h>
 
 verify_difference verify_compare(const verify_trace *a, const verify_trace *b)

@@ -4,6 +4,17 @@
 
 #include "verify/train.h"
 
+#include <string.h>
+
+/** Numbers compared by their bits, as lk_trainer_hash() sees them: -0 is another value than 0. */
+static inline bool bits_are_equal(double a, double b)
+{
+    uint64_t x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return x == y;
+}
+
 enum { VERIFY_TEXT = 768 };
 
 /** The first difference between two traces. */

@@ -7,8 +7,8 @@
 
 #include "experiment.h"
 #include "launch/wait.h"
-#include "plural.h"
 #include "ranks.h"
+#include "term.h"
 #include "verb.h"
 #include "verify/algorithm.h"
 

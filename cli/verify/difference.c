@@ -6,10 +6,10 @@
  */
 #include "verify/difference.h"
 
-#include "plural.h"
 #include "scratch.h"
+#include "term.h"
 #include "verb.h"
-#include "verify/snapshot_compare.h"
+#include "verify/snapshot.h"
 
 const char *verify_place_text(const verify_config *p, char buf[VERIFY_PLACE])
 {

@@ -4,7 +4,7 @@
 #include "verify/layouts.h"
 
 #include "experiment.h"
-#include "plural.h"
+#include "term.h"
 #include "verb.h"
 
 #include <lockstep/comm.h>

@@ -1,7 +1,7 @@
 /* Steps of an experiment, each with the hash of the state that it leads to. */
 #include "verify/train.h"
 
-#include "phases.h"
+#include "layout.h"
 #include "verify/snapshot.h"
 
 #include <lockstep/coll.h>

@@ -4,9 +4,9 @@
 #include "bench/options.h"
 #include "bench/path.h"
 #include "bench/rounds.h"
-#include "plural.h"
 #include "ranks.h"
 #include "report.h"
+#include "term.h"
 #include "verb.h"
 
 #include <lockstep/coll.h>

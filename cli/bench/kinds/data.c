@@ -2,8 +2,8 @@
 #include "bench/data.h"
 
 #include "bench/options.h"
+#include "bench/peers/torch.h"
 #include "bench/stats.h"
-#include "bench/torch.h"
 #include "verb.h"
 
 #include <lockstep/extra/clock.h>

@@ -2,7 +2,7 @@
 #include "bench/halo.h"
 
 #include "bench/path.h"
-#include "bench/peers.h"
+#include "bench/peers/peers.h"
 #include "verb.h"
 
 #include <sched.h>

@@ -5,7 +5,6 @@
 #include "bench/limits.h"
 #include "bench/options.h"
 #include "bench/summary.h"
-#include "plural.h"
 #include "report.h"
 #include "term.h"
 #include "verb.h"

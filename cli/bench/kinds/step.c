@@ -5,9 +5,9 @@
 #include "bench/steps.h"
 #include "experiment.h"
 #include "layout.h"
-#include "plural.h"
 #include "ranks.h"
 #include "report.h"
+#include "term.h"
 #include "verb.h"
 
 #include <lockstep/thread.h>

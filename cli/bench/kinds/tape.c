@@ -1,7 +1,7 @@
 /* lockstep bench tape: what recording an op and passing it backward costs. */
 #include "bench/options.h"
+#include "bench/peers/torch.h"
 #include "bench/stats.h"
-#include "bench/torch.h"
 #include "report.h"
 #include "verb.h"
 

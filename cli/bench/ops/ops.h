@@ -18,8 +18,8 @@
 #ifndef LK_CLI_BENCH_OPS_H
 #define LK_CLI_BENCH_OPS_H
 
+#include "bench/peers/torch.h"
 #include "bench/scaling.h"
-#include "bench/torch.h"
 
 #include <lockstep/op.h>
 

@@ -1,6 +1,6 @@
 /* Check of slabs: names, offsets, gaps and the hash. */
-#include "plural.h"
 #include "selfcheck/check.h"
+#include "term.h"
 
 #include <lockstep/slab.h>
 

@@ -1,5 +1,5 @@
 /* Reading and setting the variables of three runtimes: that of the standard, GNU's, and LLVM's and Intel's. */
-#include "openmp.h"
+#include "bench/peers/openmp.h"
 
 #include <stdio.h>
 #include <stdlib.h>

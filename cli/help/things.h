@@ -2,7 +2,7 @@
 #ifndef LK_CLI_THINGS_H
 #define LK_CLI_THINGS_H
 
-#include "kinds.h"
+#include "help/kinds.h"
 #include "verb.h"
 
 /** Kinds are numbered from 0: "ops" and "op", and what they are; plural NULL behind the last. */

@@ -23,7 +23,7 @@ const peer_entry *peer_find(const char *name);
 
 /**
  * Open the module of a peer.  NULL with the reason in `why` (at most `size` bytes) when it is not
- * there; modules stay open until the process ends.  Its threads wait passively, see openmp.h.
+ * there; modules stay open until the process ends.  Its threads wait passively, see bench/peers/openmp.h.
  */
 const lk__peer *peer_open(const peer_entry *entry, char *why, size_t size);
 

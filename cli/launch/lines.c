@@ -1,5 +1,5 @@
 /* Files of lines: "#" begins a comment, lines without anything are left out. */
-#include "lines.h"
+#include "launch/lines.h"
 
 #include <lockstep/extra/text.h>
 

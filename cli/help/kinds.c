@@ -1,5 +1,5 @@
 /* Help for the registries that experiments choose from, in the terminal and as a page of Markdown. */
-#include "kinds.h"
+#include "help/kinds.h"
 
 #include "option.h"
 

@@ -1,7 +1,7 @@
 /* Where two snapshots differ: planted differences are found by layer, tensor and element. */
 #include "data_files.h"
 #include "harness.h"
-#include "verify/snapshot_compare.h"
+#include "verify/snapshot.h"
 
 #include <string.h>
 

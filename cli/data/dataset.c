@@ -1,5 +1,5 @@
 /* Datasets of the command line: how they are chosen, and what their values are like. */
-#include "dataset.h"
+#include "data/dataset.h"
 
 #include "verb.h"
 

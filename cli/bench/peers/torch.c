@@ -1,8 +1,8 @@
 /* Talking to a script of bench/ through two pipes. */
-#include "bench/torch.h"
+#include "bench/peers/torch.h"
 
-#include "bench/peers.h"
-#include "openmp.h"
+#include "bench/peers/openmp.h"
+#include "bench/peers/peers.h"
 #include "verb.h"
 
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /* What is built in: tables of the library and of the command, one behind the other. */
-#include "things.h"
+#include "help/things.h"
 
 #include "bench/case.h"
 #include "bench/ops/ops.h"
-#include "bench/peers.h"
-#include "plural.h"
+#include "bench/peers/peers.h"
 #include "selfcheck/check.h"
+#include "term.h"
 
 #include <lockstep/coll.h>
 #include <lockstep/extra/algorithms.h>

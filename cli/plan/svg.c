@@ -1,5 +1,5 @@
 /* Writing pictures as SVG 1.1. */
-#include "svg.h"
+#include "plan/svg.h"
 
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* Finding and opening peer modules, from the place of the command's own file. */
-#include "bench/peers.h"
+#include "bench/peers/peers.h"
 
-#include "openmp.h"
+#include "bench/peers/openmp.h"
 
 #include <dlfcn.h>
 #include <string.h>
