@@ -13,13 +13,9 @@ struct diff_options {
 };
 
 static const lk_option options[] = {
-    {.name = "all",
-     .type = LK_OPTION_FLAG,
-     .offset = offsetof(struct diff_options, all),
+    {"all", LK_OPTION_FLAG, offsetof(struct diff_options, all),
      .help = "print the tensors that are equal as well"},
-    {.name = "json",
-     .type = LK_OPTION_FLAG,
-     .offset = offsetof(struct diff_options, json),
+    {"json", LK_OPTION_FLAG, offsetof(struct diff_options, json),
      .help = "print one JSON object for each tensor that is printed"},
     {.name = NULL},
 };

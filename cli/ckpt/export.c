@@ -10,10 +10,7 @@ struct export_options {
 };
 
 static const lk_option options[] = {
-    {.name = "tensor",
-     .type = LK_OPTION_TEXT,
-     .offset = offsetof(struct export_options, tensor),
-     .value = "NAME",
+    {"tensor", LK_OPTION_TEXT, offsetof(struct export_options, tensor), .value = "NAME",
      .help = "write this tensor alone, as a .npy file must"},
     {.name = NULL},
 };

@@ -14,9 +14,7 @@ struct hash_options {
 };
 
 static const lk_option options[] = {
-    {.name = "json",
-     .type = LK_OPTION_FLAG,
-     .offset = offsetof(struct hash_options, json),
+    {"json", LK_OPTION_FLAG, offsetof(struct hash_options, json),
      .help = "print one JSON object for each file"},
     {.name = NULL},
 };

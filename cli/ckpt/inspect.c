@@ -11,9 +11,7 @@ struct inspect_options {
 };
 
 static const lk_option options[] = {
-    {.name = "json",
-     .type = LK_OPTION_FLAG,
-     .offset = offsetof(struct inspect_options, json),
+    {"json", LK_OPTION_FLAG, offsetof(struct inspect_options, json),
      .help = "print one JSON object for each part of a checkpoint, each tensor and each entry of "
              "the metadata"},
     {.name = NULL},

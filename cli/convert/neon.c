@@ -14,15 +14,9 @@ struct convert_options {
 };
 
 static const lk_option options[] = {
-    {.name = "output",
-     .type = LK_OPTION_TEXT,
-     .offset = offsetof(struct convert_options, output),
-     .value = "FILE",
+    {"output", LK_OPTION_TEXT, offsetof(struct convert_options, output), .value = "FILE",
      .help = "the file to write; by default standard output"},
-    {.name = "o",
-     .type = LK_OPTION_TEXT,
-     .offset = offsetof(struct convert_options, output),
-     .value = "FILE",
+    {"o", LK_OPTION_TEXT, offsetof(struct convert_options, output), .value = "FILE",
      .help = "as --output"},
     {.name = NULL},
 };

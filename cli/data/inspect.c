@@ -11,20 +11,12 @@ struct inspect_options {
 };
 
 static const lk_option options[] = {
-    {.name = "type",
-     .type = LK_OPTION_TEXT,
-     .offset = offsetof(struct inspect_options, choice.type),
-     .value = "FORMAT",
+    {"type", LK_OPTION_TEXT, offsetof(struct inspect_options, choice.type), .value = "FORMAT",
      .help = "the format; by default guessed from the name and the first bytes"},
-    {.name = "options",
-     .type = LK_OPTION_TEXT,
-     .offset = offsetof(struct inspect_options, choice.options),
-     .value = "TEXT",
+    {"options", LK_OPTION_TEXT, offsetof(struct inspect_options, choice.options), .value = "TEXT",
      .help =
          "options of the format, such as \"dtype=u8 shape=64,64,64,1\"; they can also be operands"},
-    {.name = "json",
-     .type = LK_OPTION_FLAG,
-     .offset = offsetof(struct inspect_options, json),
+    {"json", LK_OPTION_FLAG, offsetof(struct inspect_options, json),
      .help = "print one JSON object for each field of each set"},
     {.name = NULL},
 };

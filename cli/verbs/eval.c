@@ -17,22 +17,12 @@ struct eval_options {
 #define FIELD(name) offsetof(struct eval_options, name)
 
 static const lk_option options[] = {
-    {.name = "weights",
-     .type = LK_OPTION_TEXT,
-     .offset = FIELD(weights),
-     .value = "PATH",
+    {"weights", LK_OPTION_TEXT, FIELD(weights), .value = "PATH",
      .help = "a .safetensors or .npz file, or a checkpoint (or a folder of them: the newest that "
              "verifies); by default weights.safetensors in the experiment's output folder"},
-    {.name = "set",
-     .type = LK_OPTION_TEXT,
-     .offset = FIELD(set),
-     .value = "NAME",
-     .def = "test",
+    {"set", LK_OPTION_TEXT, FIELD(set), .value = "NAME", .def = "test",
      .help = "train, validation or test"},
-    {.name = "json",
-     .type = LK_OPTION_FLAG,
-     .offset = FIELD(json),
-     .help = "print one JSON object"},
+    {"json", LK_OPTION_FLAG, FIELD(json), .help = "print one JSON object"},
     {.name = NULL},
 };
 

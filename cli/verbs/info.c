@@ -24,18 +24,11 @@ struct info_options {
 };
 
 static const lk_option options[] = {
-    {.name = "json",
-     .type = LK_OPTION_FLAG,
-     .offset = offsetof(struct info_options, json),
+    {"json", LK_OPTION_FLAG, offsetof(struct info_options, json),
      .help = "print one JSON object for each fact"},
-    {.name = "host",
-     .type = LK_OPTION_FLAG,
-     .offset = offsetof(struct info_options, host),
+    {"host", LK_OPTION_FLAG, offsetof(struct info_options, host),
      .help = "print one line of what the hosts of a job must have in common, as run compares it"},
-    {.name = "program",
-     .type = LK_OPTION_TEXT,
-     .offset = offsetof(struct info_options, program),
-     .value = "PATH",
+    {"program", LK_OPTION_TEXT, offsetof(struct info_options, program), .value = "PATH",
      .help = "with --host, whether this program is there as well"},
     {.name = NULL},
 };

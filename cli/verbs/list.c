@@ -11,13 +11,9 @@ struct list_options {
 };
 
 static const lk_option options[] = {
-    {.name = "json",
-     .type = LK_OPTION_FLAG,
-     .offset = offsetof(struct list_options, json),
+    {"json", LK_OPTION_FLAG, offsetof(struct list_options, json),
      .help = "print one JSON object for each entry"},
-    {.name = "markdown",
-     .type = LK_OPTION_FLAG,
-     .offset = offsetof(struct list_options, markdown),
+    {"markdown", LK_OPTION_FLAG, offsetof(struct list_options, markdown),
      .help = "print the reference page of what experiments are made of"},
     {.name = NULL},
 };

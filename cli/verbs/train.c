@@ -19,17 +19,11 @@ struct train_options {
 #define FIELD(name) offsetof(struct train_options, name)
 
 static const lk_option options[] = {
-    {.name = "json",
-     .type = LK_OPTION_FLAG,
-     .offset = FIELD(json),
+    {"json", LK_OPTION_FLAG, FIELD(json),
      .help = "print one JSON object for each epoch and evaluation"},
-    {.name = "quiet",
-     .type = LK_OPTION_FLAG,
-     .offset = FIELD(quiet),
+    {"quiet", LK_OPTION_FLAG, FIELD(quiet),
      .help = "print nothing but warnings, what is said of checkpoints, and the last line"},
-    {.name = "resume",
-     .type = LK_OPTION_FLAG,
-     .offset = FIELD(resume),
+    {"resume", LK_OPTION_FLAG, FIELD(resume),
      .help = "go on from the newest checkpoint of this run, if there is one"},
     {.name = NULL},
 };

@@ -12,10 +12,7 @@ struct compare_options {
 };
 
 static const lk_option options[] = {
-    {.name = "json",
-     .type = LK_OPTION_FLAG,
-     .offset = offsetof(struct compare_options, json),
-     .help = "print JSON objects"},
+    {"json", LK_OPTION_FLAG, offsetof(struct compare_options, json), .help = "print JSON objects"},
     {.name = NULL},
 };
 

@@ -25,12 +25,8 @@ struct ops_options {
 #define FIELD(name) offsetof(struct ops_options, name)
 
 static const lk_option options[] = {
-    {.name = "against",
-     .type = LK_OPTION_NAMES,
-     .offset = FIELD(against),
-     .value = "NAME",
-     .help = "torch, or none; torch by default if it is found",
-     .flags = LK_OPTION_ONCE},
+    {"against", LK_OPTION_NAMES, FIELD(against), .value = "NAME",
+     .help = "torch, or none; torch by default if it is found", .flags = LK_OPTION_ONCE},
     BENCH_FILTER_OPTION(FIELD(filter), BENCH_IN_LIST),
     BENCH_SECONDS_OPTION(FIELD(seconds), "0.5",
                          "each case, everybody together, and for the limits"),
