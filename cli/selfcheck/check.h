@@ -1,7 +1,7 @@
 /* One check of `lockstep selfcheck`: a kernel, the cases it is run on, and what must come out.
  *
- * A check is one file of cli/selfcheck/checks/ that defines `const lk__check lk_check_<file name>`; the build
- * collects them into lk__checks[].  Every case is computed
+ * Files of cli/selfcheck/checks/ define `const lk__check lk__check_<name>`, one or several that are alike; the
+ * build collects them into lk__checks[].  Every case is computed
  *
  *   in every configuration  instruction set x threads x way of splitting the work; the outputs
  *                           must be equal in every bit, and nothing beside them may be written
@@ -67,6 +67,7 @@ struct lk__check {
     lk_status (*run)(const check_case *c, int way, void *const *out);
     /* The same by definition. */
     lk_status (*expect)(const check_case *c, check_truth *truth);
+    const void *data; /* for functions that checks share: what this one is of */
 };
 
 /** All checks, sorted by name, NULL-terminated. */

@@ -1,15 +1,38 @@
-/* Shapes of the pooling checks and their parts: a tile is a box of the image, as a rank of a spatial layout
- * has it. */
-#include "selfcheck/check_pool.h"
-
+/* Checks of the three poolings and their backward passes: whole, by samples and by tiles.  A tile is a box of the
+ * image, as a rank of a spatial layout has it.
+ *
+ * Inputs are x and dy; outputs y, dx and, for the maximum, the index.
+ */
 #include "kernel/reference/place.h"
 #include "kernel/reference/reference.h"
+#include "selfcheck/check_conv.h"
 
 #include <lockstep/extra/alloc.h>
+#include <lockstep/extra/pool.h>
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { IN_X, IN_DY };
+enum { OUT_Y, OUT_DX, OUT_INDEX };
+
+/* The operands of one call; `index` is NULL where the pooling has none. */
+typedef struct pool_operands {
+    const void *x, *dy;
+    void *y, *dx;
+    int64_t *index;
+} pool_operands;
+
+typedef lk_status pool_fn(const lk_pool_shape *s, const pool_operands *o);
+
+/* Which of the three a check is of. */
+struct pooling {
+    pool_fn *forward, *backward;
+    /* Both by definition, into `o` and the values of `truth`. */
+    void (*define)(const lk_pool_shape *s, const pool_operands *o, check_truth *truth);
+    bool has_index;
+};
 
 enum { N = LK_CONV_MAX_NDIM };
 
@@ -17,7 +40,7 @@ static const struct pool_case {
     int ndim, batch, channels;
     int in[N], kernel[N], stride[N], pad_lo[N], pad_hi[N];
     bool count_padding;
-} cases[CHECK_POOL_CASES] = {
+} cases[] = {
     {2, 2, 32, {8, 8}, {2, 2}, {2, 2}, {0, 0}, {0, 0}, false},
     {2, 3, 17, {9, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false},
     {2, 3, 17, {9, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, true},
@@ -33,6 +56,8 @@ static const struct pool_case {
     {2, 2, 0, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
     {2, 2, 3, {2, 5}, {3, 3}, {1, 1}, {0, 0}, {0, 0}, false},
 };
+
+enum { N_CASES = sizeof cases / sizeof cases[0] };
 
 /* The geometry of a case as the depthwise convolution that reads the same positions. */
 static lk_status geometry_of(const check_case *c, lk_conv_shape *g)
@@ -55,7 +80,7 @@ static lk_status geometry_of(const check_case *c, lk_conv_shape *g)
     return LK_OK;
 }
 
-lk_status check_pool_setup(check_case *c)
+static lk_status pool_setup(check_case *c)
 {
     const struct pool_case *k = &cases[c->index];
     lk_conv_shape g;
@@ -70,11 +95,12 @@ lk_status check_pool_setup(check_case *c)
     LK_TRY(check_input(c, c->dtype, check_conv_x_size(&g), -4, 4));
     LK_TRY(check_input(c, c->dtype, check_conv_y_size(&g), -1, 1));
     /* Few different values, so that maxima are shared. */
-    for (int64_t i = 0; i < c->in[POOL_IN_X].n && c->index % 2 == 1; i++)
-        check_set(c->dtype, c->in[POOL_IN_X].data, i,
-                  floor(check_get(c->dtype, c->in[POOL_IN_X].data, i)));
+    for (int64_t i = 0; i < c->in[IN_X].n && c->index % 2 == 1; i++)
+        check_set(c->dtype, c->in[IN_X].data, i, floor(check_get(c->dtype, c->in[IN_X].data, i)));
     LK_TRY(check_output(c, c->dtype, check_conv_y_size(&g), false));
     LK_TRY(check_output(c, c->dtype, check_conv_x_size(&g), false));
+    if (((const struct pooling *)c->check->data)->has_index)
+        LK_TRY(check_output(c, LK_I64, c->out[OUT_Y].n, false));
     c->ways = 1U << CONV_WHOLE | 1U << CONV_BATCH | 1U << CONV_IMAGE;
     return LK_OK;
 }
@@ -149,16 +175,16 @@ static void copy_inputs(const check_conv_part *p, const void *from, void *to)
 }
 
 /* One pass on a part, in place. */
-static lk_status run_part(const check_case *c, const check_conv_part *p, check_pool_fn *fn,
+static lk_status run_part(const check_case *c, const check_conv_part *p, pool_fn *fn,
                           void *const *out)
 {
     lk_pool_shape s = pool_shape(c, &p->shape);
-    check_pool_operands o = {
-        .x = check_at(c->dtype, c->in[POOL_IN_X].data, p->x),
-        .dy = check_at(c->dtype, c->in[POOL_IN_DY].data, p->y),
-        .y = check_at(c->dtype, out[POOL_OUT_Y], p->y),
-        .dx = check_at(c->dtype, out[POOL_OUT_DX], p->x),
-        .index = c->n_out > POOL_OUT_INDEX ? (int64_t *)out[POOL_OUT_INDEX] + p->y : NULL,
+    pool_operands o = {
+        .x = check_at(c->dtype, c->in[IN_X].data, p->x),
+        .dy = check_at(c->dtype, c->in[IN_DY].data, p->y),
+        .y = check_at(c->dtype, out[OUT_Y], p->y),
+        .dx = check_at(c->dtype, out[OUT_DX], p->x),
+        .index = c->n_out > OUT_INDEX ? (int64_t *)out[OUT_INDEX] + p->y : NULL,
     };
     return LK_TRACE(fn(&s, &o));
 }
@@ -166,27 +192,27 @@ static lk_status run_part(const check_case *c, const check_conv_part *p, check_p
 /* Backward on a tile: it has all inputs under its windows, since an average depends on their number, and
  * only those that are its own are taken from it. */
 static lk_status run_tile_back(const check_case *c, const lk_conv_shape *g,
-                               const check_conv_part *own, check_pool_fn *fn, void *const *out)
+                               const check_conv_part *own, pool_fn *fn, void *const *out)
 {
     lk_status st;
     check_conv_part p = check_conv_widen(g, own);
-    void *tile[CHECK_MAX_OUTPUTS] = {[POOL_OUT_Y] = out[POOL_OUT_Y]};
-    LK_TRY_TO(done, lk_alloc(&tile[POOL_OUT_DX], c->out[POOL_OUT_DX].n, lk_dtype_size(c->dtype)));
-    if (c->n_out > POOL_OUT_INDEX) {
-        int64_t n = c->out[POOL_OUT_INDEX].n;
-        LK_TRY_TO(done, lk_alloc(&tile[POOL_OUT_INDEX], n, sizeof(int64_t)));
-        memcpy(tile[POOL_OUT_INDEX], out[POOL_OUT_INDEX], (size_t)n * sizeof(int64_t));
-        move_indices(g, &p, tile[POOL_OUT_INDEX], false);
+    void *tile[CHECK_MAX_OUTPUTS] = {[OUT_Y] = out[OUT_Y]};
+    LK_TRY_TO(done, lk_alloc(&tile[OUT_DX], c->out[OUT_DX].n, lk_dtype_size(c->dtype)));
+    if (c->n_out > OUT_INDEX) {
+        int64_t n = c->out[OUT_INDEX].n;
+        LK_TRY_TO(done, lk_alloc(&tile[OUT_INDEX], n, sizeof(int64_t)));
+        memcpy(tile[OUT_INDEX], out[OUT_INDEX], (size_t)n * sizeof(int64_t));
+        move_indices(g, &p, tile[OUT_INDEX], false);
     }
     LK_TRY_TO(done, run_part(c, &p, fn, tile));
-    copy_inputs(own, tile[POOL_OUT_DX], out[POOL_OUT_DX]);
+    copy_inputs(own, tile[OUT_DX], out[OUT_DX]);
 done:
-    lk_free(tile[POOL_OUT_DX]);
-    lk_free(tile[POOL_OUT_INDEX]);
+    lk_free(tile[OUT_DX]);
+    lk_free(tile[OUT_INDEX]);
     return st;
 }
 
-static lk_status run_pass(const check_case *c, int way, bool backward, check_pool_fn *fn,
+static lk_status run_pass(const check_case *c, int way, bool backward, pool_fn *fn,
                           void *const *out)
 {
     lk_conv_shape g;
@@ -197,31 +223,114 @@ static lk_status run_pass(const check_case *c, int way, bool backward, check_poo
             LK_TRY(run_tile_back(c, &g, &p, fn, out));
         else
             LK_TRY(run_part(c, &p, fn, out));
-        if (way == CONV_IMAGE && !backward && c->n_out > POOL_OUT_INDEX)
-            move_indices(&g, &p, out[POOL_OUT_INDEX], true);
+        if (way == CONV_IMAGE && !backward && c->n_out > OUT_INDEX)
+            move_indices(&g, &p, out[OUT_INDEX], true);
     }
     return LK_OK;
 }
 
-lk_status check_pool_run(const check_case *c, int way, check_pool_fn *forward,
-                         check_pool_fn *backward, void *const *out)
+static lk_status pool_run(const check_case *c, int way, void *const *out)
 {
-    LK_TRY(run_pass(c, way, false, forward, out));
-    return LK_TRACE(run_pass(c, way, true, backward, out));
+    const struct pooling *p = c->check->data;
+    LK_TRY(run_pass(c, way, false, p->forward, out));
+    return LK_TRACE(run_pass(c, way, true, p->backward, out));
 }
 
-lk_status check_pool_expect(const check_case *c, check_truth *truth, lk_pool_shape *s,
-                            check_pool_operands *o)
+static lk_status pool_expect(const check_case *c, check_truth *truth)
 {
     lk_conv_shape g;
     LK_TRY(geometry_of(c, &g));
-    *s = pool_shape(c, &g);
-    *o = (check_pool_operands){.x = c->in[POOL_IN_X].data,
-                               .dy = c->in[POOL_IN_DY].data,
-                               .y = truth->bits[POOL_OUT_Y],
-                               .dx = truth->bits[POOL_OUT_DX],
-                               .index = truth->bits[POOL_OUT_INDEX]};
+    lk_pool_shape s = pool_shape(c, &g);
+    pool_operands o = {.x = c->in[IN_X].data,
+                       .dy = c->in[IN_DY].data,
+                       .y = truth->bits[OUT_Y],
+                       .dx = truth->bits[OUT_DX],
+                       .index = truth->bits[OUT_INDEX]};
     for (int i = 0; i < c->n_out; i++)
         truth->has_bits[i] = true;
+    ((const struct pooling *)c->check->data)->define(&s, &o, truth);
     return LK_OK;
 }
+
+/* ---- the three ---- */
+
+static lk_status avg_forward(const lk_pool_shape *s, const pool_operands *o)
+{
+    return LK_TRACE(lk_pool_avg(s, o->x, o->y));
+}
+
+static lk_status avg_backward(const lk_pool_shape *s, const pool_operands *o)
+{
+    return LK_TRACE(lk_pool_avg_backward(s, o->dy, o->dx));
+}
+
+static void avg_define(const lk_pool_shape *s, const pool_operands *o, check_truth *truth)
+{
+    lk__ref_pool_avg(s, o->x, o->y, truth->value[OUT_Y]);
+    lk__ref_pool_avg_backward(s, o->dy, o->dx, truth->value[OUT_DX]);
+}
+
+const lk__check lk__check_pool_avg = {
+    .name = "pool_avg",
+    .summary = "average pooling, with and without the padding counted, and the backward pass",
+    .n_cases = N_CASES,
+    .ways = {"whole", "split batch", "split image"},
+    .setup = pool_setup,
+    .run = pool_run,
+    .expect = pool_expect,
+    .data = &(const struct pooling){avg_forward, avg_backward, avg_define, false},
+};
+
+static lk_status l2_forward(const lk_pool_shape *s, const pool_operands *o)
+{
+    return LK_TRACE(lk_pool_l2(s, o->x, o->y));
+}
+
+static lk_status l2_backward(const lk_pool_shape *s, const pool_operands *o)
+{
+    return LK_TRACE(lk_pool_l2_backward(s, o->x, o->y, o->dy, o->dx));
+}
+
+static void l2_define(const lk_pool_shape *s, const pool_operands *o, check_truth *truth)
+{
+    lk__ref_pool_l2(s, o->x, o->y, truth->value[OUT_Y]);
+    lk__ref_pool_l2_backward(s, o->x, o->y, o->dy, o->dx, truth->value[OUT_DX]);
+}
+
+const lk__check lk__check_pool_l2 = {
+    .name = "pool_l2",
+    .summary = "L2 pooling and its backward pass",
+    .n_cases = N_CASES,
+    .ways = {"whole", "split batch", "split image"},
+    .setup = pool_setup,
+    .run = pool_run,
+    .expect = pool_expect,
+    .data = &(const struct pooling){l2_forward, l2_backward, l2_define, false},
+};
+
+static lk_status max_forward(const lk_pool_shape *s, const pool_operands *o)
+{
+    return LK_TRACE(lk_pool_max(s, o->x, o->y, o->index));
+}
+
+static lk_status max_backward(const lk_pool_shape *s, const pool_operands *o)
+{
+    return LK_TRACE(lk_pool_max_backward(s, o->dy, o->index, o->dx));
+}
+
+static void max_define(const lk_pool_shape *s, const pool_operands *o, check_truth *truth)
+{
+    lk__ref_pool_max(s, o->x, o->y, o->index, truth->value[OUT_Y]);
+    lk__ref_pool_max_backward(s, o->dy, o->index, o->dx, truth->value[OUT_DX]);
+}
+
+const lk__check lk__check_pool_max = {
+    .name = "pool_max",
+    .summary = "max pooling: values, positions and the backward pass",
+    .n_cases = N_CASES,
+    .ways = {"whole", "split batch", "split image"},
+    .setup = pool_setup,
+    .run = pool_run,
+    .expect = pool_expect,
+    .data = &(const struct pooling){max_forward, max_backward, max_define, true},
+};
