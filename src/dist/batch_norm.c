@@ -7,10 +7,10 @@
  *   dx     = K dy - c K inv inv (sum (dy c) / m) - K (sum dy / m)       with K = gamma inv
  *   dgamma = sum (dy c) inv,  dbeta = sum dy                            on one rank, 0 on the others
  *
- * The loops are those of the op (ops/common/norm_fused.c).  The sums of ranks are joined by the tree
+ * The loops are those of the op (ops/common/norm/norm_fused.c).  The sums of ranks are joined by the tree
  * over the shards of the batch: two vectors in forward, one of twice the length in backward.
  */
-#include "ops/common/batch_norm.h"
+#include "ops/common/norm/batch_norm.h"
 
 #include "dist/common/batch.h"
 #include "dist/common/pending.h"

@@ -4,7 +4,7 @@
  */
 #include "base/fpenv.h"
 #include "dist/common/pending.h"
-#include "ops/common/batch_norm.h"
+#include "ops/common/norm/batch_norm.h"
 
 #include <lockstep/batch_norm.h>
 #include <lockstep/extra/alloc.h>

@@ -4,7 +4,7 @@
  */
 #include "base/fpenv.h"
 #include "nn/model.h"
-#include "ops/common/batch_norm.h"
+#include "ops/common/norm/batch_norm.h"
 
 #include <lockstep/extra/map.h>
 #include <lockstep/extra/reduce.h>

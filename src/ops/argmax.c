@@ -3,8 +3,8 @@
  *   y = the position, among the reduced elements in row-major order, of the first one that is the
  *       largest (or NaN); i64, without a gradient
  */
-#include "ops/common/axes.h"
-#include "ops/common/extreme.h"
+#include "ops/common/axes/axes.h"
+#include "ops/common/axes/extreme.h"
 
 #include <lockstep/ops.h>
 

@@ -6,7 +6,7 @@
  * Both are linear, and each is the other's adjoint.  Order of the sums: pool.h.
  */
 #include "ops/common/ops.h"
-#include "ops/common/pool.h"
+#include "ops/common/windows/pool.h"
 #include "tensor/tensor.h"
 
 extern const lk_op lk__op_avg_pool;

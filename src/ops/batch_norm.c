@@ -13,11 +13,11 @@
  * Sums within a piece are lane sums of lk_reduce_axis(); those over the whole batch are cut into pieces.
  * A rank that holds whole pieces needs nothing from the others.
  */
-#include "ops/common/batch_norm.h"
+#include "ops/common/norm/batch_norm.h"
 
 #include "ops/common/act.h"
+#include "ops/common/norm/pieces.h"
 #include "ops/common/ops.h"
-#include "ops/common/pieces.h"
 #include "tensor/tensor.h"
 
 enum { X = LK__NORM_X, GAMMA = LK__NORM_GAMMA, BETA = LK__NORM_BETA };

@@ -10,9 +10,9 @@
  *   dvariance = -1/2 gamma inv^3 sum (dy c); sums over all rows, cut into pieces of the batch
  */
 #include "ops/common/act.h"
-#include "ops/common/batch_norm.h"
+#include "ops/common/norm/batch_norm.h"
+#include "ops/common/norm/pieces.h"
 #include "ops/common/ops.h"
-#include "ops/common/pieces.h"
 #include "tensor/tensor.h"
 
 enum { X, GAMMA, BETA, MEAN, VARIANCE };

@@ -3,7 +3,7 @@
  *   y[..., n0 + ... + n(k-1) + i, ...] = xk[..., i, ...],   nk the size of xk's axis
  *   dxk = the slice of dy that xk went to
  */
-#include "ops/common/axes.h"
+#include "ops/common/axes/axes.h"
 #include "ops/common/ops.h"
 #include "ops/common/parts.h"
 

@@ -6,7 +6,7 @@
  *
  * With an activation y = act(z) of that z, and dy is dz, from dy and y.
  */
-#include "ops/common/conv.h"
+#include "ops/common/windows/conv.h"
 
 #include "ops/common/act.h"
 #include "ops/common/ops.h"

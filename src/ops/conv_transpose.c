@@ -6,9 +6,9 @@
  *
  * It is the gradient of conv with respect to its input, and a layer in its own right.
  */
-#include "ops/common/conv.h"
 #include "ops/common/ops.h"
 #include "ops/common/products.h"
+#include "ops/common/windows/conv.h"
 #include "tensor/tensor.h"
 
 static lk_status conv_transpose_infer(lk_call *c, lk_output_spec *out)

@@ -7,8 +7,8 @@
  * The sum over samples is cut into pieces of lk_tape_shard_size(); each is one chain, see conv.h.
  */
 #include "kernel/conv/weights.h"
-#include "ops/common/conv.h"
 #include "ops/common/ops.h"
+#include "ops/common/windows/conv.h"
 #include "tensor/tensor.h"
 
 static lk_status conv_weights_infer(lk_call *c, lk_output_spec *out)

@@ -4,7 +4,7 @@
  *   dx = scatter_index of dy
  */
 #include "kernel/runtime/parallel.h"
-#include "ops/common/axes.h"
+#include "ops/common/axes/axes.h"
 #include "ops/common/index.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"

@@ -5,7 +5,7 @@
  * Formulas and gradients: lockstep/extra/recurrence.h; du: common/recurrent.h; the gradient of the bias is
  * the sum of ds of n over samples and times, by lk_sum_to().
  */
-#include "ops/common/recurrent.h"
+#include "ops/common/recurrent/recurrent.h"
 
 /* What is kept of a time. */
 enum { R, Z, N, Q };

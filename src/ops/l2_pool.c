@@ -10,7 +10,7 @@
  */
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
-#include "ops/common/pool.h"
+#include "ops/common/windows/pool.h"
 #include "tensor/tensor.h"
 
 extern const lk_op lk__op_l2_pool;

@@ -13,7 +13,7 @@
  * lk_reduce_axis(), one piece.  Every product is rounded, so that the
  * fused gradient and the one that is recorded, made of other ops, have the same bits.
  */
-#include "ops/common/layer_norm.h"
+#include "ops/common/norm/layer_norm.h"
 
 #include "ops/common/act.h"
 #include "ops/common/ops.h"

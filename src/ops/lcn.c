@@ -10,11 +10,11 @@
  * constant: v, and with it y, is 0 in the whole window.  Backward takes v as y s.  The recorded
  * backward is made of other ops and has the same bits.
  */
-#include "ops/common/lcn.h"
+#include "ops/common/norm/lcn.h"
 
 #include "base/fpenv.h"
 #include "kernel/runtime/parallel.h"
-#include "ops/common/gauss.h"
+#include "ops/common/norm/gauss.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 

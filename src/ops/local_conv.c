@@ -4,9 +4,9 @@
  *                 w[o, t, ic, oc]                                       one chain from +0
  *   dx = local_conv_transpose(dy, w), dw = local_conv_weights(x, dy)
  */
-#include "ops/common/conv.h"
 #include "ops/common/ops.h"
-#include "ops/common/untied.h"
+#include "ops/common/windows/conv.h"
+#include "ops/common/windows/untied.h"
 #include "tensor/tensor.h"
 
 static lk_status local_conv_infer(lk_call *c, lk_output_spec *out)

@@ -4,9 +4,9 @@
  *                 x[n, o, oc] w[o, t, ic, oc]                           one chain from +0
  *   dx = local_conv(dy, w), dw = local_conv_weights(dy, x)
  */
-#include "ops/common/conv.h"
 #include "ops/common/ops.h"
-#include "ops/common/untied.h"
+#include "ops/common/windows/conv.h"
+#include "ops/common/windows/untied.h"
 #include "tensor/tensor.h"
 
 static lk_status local_conv_transpose_infer(lk_call *c, lk_output_spec *out)

@@ -5,9 +5,9 @@
  *
  * The sum is cut into pieces of lk_tape_shard_size(); each is one chain.
  */
-#include "ops/common/conv.h"
 #include "ops/common/ops.h"
-#include "ops/common/untied.h"
+#include "ops/common/windows/conv.h"
+#include "ops/common/windows/untied.h"
 #include "tensor/tensor.h"
 
 static lk_status local_conv_weights_infer(lk_call *c, lk_output_spec *out)

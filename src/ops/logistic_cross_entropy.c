@@ -8,7 +8,7 @@
  * and then the sum or mean, see common/loss.h.
  */
 #include "ops/common/each.h"
-#include "ops/common/loss.h"
+#include "ops/common/loss/loss.h"
 #include "ops/common/ops.h"
 
 static lk_status logistic_cross_entropy_forward(lk_call *c)

@@ -4,7 +4,7 @@
  *
  * Formulas and gradients: lockstep/extra/recurrence.h; du: common/recurrent.h.
  */
-#include "ops/common/recurrent.h"
+#include "ops/common/recurrent/recurrent.h"
 
 /* What is kept of a time. */
 enum { I, F, G, O, T };

@@ -3,8 +3,8 @@
  *   y = the largest element of x; NaN if one is NaN, -inf of nothing
  *   dx = dy at the first place in row-major order that has the largest element (or a NaN), else 0
  */
-#include "ops/common/axes.h"
-#include "ops/common/extreme.h"
+#include "ops/common/axes/axes.h"
+#include "ops/common/axes/extreme.h"
 
 extern const lk_op lk__op_max;
 

@@ -9,7 +9,7 @@
 #include "kernel/runtime/isa.h"
 #include "kernel/runtime/parallel.h"
 #include "ops/common/ops.h"
-#include "ops/common/pool.h"
+#include "ops/common/windows/pool.h"
 #include "tensor/tensor.h"
 
 extern const lk_op lk__op_max_pool;

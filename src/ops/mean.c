@@ -3,7 +3,7 @@
  *   y = (the sum of x over the axes) / n, n the number of elements in a sum
  *   dx = dy / n, repeated along the axes
  */
-#include "ops/common/axes.h"
+#include "ops/common/axes/axes.h"
 #include "ops/common/each.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"

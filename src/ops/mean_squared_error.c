@@ -5,8 +5,8 @@
  *
  * and then, unless the attribute says otherwise, the mean over all elements; see common/loss.h.
  */
-#include "ops/common/loss.h"
-#include "ops/common/squared.h"
+#include "ops/common/loss/loss.h"
+#include "ops/common/loss/squared.h"
 
 extern const lk_op lk__op_mean_squared_error;
 

@@ -3,7 +3,7 @@
  *   y = sqrt(the sum of x^2 over the axes)
  *   dx = x * (dy / y), repeated along the axes; 0 where y = 0
  */
-#include "ops/common/axes.h"
+#include "ops/common/axes/axes.h"
 #include "ops/common/each.h"
 #include "ops/common/grads.h"
 #include "ops/common/ops.h"

@@ -13,7 +13,7 @@
 #include "kernel/copy.h"
 #include "kernel/loops.h"
 #include "kernel/runtime/parallel.h"
-#include "ops/common/axes.h"
+#include "ops/common/axes/axes.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 

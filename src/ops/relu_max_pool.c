@@ -7,7 +7,7 @@
  * above 0, can be taken for each window instead of each position.
  */
 #include "ops/common/act.h"
-#include "ops/common/pool.h"
+#include "ops/common/windows/pool.h"
 
 static lk_status relu_max_pool_forward(lk_call *c)
 {

@@ -2,7 +2,7 @@
  *
  * Formulas and gradients: lockstep/extra/recurrence.h; du: common/recurrent.h.
  */
-#include "ops/common/recurrent.h"
+#include "ops/common/recurrent/recurrent.h"
 
 static lk_status rnn_infer(lk_call *c, lk_output_spec *out)
 {

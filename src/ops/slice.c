@@ -8,7 +8,7 @@
 #include "base/fpenv.h"
 #include "kernel/loops.h"
 #include "kernel/runtime/parallel.h"
-#include "ops/common/axes.h"
+#include "ops/common/axes/axes.h"
 #include "ops/common/ops.h"
 #include "ops/common/parts.h"
 

@@ -5,7 +5,7 @@
  *
  * The sums are the lane sums of lk_reduce_axis(), one piece: an axis of softmax is never split.
  */
-#include "ops/common/softmax.h"
+#include "ops/common/loss/softmax.h"
 
 /* ---- softmax_grad: dx of y and dy ---- */
 

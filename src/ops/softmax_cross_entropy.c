@@ -9,10 +9,10 @@
  * one piece.
  */
 #include "ops/common/index.h"
-#include "ops/common/labels.h"
-#include "ops/common/loss.h"
+#include "ops/common/loss/labels.h"
+#include "ops/common/loss/loss.h"
+#include "ops/common/loss/softmax.h"
 #include "ops/common/ops.h"
-#include "ops/common/softmax.h"
 #include "ops/common/sums.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  *   y = the sum of x over the axes; lanes within a piece, pieces of the batch by the fixed tree
  *   dx = dy, repeated along the axes
  */
-#include "ops/common/axes.h"
+#include "ops/common/axes/axes.h"
 
 static lk_status sum_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {

@@ -3,7 +3,7 @@
  *   axis i of y is axis axes[i] of x        a view, no copy
  *   dx = dy with its axes back in place
  */
-#include "ops/common/axes.h"
+#include "ops/common/axes/axes.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 

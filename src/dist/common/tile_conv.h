@@ -8,7 +8,7 @@
 #define LK_DIST_COMMON_TILE_CONV_H
 
 #include "dist/common/tiles.h"
-#include "ops/common/conv.h"
+#include "ops/common/windows/conv.h"
 
 /* Attributes of all nodes of a convolution on tiles. */
 typedef struct lk__tile_conv {

@@ -9,7 +9,7 @@
  * Where every block has whole groups of a grouped convolution it is one of fewer groups, and nothing
  * travels.  Made by lk_dist_feature_conv(), run on the thread of the tape.
  */
-#include "ops/common/conv.h"
+#include "ops/common/windows/conv.h"
 
 #include "dist/common/feature_blocks.h"
 #include "dist/common/features.h"

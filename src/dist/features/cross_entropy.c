@@ -6,14 +6,14 @@
  *   l  = log s - (x[k] - m)
  *   dx = (exp(x - m) / s - [c = k]) dl
  *
- * and then the mean or sum, see ops/common/loss.h.  Three vectors of a number for each row are joined: m by
+ * and then the mean or sum, see ops/common/loss/loss.h.  Three vectors of a number for each row are joined: m by
  * max, s by the tree, and x[k] - m by OR on the bits, for one rank alone has it.  m and s are kept, and
  * backward sends nothing.  Made by lk_dist_feature_cross_entropy(), run on the thread of the tape.
  */
 #include "dist/common/features.h"
 #include "ops/common/index.h"
-#include "ops/common/labels.h"
-#include "ops/common/loss.h"
+#include "ops/common/loss/labels.h"
+#include "ops/common/loss/loss.h"
 #include "ops/common/ops.h"
 #include "ops/common/sums.h"
 

@@ -7,12 +7,12 @@
  *   dx     = K dy - c K inv inv (sum (dy c) / m) - K (sum dy / m)       with K = gamma inv
  *   dgamma = sum (dy c) inv,  dbeta = sum dy                            by the tree over shards
  *
- * The loops are those of the op (ops/common/norm_fused.c), on the held box, margin included.  A sum over
+ * The loops are those of the op (ops/common/norm/norm_fused.c), on the held box, margin included.  A sum over
  * the rows of a shard is a lane sum of each leaf, joined by the tree over tiles; that of a batch is
  * these joined by the tree over shards.  All shards travel together: two vectors in forward, one of
  * twice the length in backward.
  */
-#include "ops/common/batch_norm.h"
+#include "ops/common/norm/batch_norm.h"
 
 #include "comm/user.h"
 #include "dist/common/batch.h"

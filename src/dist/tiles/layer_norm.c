@@ -8,7 +8,7 @@
  * parameter, whose gradient lk__tile_param() joins.  Made by lk_dist_tile_layer_norm(), run on the
  * thread of the tape.
  */
-#include "ops/common/layer_norm.h"
+#include "ops/common/norm/layer_norm.h"
 
 #include "dist/common/tiles.h"
 #include "ops/common/ops.h"

@@ -10,7 +10,7 @@
  * Boxes end with the image where it ends, so that windows skip there what they skip in the whole.  Made by
  * lk_dist_tile_lcn(), run on the thread of the tape.
  */
-#include "ops/common/lcn.h"
+#include "ops/common/norm/lcn.h"
 
 #include "dist/common/pending.h"
 #include "dist/common/tiles.h"

@@ -10,15 +10,15 @@
  * The gradient of x is the other of the first two.  Both go between the same two *sides*: the image, which
  * filtering reads, and what it makes of it, whose positions have the filters.
  *
- * Every element is the chain that it is in the whole sample (ops/common/untied.h).  Filters change once a
+ * Every element is the chain that it is in the whole sample (ops/common/windows/untied.h).  Filters change once a
  * step, so their margin is fetched once, by the first defiltering after lk_tile_weights_changed(), into
  * memory of the tile.  The tape calls these, on the thread of the tiling's communicator.
  */
 #include "dist/common/pending.h"
 #include "dist/common/tiles.h"
-#include "ops/common/conv.h"
 #include "ops/common/ops.h"
-#include "ops/common/untied.h"
+#include "ops/common/windows/conv.h"
+#include "ops/common/windows/untied.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/alloc.h>

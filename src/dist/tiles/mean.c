@@ -9,7 +9,7 @@
  */
 #include "dist/common/leaf_sums.h"
 #include "dist/common/pending.h"
-#include "ops/common/axes.h"
+#include "ops/common/axes/axes.h"
 #include "tensor/tensor.h"
 
 #include <string.h>

@@ -12,7 +12,7 @@
  * lk_dist_tile_pool(), run on the thread of the tape.  The formulas are those of ops/max_pool.c,
  * avg_pool.c, l2_pool.c and relu_max_pool.c.
  */
-#include "ops/common/pool.h"
+#include "ops/common/windows/pool.h"
 
 #include "dist/common/pending.h"
 #include "dist/common/tiles.h"

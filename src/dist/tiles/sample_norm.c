@@ -20,7 +20,7 @@
 #include "dist/common/pending.h"
 #include "kernel/runtime/parallel.h"
 #include "kernel/sums.h"
-#include "ops/common/layer_norm.h"
+#include "ops/common/norm/layer_norm.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 

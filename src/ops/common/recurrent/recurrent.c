@@ -1,5 +1,5 @@
 /* Recurrent ops: shapes, and all times by lk_recurrence_forward() and lk_recurrence_backward(). */
-#include "ops/common/recurrent.h"
+#include "ops/common/recurrent/recurrent.h"
 
 #include "autograd/tape_access.h"
 #include "ops/common/ops.h"

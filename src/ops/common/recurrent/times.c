@@ -2,7 +2,7 @@
  * once more from the inputs, then from the last time to the first.  The bits are those of the one pass. */
 #include "autograd/tape_access.h"
 #include "ops/common/ops.h"
-#include "ops/common/recurrent.h"
+#include "ops/common/recurrent/recurrent.h"
 
 #include <stddef.h>
 

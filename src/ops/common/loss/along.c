@@ -1,5 +1,5 @@
 /* Transpose to rows and back. */
-#include "ops/common/along.h"
+#include "ops/common/loss/along.h"
 
 #include "kernel/runtime/parallel.h"
 #include "tensor/tensor.h"

@@ -12,7 +12,7 @@
  * and z is computed again: x has to be read anyway, y need not be.
  */
 #include "ops/common/act.h"
-#include "ops/common/batch_norm.h"
+#include "ops/common/norm/batch_norm.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/reduce.h>

@@ -1,5 +1,5 @@
 /* The reduction of losses, and how its gradient is shared among them. */
-#include "ops/common/loss.h"
+#include "ops/common/loss/loss.h"
 
 #include "base/fpenv.h"
 #include "kernel/each.h"

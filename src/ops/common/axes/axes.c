@@ -1,5 +1,5 @@
 /* Axes that attributes name. */
-#include "ops/common/axes.h"
+#include "ops/common/axes/axes.h"
 
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"

@@ -1,9 +1,9 @@
 /* Untied convolution: gather what a site reads, multiply, and put it where it belongs. */
-#include "ops/common/untied.h"
+#include "ops/common/windows/untied.h"
 
 #include "kernel/runtime/parallel.h"
-#include "ops/common/conv.h"
 #include "ops/common/products.h"
+#include "ops/common/windows/conv.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/alloc.h>

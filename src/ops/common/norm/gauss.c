@@ -1,5 +1,5 @@
 /* The Gaussian window: its numbers, its sums, and the op. */
-#include "ops/common/gauss.h"
+#include "ops/common/norm/gauss.h"
 
 #include "base/fpenv.h"
 #include "kernel/runtime/parallel.h"

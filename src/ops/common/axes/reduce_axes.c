@@ -1,5 +1,5 @@
 /* Reductions over several axes, one group of neighbours at a time. */
-#include "ops/common/axes.h"
+#include "ops/common/axes/axes.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 

@@ -1,7 +1,7 @@
 /* Softmax and log_softmax: the axis as rows, forward and backward. */
-#include "ops/common/softmax.h"
+#include "ops/common/loss/softmax.h"
 
-#include "ops/common/along.h"
+#include "ops/common/loss/along.h"
 #include "ops/common/ops.h"
 #include "ops/common/sums.h"
 #include "tensor/tensor.h"

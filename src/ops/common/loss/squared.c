@@ -3,10 +3,10 @@
  *   l  = w (x - t)^2
  *   dx = 2 w (x - t) dl, dt = -dx
  */
-#include "ops/common/squared.h"
+#include "ops/common/loss/squared.h"
 
 #include "ops/common/each.h"
-#include "ops/common/loss.h"
+#include "ops/common/loss/loss.h"
 #include "ops/common/ops.h"
 
 lk_status lk__squared_forward(lk_call *c)

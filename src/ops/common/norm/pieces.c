@@ -1,5 +1,5 @@
 /* Pieces of the batch, channel by channel. */
-#include "ops/common/pieces.h"
+#include "ops/common/norm/pieces.h"
 
 lk__pieces lk__pieces_of(const lk_tape *tape, lk_dtype dtype, lk_shape x, bool whole)
 {

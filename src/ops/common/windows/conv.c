@@ -1,5 +1,5 @@
 /* Sizes and plans of convolutions. */
-#include "ops/common/conv.h"
+#include "ops/common/windows/conv.h"
 
 #include "ops/common/products.h"
 #include "tensor/tensor.h"

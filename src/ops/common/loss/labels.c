@@ -1,5 +1,5 @@
 /* Labels of the rows of a sheet. */
-#include "ops/common/labels.h"
+#include "ops/common/loss/labels.h"
 
 #include "ops/common/index.h"
 

@@ -40,7 +40,7 @@ lk_status lk__recurrent_forward(lk_call *c, lk_cell cell) LK_NODISCARD;
 lk_status lk__recurrent_backward(lk_call *c, const lk__rec_cell *cell, const lk_var *dout,
                                  lk_var *din) LK_NODISCARD;
 
-/** The same made of other ops: common/recurrent_times.c. */
+/** The same made of other ops: times.c. */
 lk_status lk__recurrent_compose(lk_call *c, const lk__rec_cell *cell, const lk_var *dout,
                                 lk_var *din) LK_NODISCARD;
 

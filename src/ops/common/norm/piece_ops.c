@@ -3,7 +3,7 @@
  *   piece_sum      v[p][c] = sum of x[r][c] over the rows r of piece p, / rows of p if `mean`
  *   piece_spread   y[r][c] = v[p][c] for the piece p of row r, / rows of p if `mean`
  */
-#include "ops/common/pieces.h"
+#include "ops/common/norm/pieces.h"
 #include "tensor/tensor.h"
 
 typedef struct piece_attr {

@@ -1,10 +1,10 @@
 /* The search for the extreme of each group, also as an op for backward. */
-#include "ops/common/extreme.h"
+#include "ops/common/axes/extreme.h"
 
 #include "kernel/runtime/parallel.h"
-#include "ops/common/axes.h"
-#include "ops/common/groups.h"
-#include "ops/common/pick.h"
+#include "ops/common/axes/axes.h"
+#include "ops/common/axes/groups.h"
+#include "ops/common/axes/pick.h"
 #include "tensor/tensor.h"
 
 typedef struct extreme_job {

@@ -1,7 +1,7 @@
 /* Sizes of pooling. */
-#include "ops/common/pool.h"
+#include "ops/common/windows/pool.h"
 
-#include "ops/common/conv.h"
+#include "ops/common/windows/conv.h"
 #include "tensor/tensor.h"
 
 lk_status lk__pool_infer(lk_call *c, lk_output_spec *out)

@@ -2,7 +2,7 @@
 #ifndef LK_OPS_COMMON_BATCH_NORM_H
 #define LK_OPS_COMMON_BATCH_NORM_H
 
-#include "ops/common/pieces.h"
+#include "ops/common/norm/pieces.h"
 
 #include <lockstep/op.h>
 #include <lockstep/ops.h>

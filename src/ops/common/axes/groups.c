@@ -1,7 +1,7 @@
 /* Groups of elements. */
-#include "ops/common/groups.h"
+#include "ops/common/axes/groups.h"
 
-#include "ops/common/axes.h"
+#include "ops/common/axes/axes.h"
 #include "ops/common/ops.h"
 
 lk__reduction_groups lk__groups_of(lk_shape shape, unsigned bits)

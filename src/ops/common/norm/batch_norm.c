@@ -1,5 +1,5 @@
 /* Channels of batch norm, and what is kept of its statistics. */
-#include "ops/common/batch_norm.h"
+#include "ops/common/norm/batch_norm.h"
 
 #include "ops/common/act.h"
 #include "ops/common/ops.h"

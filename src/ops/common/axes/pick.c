@@ -3,11 +3,11 @@
  *   place   y = zeros, but y[group k][at[k]] = x[k]        dx = pick of dy
  *   pick    y[k] = x[group k][at[k]]                       dx = place of dy
  */
-#include "ops/common/pick.h"
+#include "ops/common/axes/pick.h"
 
 #include "kernel/runtime/parallel.h"
-#include "ops/common/axes.h"
-#include "ops/common/groups.h"
+#include "ops/common/axes/axes.h"
+#include "ops/common/axes/groups.h"
 #include "ops/common/parts.h"
 
 #include <lockstep/op.h>
