@@ -59,9 +59,7 @@ static lk_status prod_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op allreduce_prod = {.name = "allreduce_prod",
                                      .summary = "the product over ranks",
-                                     .min_in = 1,
-                                     .max_in = 1,
-                                     .n_out = 1,
+                                     LK_ARITY(1, 1),
                                      .flags = LK_OP_COLLECTIVE,
                                      .attr_size = sizeof(lk__dist),
                                      .saves_in = 1,

@@ -1,6 +1,7 @@
 /* Barrier: the op that waits for all ranks, and its backward, which does the same. */
 #include "dist/common/pending.h"
 #include "dist/common/sample_shapes.h"
+#include "ops/common/ops.h"
 
 static lk_status barrier_infer(lk_call *c, lk_output_spec *out)
 {
@@ -26,9 +27,7 @@ static lk_status barrier_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op barrier = {.name = "barrier",
                               .summary = "all ranks wait for each other",
-                              .min_in = 0,
-                              .max_in = 0,
-                              .n_out = 1,
+                              LK_ARITY(0, 1),
                               .flags = LK_OP_COLLECTIVE,
                               .attr_size = sizeof(lk__dist),
                               .infer = barrier_infer,

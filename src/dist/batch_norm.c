@@ -16,6 +16,7 @@
 #include "dist/common/pending.h"
 #include "dist/common/sample_shapes.h"
 #include "ops/common/act.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -83,9 +84,7 @@ static lk_status grad_forward(lk_call *c)
 
 static const lk_op grad = {.name = "batch_norm.grad",
                            .summary = "the gradients of x, gamma and beta",
-                           .min_in = LK__NORM_GRAD_IN,
-                           .max_in = LK__NORM_GRAD_IN,
-                           .n_out = 3,
+                           LK_ARITY(LK__NORM_GRAD_IN, 3),
                            .flags = LK_OP_COLLECTIVE,
                            .attr_size = sizeof(norm_attr),
                            .infer = lk__batch_norm_grad_infer,
@@ -174,9 +173,7 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op norm = {.name = "batch_norm",
                            .summary = "x normalised by the statistics of the whole batch",
-                           .min_in = 3,
-                           .max_in = 3,
-                           .n_out = 3,
+                           LK_ARITY(3, 3),
                            .flags = LK_OP_COLLECTIVE,
                            .attr_size = sizeof(norm_attr),
                            .saves_in = 7,

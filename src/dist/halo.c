@@ -13,6 +13,7 @@
 #include "dist/common/halo.h"
 
 #include "dist/common/sample_tiles.h"
+#include "ops/common/ops.h"
 #include "ops/common/parts.h"
 #include "tensor/walk.h"
 
@@ -183,9 +184,7 @@ static lk_status halo_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op halo_op = {.name = "halo",
                               .summary = "a tile with rows of its neighbours",
-                              .min_in = 1,
-                              .max_in = 1,
-                              .n_out = 1,
+                              LK_ARITY(1, 1),
                               .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
                               .attr_size = sizeof(lk__halo),
                               .infer = halo_infer,
@@ -223,9 +222,7 @@ static lk_status add_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op add_op = {.name = "halo_add",
                              .summary = "halos added to the rows of their owners",
-                             .min_in = 1,
-                             .max_in = 1,
-                             .n_out = 1,
+                             LK_ARITY(1, 1),
                              .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
                              .attr_size = sizeof(lk__halo),
                              .infer = add_infer,

@@ -14,6 +14,7 @@
 #include "comm/user.h"
 #include "dist/common/pending.h"
 #include "dist/common/sample_shapes.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -75,9 +76,7 @@ static lk_status isend_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op isend_op = {.name = "isend",
                                .summary = "a value to another rank, under way",
-                               .min_in = 1,
-                               .max_in = 1,
-                               .n_out = 1,
+                               LK_ARITY(1, 1),
                                .flags = LK_OP_COLLECTIVE,
                                .infer = handle_infer,
                                .forward = nothing_forward,
@@ -117,9 +116,7 @@ static lk_status sent_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 const lk_op lk__dist_sent = {.name = "wait_isend",
                              .summary = "a message is sent",
-                             .min_in = 1,
-                             .max_in = 1,
-                             .n_out = 1,
+                             LK_ARITY(1, 1),
                              .flags = LK_OP_COLLECTIVE,
                              .infer = handle_infer,
                              .forward = nothing_forward,
@@ -145,9 +142,7 @@ static lk_status irecv_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op irecv_op = {.name = "irecv",
                                .summary = "a value from another rank, under way",
-                               .min_in = 0,
-                               .max_in = 0,
-                               .n_out = 2,
+                               LK_ARITY(0, 2),
                                .flags = LK_OP_COLLECTIVE,
                                .attr_size = sizeof(lk_output_spec),
                                .infer = irecv_infer,
@@ -157,9 +152,7 @@ static const lk_op irecv_op = {.name = "irecv",
 /* A receive that is left open: the handle alone, and the message is claimed. */
 static const lk_op claim_op = {.name = "irecv",
                                .summary = "a value from another rank, under way",
-                               .min_in = 0,
-                               .max_in = 0,
-                               .n_out = 1,
+                               LK_ARITY(0, 1),
                                .flags = LK_OP_COLLECTIVE,
                                .infer = handle_infer,
                                .forward = nothing_forward,
@@ -232,9 +225,7 @@ static lk_status received_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 const lk_op lk__dist_received = {.name = "wait_irecv",
                                  .summary = "a message has come",
-                                 .min_in = 2,
-                                 .max_in = 2,
-                                 .n_out = 1,
+                                 LK_ARITY(2, 1),
                                  .flags = LK_OP_COLLECTIVE | LK_OP_STRIDED,
                                  .infer = received_infer,
                                  .backward = received_backward};
@@ -254,9 +245,7 @@ static lk_status claimed_forward(lk_call *c)
 
 const lk_op lk__dist_claimed = {.name = "wait_irecv",
                                 .summary = "a message has come",
-                                .min_in = 1,
-                                .max_in = 1,
-                                .n_out = 1,
+                                LK_ARITY(1, 1),
                                 .flags = LK_OP_COLLECTIVE,
                                 .attr_size = sizeof(lk_output_spec),
                                 .infer = claimed_infer,

@@ -7,6 +7,7 @@
  */
 #include "dist/common/dist.h"
 #include "dist/common/sample_shapes.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/checked.h>
@@ -94,9 +95,7 @@ static lk_status neighbour_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op neighbour = {.name = "neighbour",
                                 .summary = "parts to the neighbours, and parts from them",
-                                .min_in = 2,
-                                .max_in = 2,
-                                .n_out = 1,
+                                LK_ARITY(2, 1),
                                 .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
                                 .attr_size = sizeof(lk__dist),
                                 .saves_in = 2,

@@ -11,6 +11,7 @@
  */
 #include "dist/common/pending.h"
 #include "dist/common/sample_shapes.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -92,9 +93,7 @@ static lk_status send_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op send_op = {.name = "send",
                               .summary = "a value to another rank",
-                              .min_in = 1,
-                              .max_in = 1,
-                              .n_out = 2,
+                              LK_ARITY(1, 2),
                               .flags = LK_OP_COLLECTIVE,
                               .attr_size = sizeof(message),
                               .infer = send_infer,
@@ -140,9 +139,7 @@ static lk_status recv_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op recv_op = {.name = "recv",
                               .summary = "a value from another rank",
-                              .min_in = 0,
-                              .max_in = 0,
-                              .n_out = 2,
+                              LK_ARITY(0, 2),
                               .flags = LK_OP_COLLECTIVE,
                               .attr_size = sizeof(message),
                               .infer = recv_infer,

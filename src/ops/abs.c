@@ -2,23 +2,13 @@
  *
  *   dx = dy where x > 0, -dy where x < 0, 0 at 0           abs_grad(dy, x), linear in dy
  */
+#include "ops/common/ops.h"
 #include "ops/common/unary.h"
-
-#include <lockstep/ops.h>
-
-extern const lk_op lk__op_abs;
-
-lk_status lk_abs(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_abs, &x, 1, NULL, out));
-}
 
 const lk_op lk__op_abs = {
     .name = "abs",
     .summary = "|x|",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
@@ -29,3 +19,8 @@ const lk_op lk__op_abs = {
                                       {.n_in = 1, .in = {LK_IN(7)}},
                                       {0}},
 };
+
+lk_status lk_abs(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_abs, &x, 1, NULL, out));
+}

@@ -3,8 +3,7 @@
  *   dx = dz, dy = dz, each summed over the axes it was broadcast along
  */
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 static lk_status add_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -14,19 +13,10 @@ static lk_status add_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_add;
-
-lk_status lk_add(lk_var x, lk_var y, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_add, (lk_var[]){x, y}, 2, NULL, out));
-}
-
 const lk_op lk__op_add = {
     .name = "add",
     .summary = "x + y",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = lk__each_forward,
@@ -36,3 +26,8 @@ const lk_op lk__op_add = {
                                       {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
                                       {0}},
 };
+
+lk_status lk_add(lk_var x, lk_var y, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_add, (lk_var[]){x, y}, 2, NULL, out));
+}

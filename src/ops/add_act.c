@@ -5,8 +5,7 @@
  */
 #include "ops/common/act.h"
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 static lk_act act_of(const lk_call *c)
 {
@@ -38,22 +37,12 @@ static lk_status add_act_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_add_act;
-
-lk_status lk_add_act(lk_var x, lk_var y, lk_act act, lk_var *out)
-{
-    return LK_TRACE(
-        lk_apply(x.tape, &lk__op_add_act, (lk_var[]){x, y}, 2, &(lk_add_act_attr){act}, out));
-}
-
 #define ATTR(act) (&(const lk_add_act_attr){act})
 
 const lk_op lk__op_add_act = {
     .name = "add_act",
     .summary = "an activation of x + y",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_add_act_attr),
     .infer = add_act_infer,
@@ -70,3 +59,9 @@ const lk_op lk__op_add_act = {
             {.n_in = 2, .in = {LK_IN(4, 1), LK_IN(1)}, .attr = ATTR(LK_ACT_NONE)},
             {0}},
 };
+
+lk_status lk_add_act(lk_var x, lk_var y, lk_act act, lk_var *out)
+{
+    return LK_TRACE(
+        lk_apply(x.tape, &lk__op_add_act, (lk_var[]){x, y}, 2, &(lk_add_act_attr){act}, out));
+}

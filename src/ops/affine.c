@@ -21,19 +21,10 @@ static lk_status affine_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk_apply_gradient(c, 0, c->op, dout, 1, &scale, &din[0]));
 }
 
-extern const lk_op lk__op_affine;
-
-lk_status lk_affine(lk_var x, double scale, double shift, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_affine, &x, 1, &(lk_affine_attr){scale, shift}, out));
-}
-
 const lk_op lk__op_affine = {
     .name = "affine",
     .summary = "scale * x + shift",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_affine_attr),
     .infer = affine_infer,
@@ -46,3 +37,8 @@ const lk_op lk__op_affine = {
             {.n_in = 1, .in = {LK_IN(5, 1)}, .attr = &(const lk_affine_attr){2, 0}},
             {0}},
 };
+
+lk_status lk_affine(lk_var x, double scale, double shift, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_affine, &x, 1, &(lk_affine_attr){scale, shift}, out));
+}

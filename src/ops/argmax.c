@@ -5,8 +5,7 @@
  */
 #include "ops/common/axes/axes.h"
 #include "ops/common/axes/extreme.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 static lk_status argmax_infer(lk_call *c, lk_output_spec *out)
 {
@@ -20,20 +19,16 @@ static lk_status argmax_forward(lk_call *c)
     return LK_TRACE(lk__extreme_find(c, false));
 }
 
-extern const lk_op lk__op_argmax;
+const lk_op lk__op_argmax = {
+    .name = "argmax",
+    .summary = "the position of the first largest element over axes, i64",
+    LK_ARITY(1, 1),
+    .attr_size = sizeof(lk_axes),
+    .infer = argmax_infer,
+    .forward = argmax_forward,
+};
 
 lk_status lk_argmax(lk_var x, const lk_axes *axes, lk_var *out)
 {
     return LK_TRACE(lk_apply(x.tape, &lk__op_argmax, &x, 1, axes ? axes : &lk__all_axes, out));
 }
-
-const lk_op lk__op_argmax = {
-    .name = "argmax",
-    .summary = "the position of the first largest element over axes, i64",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
-    .attr_size = sizeof(lk_axes),
-    .infer = argmax_infer,
-    .forward = argmax_forward,
-};

@@ -9,8 +9,6 @@
 #include "ops/common/windows/pool.h"
 #include "tensor/tensor.h"
 
-extern const lk_op lk__op_avg_pool;
-
 static lk_status avg_pool_forward(lk_call *c)
 {
     lk_pool_shape s = lk__pool_shape_of(c->attr, c->x[0], c->y[0]);
@@ -33,9 +31,7 @@ static lk_status avg_pool_grad_backward(lk_call *c, const lk_var *dout, lk_var *
 
 static const lk_op avg_pool_grad = {.name = "avg_pool_grad",
                                     .summary = "the gradient of avg_pool",
-                                    .min_in = 1,
-                                    .max_in = 1,
-                                    .n_out = 1,
+                                    LK_ARITY(1, 1),
                                     .flags = LK_OP_LINEAR | LK__POOL_BACK_FLAGS,
                                     .attr_size = sizeof(lk__pool_back),
                                     .infer = lk__pool_back_infer,
@@ -48,19 +44,12 @@ static lk_status avg_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk_apply_gradient(c, 0, &avg_pool_grad, dout, 1, &b, &din[0]));
 }
 
-lk_status lk_avg_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_avg_pool, &x, 1, attr, out));
-}
-
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})
 
 const lk_op lk__op_avg_pool = {
     .name = "avg_pool",
     .summary = "the mean of each window of x, in 1 to 3 dimensions, channels last",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_OP_LINEAR,
     .attr_size = sizeof(lk_pool_attr),
     .infer = lk__pool_infer,
@@ -86,3 +75,8 @@ const lk_op lk__op_avg_pool = {
                                                     .window.stride = {1, 1, 2})},
                                       {0}},
 };
+
+lk_status lk_avg_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_avg_pool, &x, 1, attr, out));
+}

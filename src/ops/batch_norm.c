@@ -58,9 +58,7 @@ static lk_status grad_forward(lk_call *c)
 static const lk_op batch_norm_grad = {
     .name = "batch_norm_grad",
     .summary = "the gradients of x, gamma and beta",
-    .min_in = LK__NORM_GRAD_IN,
-    .max_in = LK__NORM_GRAD_IN,
-    .n_out = 3,
+    LK_ARITY(LK__NORM_GRAD_IN, 3),
     .flags = LK_OP_OVERWRITES,
     .attr_size = sizeof(lk_batch_norm_attr),
     .infer = lk__batch_norm_grad_infer,
@@ -164,29 +162,10 @@ static lk_status batch_norm_backward(lk_call *c, const lk_var *dout, lk_var *din
 
 /* ---- batch_norm ---- */
 
-extern const lk_op lk__op_batch_norm;
-
-lk_status lk_batch_norm(lk_var x, lk_var gamma, lk_var beta, const lk_batch_norm_attr *attr,
-                        lk_var *out, lk_var *mean, lk_var *variance)
-{
-    lk_batch_norm_attr usual = {0};
-    lk_var in[] = {x, gamma, beta}, y[3] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR};
-    LK_CHECK(out, LK_EINVAL, "out is NULL");
-    lk_status st = lk_apply(x.tape, &lk__op_batch_norm, in, 3, attr ? attr : &usual, y);
-    *out = y[0];
-    if (mean)
-        *mean = y[1];
-    if (variance)
-        *variance = y[2];
-    return LK_TRACE(st);
-}
-
 const lk_op lk__op_batch_norm = {
     .name = "batch_norm",
     .summary = "x normalised by mean and variance of its channels over pieces of the batch",
-    .min_in = 3,
-    .max_in = 3,
-    .n_out = 3,
+    LK_ARITY(3, 3),
     .attr_size = sizeof(lk_batch_norm_attr),
     .saves_in = 7,
     .infer = batch_norm_infer,
@@ -215,3 +194,18 @@ const lk_op lk__op_batch_norm = {
                                                                            .act = LK_ACT_TANH}},
                                       {0}},
 };
+
+lk_status lk_batch_norm(lk_var x, lk_var gamma, lk_var beta, const lk_batch_norm_attr *attr,
+                        lk_var *out, lk_var *mean, lk_var *variance)
+{
+    lk_batch_norm_attr usual = {0};
+    lk_var in[] = {x, gamma, beta}, y[3] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR};
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    lk_status st = lk_apply(x.tape, &lk__op_batch_norm, in, 3, attr ? attr : &usual, y);
+    *out = y[0];
+    if (mean)
+        *mean = y[1];
+    if (variance)
+        *variance = y[2];
+    return LK_TRACE(st);
+}

@@ -74,9 +74,7 @@ static lk_status grad_infer(lk_call *c, lk_output_spec *out)
 static const lk_op batch_norm_inference_grad = {
     .name = "batch_norm_inference_grad",
     .summary = "the gradient of x, and sums for the others",
-    .min_in = 4,
-    .max_in = 4,
-    .n_out = 3,
+    LK_ARITY(4, 3),
     .flags = LK_OP_OVERWRITES,
     .infer = grad_infer,
     .forward = grad_forward,
@@ -137,23 +135,10 @@ static lk_status batch_norm_inference_backward(lk_call *c, const lk_var *dout, l
     return LK_TRACE(vectors_grad(c, inv, k, &made[1], din));
 }
 
-extern const lk_op lk__op_batch_norm_inference;
-
-lk_status lk_batch_norm_inference(lk_var x, lk_var gamma, lk_var beta, lk_var mean, lk_var variance,
-                                  const lk_batch_norm_attr *attr, lk_var *out)
-{
-    lk_batch_norm_attr usual = {0};
-    lk_var in[] = {x, gamma, beta, mean, variance};
-    return LK_TRACE(
-        lk_apply(x.tape, &lk__op_batch_norm_inference, in, 5, attr ? attr : &usual, out));
-}
-
 const lk_op lk__op_batch_norm_inference = {
     .name = "batch_norm_inference",
     .summary = "x normalised by given mean and variance of its channels",
-    .min_in = 5,
-    .max_in = 5,
-    .n_out = 1,
+    LK_ARITY(5, 1),
     .attr_size = sizeof(lk_batch_norm_attr),
     .saves_in = 0x1b,
     .infer = lk__batch_norm_infer,
@@ -174,3 +159,12 @@ const lk_op lk__op_batch_norm_inference = {
                                        .attr = &(const lk_batch_norm_attr){.act = LK_ACT_SIGMOID}},
                                       {0}},
 };
+
+lk_status lk_batch_norm_inference(lk_var x, lk_var gamma, lk_var beta, lk_var mean, lk_var variance,
+                                  const lk_batch_norm_attr *attr, lk_var *out)
+{
+    lk_batch_norm_attr usual = {0};
+    lk_var in[] = {x, gamma, beta, mean, variance};
+    return LK_TRACE(
+        lk_apply(x.tape, &lk__op_batch_norm_inference, in, 5, attr ? attr : &usual, out));
+}

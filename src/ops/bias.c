@@ -23,19 +23,10 @@ static lk_status bias_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_bias;
-
-lk_status lk_bias(lk_var x, lk_var b, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_bias, (lk_var[]){x, b}, 2, NULL, out));
-}
-
 const lk_op lk__op_bias = {
     .name = "bias",
     .summary = "x + b along the last axis",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
     .infer = bias_infer,
     .forward = lk__each_forward,
@@ -48,3 +39,8 @@ const lk_op lk__op_bias = {
                                       {.n_in = 2, .in = {LK_IN(3), LK_IN(3)}},
                                       {0}},
 };
+
+lk_status lk_bias(lk_var x, lk_var b, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_bias, (lk_var[]){x, b}, 2, NULL, out));
+}

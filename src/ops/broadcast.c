@@ -39,9 +39,7 @@ lk_status lk_broadcast(lk_var x, lk_shape shape, lk_var *out)
 const lk_op lk__op_broadcast = {
     .name = "broadcast",
     .summary = "x with axes of size 1 repeated and axes added in front, a view",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_OP_LINEAR | LK_OP_STRIDED,
     .attr_size = sizeof(lk_shape),
     .infer = broadcast_infer,

@@ -34,7 +34,21 @@ static lk_status cast_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk_cast(dout[0], lk_dtype_of(c->in[0]), &din[0]));
 }
 
-extern const lk_op lk__op_cast;
+/* Checked within f64: a rounding to f32 would drown the differences. */
+const lk_op lk__op_cast = {
+    .name = "cast",
+    .summary = "x converted to another dtype",
+    LK_ARITY(1, 1),
+    .flags = LK_OP_LINEAR | LK_OP_STRIDED,
+    .attr_size = sizeof(lk_cast_attr),
+    .infer = cast_infer,
+    .forward = cast_forward,
+    .backward = cast_backward,
+    .samples = (const lk_op_sample[]){{.n_in = 1,
+                                       .in = {LK_IN(2, 3)},
+                                       .attr = &(lk_cast_attr){LK_F64}},
+                                      {0}},
+};
 
 lk_status lk_cast(lk_var x, lk_dtype to, lk_var *out)
 {
@@ -48,21 +62,3 @@ lk_status lk_cast(lk_var x, lk_dtype to, lk_var *out)
         LK_TRY(lk_apply(x.tape, &lk__op_cast, &x, 1, &(lk_cast_attr){to}, out));
     return LK_OK;
 }
-
-/* Checked within f64: a rounding to f32 would drown the differences. */
-const lk_op lk__op_cast = {
-    .name = "cast",
-    .summary = "x converted to another dtype",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
-    .flags = LK_OP_LINEAR | LK_OP_STRIDED,
-    .attr_size = sizeof(lk_cast_attr),
-    .infer = cast_infer,
-    .forward = cast_forward,
-    .backward = cast_backward,
-    .samples = (const lk_op_sample[]){{.n_in = 1,
-                                       .in = {LK_IN(2, 3)},
-                                       .attr = &(lk_cast_attr){LK_F64}},
-                                      {0}},
-};

@@ -2,9 +2,8 @@
  *
  *   dx = dy where lo <= x <= hi, elsewhere 0               clip_grad(dy, x), linear in dy
  */
+#include "ops/common/ops.h"
 #include "ops/common/unary.h"
-
-#include <lockstep/ops.h>
 
 #include <math.h>
 
@@ -16,19 +15,10 @@ static lk_status clip_infer(lk_call *c, lk_output_spec *out)
     return LK_TRACE(lk__each_infer(c, out));
 }
 
-extern const lk_op lk__op_clip;
-
-lk_status lk_clip(lk_var x, double lo, double hi, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_clip, &x, 1, &(lk_clip_attr){lo, hi}, out));
-}
-
 const lk_op lk__op_clip = {
     .name = "clip",
     .summary = "x, but at least lo and at most hi",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_clip_attr),
     .saves_in = 1,
@@ -43,3 +33,8 @@ const lk_op lk__op_clip = {
             {.n_in = 1, .in = {LK_IN(5)}, .attr = &(const lk_clip_attr){-HUGE_VAL, 0.05}},
             {0}},
 };
+
+lk_status lk_clip(lk_var x, double lo, double hi, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_clip, &x, 1, &(lk_clip_attr){lo, hi}, out));
+}

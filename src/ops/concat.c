@@ -60,21 +60,6 @@ static lk_status concat_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_concat;
-
-lk_status lk_concat(const lk_var *x, int n, int axis, lk_var *out)
-{
-    lk_var y = LK_NO_VAR; /* out may point to one of x */
-    lk_status st = LK_OK;
-    LK_CHECK(out, LK_EINVAL, "out is NULL");
-    if (x && n >= 1)
-        st = lk_apply(x[0].tape, &lk__op_concat, x, n, &(lk_concat_attr){axis}, &y);
-    *out = y;
-    LK_TRY(st);
-    LK_CHECK(x && n >= 1, LK_EINVAL, "concat of %d values%s", n, x ? "" : ", x is NULL");
-    return LK_OK;
-}
-
 const lk_op lk__op_concat = {
     .name = "concat",
     .summary = "values one after the other along one axis",
@@ -95,3 +80,16 @@ const lk_op lk__op_concat = {
                                       {.n_in = 1, .in = {LK_IN(3)}, .attr = &(lk_concat_attr){0}},
                                       {0}},
 };
+
+lk_status lk_concat(const lk_var *x, int n, int axis, lk_var *out)
+{
+    lk_var y = LK_NO_VAR; /* out may point to one of x */
+    lk_status st = LK_OK;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    if (x && n >= 1)
+        st = lk_apply(x[0].tape, &lk__op_concat, x, n, &(lk_concat_attr){axis}, &y);
+    *out = y;
+    LK_TRY(st);
+    LK_CHECK(x && n >= 1, LK_EINVAL, "concat of %d values%s", n, x ? "" : ", x is NULL");
+    return LK_OK;
+}

@@ -60,15 +60,6 @@ static lk_status conv_transpose_backward(lk_call *c, const lk_var *dout, lk_var 
     return LK_OK;
 }
 
-extern const lk_op lk__op_conv_transpose;
-
-lk_status lk_conv_transpose(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr, lk_var *out)
-{
-    static const lk_conv_attr usual;
-    return LK_TRACE(lk_apply(x.tape, &lk__op_conv_transpose, (lk_var[]){x, w, b},
-                             lk_is_var(b) ? 3 : 2, attr ? attr : &usual, out));
-}
-
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
 const lk_op lk__op_conv_transpose = {
@@ -106,3 +97,10 @@ const lk_op lk__op_conv_transpose = {
                                        .shard_size = 1},
                                       {0}},
 };
+
+lk_status lk_conv_transpose(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr, lk_var *out)
+{
+    static const lk_conv_attr usual;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_conv_transpose, (lk_var[]){x, w, b},
+                             lk_is_var(b) ? 3 : 2, attr ? attr : &usual, out));
+}

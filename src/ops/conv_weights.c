@@ -59,21 +59,6 @@ static lk_status conv_weights_backward(lk_call *c, const lk_var *dout, lk_var *d
     return LK_OK;
 }
 
-extern const lk_op lk__op_conv_weights;
-
-lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr, const int64_t *kernel,
-                          lk_var *out)
-{
-    lk_conv_attr a = {.window.ndim = 0};
-    int ndim = lk_shape_of(x).ndim - 2;
-    LK_CHECK(kernel && out, LK_EINVAL, "%s is NULL", kernel ? "out" : "kernel");
-    if (attr)
-        a = *attr;
-    for (int d = 0; d < ndim && d < LK_CONV_MAX_NDIM; d++)
-        a.window.kernel[d] = kernel[d];
-    return LK_TRACE(lk_apply(x.tape, &lk__op_conv_weights, (lk_var[]){x, dy}, 2, &a, out));
-}
-
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
 const lk_op
@@ -81,9 +66,7 @@ const lk_op
         {
             .name = "conv_weights",
             .summary = "the gradient of a convolution's weights, from its x and dy",
-            .min_in = 2,
-            .max_in = 2,
-            .n_out = 1,
+            LK_ARITY(2, 1),
             .flags = LK_OP_ACCUMULATES,
             .attr_size = sizeof(lk_conv_attr),
             .saves_in = 3,
@@ -114,3 +97,16 @@ const lk_op
                      .shard_size = 1},
                     {0}},
 };
+
+lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr, const int64_t *kernel,
+                          lk_var *out)
+{
+    lk_conv_attr a = {.window.ndim = 0};
+    int ndim = lk_shape_of(x).ndim - 2;
+    LK_CHECK(kernel && out, LK_EINVAL, "%s is NULL", kernel ? "out" : "kernel");
+    if (attr)
+        a = *attr;
+    for (int d = 0; d < ndim && d < LK_CONV_MAX_NDIM; d++)
+        a.window.kernel[d] = kernel[d];
+    return LK_TRACE(lk_apply(x.tape, &lk__op_conv_weights, (lk_var[]){x, dy}, 2, &a, out));
+}

@@ -18,13 +18,6 @@ static lk_status copy_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_copy;
-
-lk_status lk_copy(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_copy, &x, 1, NULL, out));
-}
-
 lk_status lk_contiguous(lk_var x, lk_var *out)
 {
     const lk_tensor *t = NULL;
@@ -41,12 +34,15 @@ lk_status lk_contiguous(lk_var x, lk_var *out)
 const lk_op lk__op_copy = {
     .name = "copy",
     .summary = "x, its elements in row-major order without gaps",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_OP_LINEAR | LK_OP_STRIDED,
     .infer = lk__like_infer,
     .forward = copy_forward,
     .backward = copy_backward,
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}}, {0}},
 };
+
+lk_status lk_copy(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_copy, &x, 1, NULL, out));
+}

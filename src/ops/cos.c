@@ -4,8 +4,7 @@
  */
 #include "ops/common/each.h"
 #include "ops/common/grads.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 static lk_status cos_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -14,19 +13,10 @@ static lk_status cos_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk__neg_mul_grad(c, 0, dout[0], sine, &din[0]));
 }
 
-extern const lk_op lk__op_cos;
-
-lk_status lk_cos(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_cos, &x, 1, NULL, out));
-}
-
 const lk_op lk__op_cos = {
     .name = "cos",
     .summary = "cosine of x",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
@@ -37,3 +27,8 @@ const lk_op lk__op_cos = {
                                       {.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 1, 5)}},
                                       {0}},
 };
+
+lk_status lk_cos(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_cos, &x, 1, NULL, out));
+}

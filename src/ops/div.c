@@ -4,8 +4,7 @@
  */
 #include "ops/common/each.h"
 #include "ops/common/grads.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 static lk_status div_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -19,19 +18,10 @@ static lk_status div_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk__neg_mul_grad(c, 1, q, c->out[0], &din[1]));
 }
 
-extern const lk_op lk__op_div;
-
-lk_status lk_div(lk_var x, lk_var y, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_div, (lk_var[]){x, y}, 2, NULL, out));
-}
-
 const lk_op lk__op_div = {
     .name = "div",
     .summary = "x / y",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 2,
     .infer = lk__each_infer,
@@ -45,3 +35,8 @@ const lk_op lk__op_div = {
             {.n_in = 2, .in = {LK_IN_RANGE(-2, 2, 3), LK_IN_RANGE(0.5, 2, 5, 3)}, .shard_size = 2},
             {0}},
 };
+
+lk_status lk_div(lk_var x, lk_var y, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_div, (lk_var[]){x, y}, 2, NULL, out));
+}

@@ -192,18 +192,6 @@ static lk_status dropout_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_dropout;
-
-lk_status lk_dropout(lk_var x, const lk_dropout_attr *attr, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_dropout, &x, 1, attr, out));
-}
-
-lk_status lk_dropout_add(lk_var x, const lk_dropout_attr *attr, lk_var s, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_dropout, (lk_var[]){s, x}, 2, attr, out));
-}
-
 static const lk_dropout_attr sample_box = {
     .keep = 0.5, .of = LK_DIMS(4, 5, 2), .box = {3, {1, 2, 0}, {2, 3, 2}}};
 
@@ -232,3 +220,13 @@ const lk_op lk__op_dropout = {
              .attr = &(const lk_dropout_attr){.keep = 0.6}},
             {0}},
 };
+
+lk_status lk_dropout(lk_var x, const lk_dropout_attr *attr, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_dropout, &x, 1, attr, out));
+}
+
+lk_status lk_dropout_add(lk_var x, const lk_dropout_attr *attr, lk_var s, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_dropout, (lk_var[]){s, x}, 2, attr, out));
+}

@@ -4,9 +4,8 @@
  *   of that: dx = 0 where x > 0, elsewhere u * (alpha * e^x), u = dz * dy;   elu_bend(u, x)
  *   of that: du = elu_bend(dz, x), dx = elu_bend(dz * u, x)
  */
+#include "ops/common/ops.h"
 #include "ops/common/unary.h"
-
-#include <lockstep/ops.h>
 
 static lk_status elu_bend(const lk_call *c, lk_var dz, lk_var *dx);
 
@@ -21,19 +20,10 @@ static lk_status elu_bend(const lk_call *c, lk_var dz, lk_var *dx)
     return LK_TRACE(lk__unary_grad(&bent, attr->p, u, c->in[1], dx));
 }
 
-extern const lk_op lk__op_elu;
-
-lk_status lk_elu(lk_var x, double alpha, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_elu, &x, 1, &(lk_elu_attr){alpha}, out));
-}
-
 const lk_op lk__op_elu = {
     .name = "elu",
     .summary = "x < 0 ? alpha * (e^x - 1) : x",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_elu_attr),
     .saves_in = 1,
@@ -51,3 +41,8 @@ const lk_op lk__op_elu = {
             {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 5)}, .attr = &(const lk_elu_attr){0.5}},
             {0}},
 };
+
+lk_status lk_elu(lk_var x, double alpha, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_elu, &x, 1, &(lk_elu_attr){alpha}, out));
+}

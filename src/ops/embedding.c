@@ -207,9 +207,7 @@ static lk_status embedding_grad_backward(lk_call *c, const lk_var *dout, lk_var 
 static const lk_op embedding_grad = {
     .name = "embedding_grad",
     .summary = "rows added into a table by number",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_OP_OVERWRITES, /* a chain from +0 is never -0, so 0 + sum is the sum */
     .attr_size = sizeof(lk_range),
     .saves_in = 2,
@@ -230,20 +228,10 @@ static lk_status embedding_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk__embedding_gradient(c, 0, dout[0], &din[0]));
 }
 
-extern const lk_op lk__op_embedding;
-
-lk_status lk_embedding(lk_var table, lk_var index, lk_var *out)
-{
-    return LK_TRACE(
-        lk_apply(table.tape, &lk__op_embedding, (lk_var[]){table, index}, 2, NULL, out));
-}
-
 const lk_op lk__op_embedding = {
     .name = "embedding",
     .summary = "rows of a table by number",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_OP_LINEAR,
     .saves_in = 2,
     .infer = lk__embedding_infer,
@@ -256,3 +244,9 @@ const lk_op lk__op_embedding = {
                                       {.n_in = 2, .in = {LK_IN(2, 1), LK_IN_INDEX(2, 1, 1, 3)}},
                                       {0}},
 };
+
+lk_status lk_embedding(lk_var table, lk_var index, lk_var *out)
+{
+    return LK_TRACE(
+        lk_apply(table.tape, &lk__op_embedding, (lk_var[]){table, index}, 2, NULL, out));
+}

@@ -3,9 +3,8 @@
  *   dx = dy * s(x), s(x) = 2/sqrt(pi) e^-(x^2)             erf_grad(dy, x)
  *   of that: d(dy) = dz * s(x), dx = -2 x (dz * dy) * s(x)
  */
+#include "ops/common/ops.h"
 #include "ops/common/unary.h"
-
-#include <lockstep/ops.h>
 
 static lk_status erf_bend(const lk_call *c, lk_var dz, lk_var *dx)
 {
@@ -16,19 +15,10 @@ static lk_status erf_bend(const lk_call *c, lk_var dz, lk_var *dx)
     return LK_TRACE(lk_affine(u, -2, 0, dx));
 }
 
-extern const lk_op lk__op_erf;
-
-lk_status lk_erf(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_erf, &x, 1, NULL, out));
-}
-
 const lk_op lk__op_erf = {
     .name = "erf",
     .summary = "error function of x",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
@@ -39,3 +29,8 @@ const lk_op lk__op_erf = {
                                       {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 1, 5)}},
                                       {0}},
 };
+
+lk_status lk_erf(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_erf, &x, 1, NULL, out));
+}

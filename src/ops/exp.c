@@ -11,19 +11,10 @@ static lk_status exp_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk_apply_gradient(c, 0, &lk__op_mul, in, 2, NULL, &din[0]));
 }
 
-extern const lk_op lk__op_exp;
-
-lk_status lk_exp(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_exp, &x, 1, NULL, out));
-}
-
 const lk_op lk__op_exp = {
     .name = "exp",
     .summary = "e^x",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = lk__each_forward,
@@ -33,3 +24,8 @@ const lk_op lk__op_exp = {
                                       {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 1, 5)}},
                                       {0}},
 };
+
+lk_status lk_exp(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_exp, &x, 1, NULL, out));
+}

@@ -64,20 +64,10 @@ static lk_status gather_index_backward(lk_call *c, const lk_var *dout, lk_var *d
         lk_scatter_index(dout[0], a->axis, c->in[1], lk_shape_of(c->in[0]).dim[a->axis], &din[0]));
 }
 
-extern const lk_op lk__op_gather_index;
-
-lk_status lk_gather_index(lk_var x, int axis, lk_var index, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_gather_index, (lk_var[]){x, index}, 2,
-                             &(lk_index_attr){axis, 0}, out));
-}
-
 const lk_op lk__op_gather_index = {
     .name = "gather_index",
     .summary = "indices of one axis of x, chosen by a vector",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_OP_LINEAR,
     .attr_size = sizeof(lk_index_attr),
     .saves_in = 2,
@@ -91,3 +81,9 @@ const lk_op lk__op_gather_index = {
             {.n_in = 2, .in = {LK_IN(2, 5), LK_IN_INDEX(5, 6)}, .attr = &(lk_index_attr){1, 0}},
             {0}},
 };
+
+lk_status lk_gather_index(lk_var x, int axis, lk_var index, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_gather_index, (lk_var[]){x, index}, 2,
+                             &(lk_index_attr){axis, 0}, out));
+}

@@ -50,32 +50,17 @@ static lk_status gelu_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op gelu_value = {
     .name = "gelu_value",
     .summary = "x/2 (1 + erf(x / sqrt 2))",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = lk__each_forward,
     .data = &(const lk__each){.loop = LK__LOOP_GELU},
 };
 
-extern const lk_op lk__op_gelu;
-
-lk_status lk_gelu(lk_var x, lk_var *out)
-{
-    lk_var y[2] = {LK_NO_VAR, LK_NO_VAR};
-    bool goes_back = lk_needs_grad(x) && lk_tape_is_recording(x.tape);
-    LK_TRY(lk_apply(x.tape, goes_back ? &lk__op_gelu : &gelu_value, &x, 1, NULL, y));
-    *out = y[0];
-    return LK_OK;
-}
-
 const lk_op lk__op_gelu = {
     .name = "gelu",
     .summary = "x/2 (1 + erf(x / sqrt 2)), and its slope",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 2,
+    LK_ARITY(1, 2),
     .flags = LK_OP_STRIDED,
     .saves_in = 1,
     .infer = gelu_infer,
@@ -86,3 +71,12 @@ const lk_op lk__op_gelu = {
                                       {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 1, 5)}},
                                       {0}},
 };
+
+lk_status lk_gelu(lk_var x, lk_var *out)
+{
+    lk_var y[2] = {LK_NO_VAR, LK_NO_VAR};
+    bool goes_back = lk_needs_grad(x) && lk_tape_is_recording(x.tape);
+    LK_TRY(lk_apply(x.tape, goes_back ? &lk__op_gelu : &gelu_value, &x, 1, NULL, y));
+    *out = y[0];
+    return LK_OK;
+}

@@ -5,6 +5,7 @@
  * Formulas and gradients: lockstep/extra/recurrence.h; du: common/recurrent.h; the gradient of the bias is
  * the sum of ds of n over samples and times, by lk_sum_to().
  */
+#include "ops/common/ops.h"
 #include "ops/common/recurrent/recurrent.h"
 
 /* What is kept of a time. */
@@ -68,25 +69,10 @@ static lk_status gru_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk__recurrent_backward(c, &cell, dout, din));
 }
 
-extern const lk_op lk__op_gru;
-
-lk_status lk_gru(lk_var x, lk_var u, lk_var h, lk_var bias, const lk_recurrent_attr *attr,
-                 lk_var *y, lk_var *last)
-{
-    lk_recurrent_attr usual = {0};
-    lk_var out[3];
-    LK_TRY(lk_apply(x.tape, &lk__op_gru, (lk_var[]){x, u, h, bias}, 4, attr ? attr : &usual, out));
-    *y = out[0];
-    *last = out[1];
-    return LK_OK;
-}
-
 const lk_op lk__op_gru = {
     .name = "gru",
     .summary = "gated recurrent units at each time, and the last of them",
-    .min_in = 4,
-    .max_in = 4,
-    .n_out = 3,
+    LK_ARITY(4, 3),
     .attr_size = sizeof(lk_recurrent_attr),
     .saves_in = ~0U,
     .infer = gru_infer,
@@ -101,3 +87,14 @@ const lk_op lk__op_gru = {
                                        .attr = &(const lk_recurrent_attr){.reverse = true}},
                                       {0}},
 };
+
+lk_status lk_gru(lk_var x, lk_var u, lk_var h, lk_var bias, const lk_recurrent_attr *attr,
+                 lk_var *y, lk_var *last)
+{
+    lk_recurrent_attr usual = {0};
+    lk_var out[3];
+    LK_TRY(lk_apply(x.tape, &lk__op_gru, (lk_var[]){x, u, h, bias}, 4, attr ? attr : &usual, out));
+    *y = out[0];
+    *last = out[1];
+    return LK_OK;
+}

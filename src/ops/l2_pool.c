@@ -13,8 +13,6 @@
 #include "ops/common/windows/pool.h"
 #include "tensor/tensor.h"
 
-extern const lk_op lk__op_l2_pool;
-
 static lk_status l2_pool_forward(lk_call *c)
 {
     lk_pool_shape s = lk__pool_shape_of(c->attr, c->x[0], c->y[0]);
@@ -44,9 +42,7 @@ static lk_status ratio_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op ratio_op = {.name = "l2_pool_ratio",
                                .summary = "p a / b, 0 where b is 0",
-                               .min_in = 2,
-                               .max_in = 2,
-                               .n_out = 1,
+                               LK_ARITY(2, 1),
                                .flags = LK_EACH_FLAGS,
                                .attr_size = sizeof(double),
                                .saves_in = 2,
@@ -89,9 +85,7 @@ static lk_status l2_pool_grad_backward(lk_call *c, const lk_var *dout, lk_var *d
 
 static const lk_op l2_pool_grad = {.name = "l2_pool_grad",
                                    .summary = "the gradient of l2_pool",
-                                   .min_in = 3,
-                                   .max_in = 3,
-                                   .n_out = 1,
+                                   LK_ARITY(3, 1),
                                    .attr_size = sizeof(lk_pool_attr),
                                    .saves_in = 7,
                                    .infer = lk__same_infer,
@@ -104,19 +98,12 @@ static lk_status l2_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
                              c->attr, &din[0]));
 }
 
-lk_status lk_l2_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_l2_pool, &x, 1, attr, out));
-}
-
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})
 
 const lk_op lk__op_l2_pool = {
     .name = "l2_pool",
     .summary = "the Euclidean norm of each window of x, in 1 to 3 dimensions, channels last",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .attr_size = sizeof(lk_pool_attr),
     .saves_in = 1,
     .infer = lk__pool_infer,
@@ -140,3 +127,8 @@ const lk_op lk__op_l2_pool = {
                                        .attr = ATTR(.window.kernel = {1})},
                                       {0}},
 };
+
+lk_status lk_l2_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_l2_pool, &x, 1, attr, out));
+}

@@ -214,9 +214,7 @@ static lk_status gradient_infer(lk_call *c, lk_output_spec *out)
 static const lk_op layer_norm_grad = {
     .name = "layer_norm_grad",
     .summary = "the gradients of x, gamma and beta",
-    .min_in = 5,
-    .max_in = 5,
-    .n_out = 3,
+    LK_ARITY(5, 3),
     .flags = LK_OP_OVERWRITES,
     .attr_size = sizeof(lk_layer_norm_attr),
     .infer = gradient_infer,
@@ -324,26 +322,11 @@ static lk_status layer_norm_backward(lk_call *c, const lk_var *dout, lk_var *din
     return LK_OK;
 }
 
-extern const lk_op lk__op_layer_norm;
-
-lk_status lk_layer_norm(lk_var x, lk_var gamma, lk_var beta, const lk_layer_norm_attr *attr,
-                        lk_var *out)
-{
-    lk_layer_norm_attr usual = {0};
-    lk_var in[] = {x, gamma, beta}, y[3] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR};
-    LK_CHECK(out, LK_EINVAL, "out is NULL");
-    lk_status st = lk_apply(x.tape, &lk__op_layer_norm, in, 3, attr ? attr : &usual, y);
-    *out = y[0];
-    return LK_TRACE(st);
-}
-
 const lk_op lk__op_layer_norm = {
     .name = "layer_norm",
     .summary =
         "(x - mean) / sqrt(variance + eps) * gamma + beta over the last axes, mean, 1 / sqrt",
-    .min_in = 3,
-    .max_in = 3,
-    .n_out = 3,
+    LK_ARITY(3, 3),
     .attr_size = sizeof(lk_layer_norm_attr),
     .saves_in = 3,
     .infer = layer_norm_infer,
@@ -365,3 +348,14 @@ const lk_op lk__op_layer_norm = {
                                        .shard_size = 2},
                                       {0}},
 };
+
+lk_status lk_layer_norm(lk_var x, lk_var gamma, lk_var beta, const lk_layer_norm_attr *attr,
+                        lk_var *out)
+{
+    lk_layer_norm_attr usual = {0};
+    lk_var in[] = {x, gamma, beta}, y[3] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR};
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    lk_status st = lk_apply(x.tape, &lk__op_layer_norm, in, 3, attr ? attr : &usual, y);
+    *out = y[0];
+    return LK_TRACE(st);
+}

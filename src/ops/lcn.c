@@ -219,9 +219,7 @@ static lk_status grad_forward(lk_call *c)
 static const lk_op lcn_grad = {
     .name = "lcn_grad",
     .summary = "the gradient of x",
-    .min_in = 4,
-    .max_in = 4,
-    .n_out = 1,
+    LK_ARITY(4, 1),
     .attr_size = sizeof(lk_lcn_attr),
     .infer = lk__same_infer,
     .forward = grad_forward,
@@ -272,24 +270,10 @@ static lk_status lcn_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk_apply(c->tape, &lcn_grad, in, 4, c->attr, &din[0]));
 }
 
-extern const lk_op lk__op_lcn;
-
-lk_status lk_lcn(lk_var x, int64_t rows, int64_t columns, lk_var *out)
-{
-    lk_lcn_attr attr = {{rows, columns}};
-    lk_var y[2] = {LK_NO_VAR, LK_NO_VAR};
-    LK_CHECK(out, LK_EINVAL, "out is NULL");
-    lk_status st = lk_apply(x.tape, &lk__op_lcn, &x, 1, &attr, y);
-    *out = y[0];
-    return LK_TRACE(st);
-}
-
 const lk_op lk__op_lcn = {
     .name = "lcn",
     .summary = "local contrast normalisation: less the local mean, by the local deviation",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 2,
+    LK_ARITY(1, 2),
     .attr_size = sizeof(lk_lcn_attr),
     .infer = lcn_infer,
     .forward = lcn_forward,
@@ -302,3 +286,13 @@ const lk_op lk__op_lcn = {
             {.n_in = 1, .in = {LK_IN(2, 2, 1, 3)}, .attr = &(const lk_lcn_attr){{1, 1}}},
             {0}},
 };
+
+lk_status lk_lcn(lk_var x, int64_t rows, int64_t columns, lk_var *out)
+{
+    lk_lcn_attr attr = {{rows, columns}};
+    lk_var y[2] = {LK_NO_VAR, LK_NO_VAR};
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    lk_status st = lk_apply(x.tape, &lk__op_lcn, &x, 1, &attr, y);
+    *out = y[0];
+    return LK_TRACE(st);
+}

@@ -2,23 +2,13 @@
  *
  *   dx = dy where x > 0, elsewhere slope * dy, also at 0   leaky_relu_grad(dy, x), linear in dy
  */
+#include "ops/common/ops.h"
 #include "ops/common/unary.h"
-
-#include <lockstep/ops.h>
-
-extern const lk_op lk__op_leaky_relu;
-
-lk_status lk_leaky_relu(lk_var x, double slope, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_leaky_relu, &x, 1, &(lk_leaky_relu_attr){slope}, out));
-}
 
 const lk_op lk__op_leaky_relu = {
     .name = "leaky_relu",
     .summary = "x < 0 ? slope * x : x",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_leaky_relu_attr),
     .saves_in = 1,
@@ -34,3 +24,8 @@ const lk_op lk__op_leaky_relu = {
             {.n_in = 1, .in = {LK_IN(7)}, .attr = &(const lk_leaky_relu_attr){0.1}},
             {0}},
 };
+
+lk_status lk_leaky_relu(lk_var x, double slope, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_leaky_relu, &x, 1, &(lk_leaky_relu_attr){slope}, out));
+}

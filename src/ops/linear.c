@@ -68,14 +68,6 @@ static lk_status linear_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_linear;
-
-lk_status lk_linear_act(lk_var x, lk_var w, lk_var b, lk_act act, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_linear, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
-                             &(lk_linear_attr){act}, out));
-}
-
 lk_status lk_linear(lk_var x, lk_var w, lk_var b, lk_var *out)
 {
     return LK_TRACE(lk_linear_act(x, w, b, LK_ACT_NONE, out));
@@ -123,3 +115,9 @@ const lk_op lk__op_linear = {
                                        .attr = ATTR(LK_ACT_TANH)},
                                       {0}},
 };
+
+lk_status lk_linear_act(lk_var x, lk_var w, lk_var b, lk_act act, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_linear, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
+                             &(lk_linear_attr){act}, out));
+}

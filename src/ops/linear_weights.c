@@ -69,19 +69,10 @@ static lk_status linear_weights_backward(lk_call *c, const lk_var *dout, lk_var 
     return LK_OK;
 }
 
-extern const lk_op lk__op_linear_weights;
-
-lk_status lk_linear_weights(lk_var x, lk_var dy, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_linear_weights, (lk_var[]){x, dy}, 2, NULL, out));
-}
-
 const lk_op lk__op_linear_weights = {
     .name = "linear_weights",
     .summary = "x' dy, a sum over all rows: the gradient of the weights of linear",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_OP_ACCUMULATES | LK_OP_OVERWRITES,
     .saves_in = 3,
     .infer = linear_weights_infer,
@@ -93,3 +84,8 @@ const lk_op lk__op_linear_weights = {
                                {.n_in = 2, .in = {LK_IN(4, 1), LK_IN(4, 1)}},
                                {0}},
 };
+
+lk_status lk_linear_weights(lk_var x, lk_var dy, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_linear_weights, (lk_var[]){x, dy}, 2, NULL, out));
+}

@@ -53,23 +53,12 @@ static lk_status local_conv_backward(lk_call *c, const lk_var *dout, lk_var *din
     return LK_OK;
 }
 
-extern const lk_op lk__op_local_conv;
-
-lk_status lk_local_conv(lk_var x, lk_var w, const lk_conv_attr *attr, lk_var *out)
-{
-    static const lk_conv_attr usual;
-    return LK_TRACE(
-        lk_apply(x.tape, &lk__op_local_conv, (lk_var[]){x, w}, 2, attr ? attr : &usual, out));
-}
-
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
 const lk_op lk__op_local_conv = {
     .name = "local_conv",
     .summary = "convolution of x with a filter of its own for each output position",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .attr_size = sizeof(lk_conv_attr),
     .saves_in = 3,
     .infer = local_conv_infer,
@@ -93,3 +82,10 @@ const lk_op lk__op_local_conv = {
                                        .attr = ATTR(.groups = 1)},
                                       {0}},
 };
+
+lk_status lk_local_conv(lk_var x, lk_var w, const lk_conv_attr *attr, lk_var *out)
+{
+    static const lk_conv_attr usual;
+    return LK_TRACE(
+        lk_apply(x.tape, &lk__op_local_conv, (lk_var[]){x, w}, 2, attr ? attr : &usual, out));
+}

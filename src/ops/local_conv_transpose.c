@@ -49,23 +49,12 @@ static lk_status local_conv_transpose_backward(lk_call *c, const lk_var *dout, l
     return LK_OK;
 }
 
-extern const lk_op lk__op_local_conv_transpose;
-
-lk_status lk_local_conv_transpose(lk_var x, lk_var w, const lk_conv_attr *attr, lk_var *out)
-{
-    static const lk_conv_attr usual;
-    return LK_TRACE(lk_apply(x.tape, &lk__op_local_conv_transpose, (lk_var[]){x, w}, 2,
-                             attr ? attr : &usual, out));
-}
-
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
 const lk_op lk__op_local_conv_transpose = {
     .name = "local_conv_transpose",
     .summary = "the transpose of local_conv",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .attr_size = sizeof(lk_conv_attr),
     .saves_in = 3,
     .infer = local_conv_transpose_infer,
@@ -82,3 +71,10 @@ const lk_op lk__op_local_conv_transpose = {
                                        .shard_size = 1},
                                       {0}},
 };
+
+lk_status lk_local_conv_transpose(lk_var x, lk_var w, const lk_conv_attr *attr, lk_var *out)
+{
+    static const lk_conv_attr usual;
+    return LK_TRACE(lk_apply(x.tape, &lk__op_local_conv_transpose, (lk_var[]){x, w}, 2,
+                             attr ? attr : &usual, out));
+}

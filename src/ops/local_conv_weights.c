@@ -41,7 +41,29 @@ static lk_status local_conv_weights_backward(lk_call *c, const lk_var *dout, lk_
     return LK_OK;
 }
 
-extern const lk_op lk__op_local_conv_weights;
+#define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
+
+const lk_op lk__op_local_conv_weights = {
+    .name = "local_conv_weights",
+    .summary = "the gradient of the weights of local_conv, from its x and dy",
+    LK_ARITY(2, 1),
+    .attr_size = sizeof(lk_conv_attr),
+    .saves_in = 3,
+    .infer = local_conv_weights_infer,
+    .forward = local_conv_weights_forward,
+    .backward = local_conv_weights_backward,
+    .samples = (const lk_op_sample[]){{.n_in = 2,
+                                       .in = {LK_IN(5, 4, 1), LK_IN(5, 3, 2)},
+                                       .attr = ATTR(.window.kernel = {2}),
+                                       .shard_size = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(2, 3, 3, 1), LK_IN(2, 2, 2, 1)},
+                                       .attr = ATTR(.window = {.kernel = {3, 2},
+                                                               .stride = {2, 1},
+                                                               .pad_lo = {1, 0},
+                                                               .pad_hi = {1, 0}})},
+                                      {0}},
+};
 
 lk_status lk_local_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr,
                                 const int64_t *kernel, lk_var *out)
@@ -66,29 +88,3 @@ lk_status lk__untied_weights_gradient(const lk_call *c, lk_var x, lk_var y, lk_v
     return LK_TRACE(
         lk_apply_gradient(c, 1, &lk__op_local_conv_weights, (lk_var[]){x, y}, 2, &a, dw));
 }
-
-#define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
-
-const lk_op lk__op_local_conv_weights = {
-    .name = "local_conv_weights",
-    .summary = "the gradient of the weights of local_conv, from its x and dy",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
-    .attr_size = sizeof(lk_conv_attr),
-    .saves_in = 3,
-    .infer = local_conv_weights_infer,
-    .forward = local_conv_weights_forward,
-    .backward = local_conv_weights_backward,
-    .samples = (const lk_op_sample[]){{.n_in = 2,
-                                       .in = {LK_IN(5, 4, 1), LK_IN(5, 3, 2)},
-                                       .attr = ATTR(.window.kernel = {2}),
-                                       .shard_size = 2},
-                                      {.n_in = 2,
-                                       .in = {LK_IN(2, 3, 3, 1), LK_IN(2, 2, 2, 1)},
-                                       .attr = ATTR(.window = {.kernel = {3, 2},
-                                                               .stride = {2, 1},
-                                                               .pad_lo = {1, 0},
-                                                               .pad_hi = {1, 0}})},
-                                      {0}},
-};

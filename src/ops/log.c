@@ -11,19 +11,10 @@ static lk_status log_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk_apply_gradient(c, 0, &lk__op_div, in, 2, NULL, &din[0]));
 }
 
-extern const lk_op lk__op_log;
-
-lk_status lk_log(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_log, &x, 1, NULL, out));
-}
-
 const lk_op lk__op_log = {
     .name = "log",
     .summary = "natural logarithm of x",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
@@ -34,3 +25,8 @@ const lk_op lk__op_log = {
                                       {.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 1, 5)}},
                                       {0}},
 };
+
+lk_status lk_log(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_log, &x, 1, NULL, out));
+}

@@ -6,6 +6,7 @@
  * The sums are the lane sums of lk_reduce_axis(), one piece: an axis of softmax is never split.
  */
 #include "ops/common/loss/softmax.h"
+#include "ops/common/ops.h"
 
 /* ---- log_softmax_grad: dx of y and dy ---- */
 
@@ -37,9 +38,7 @@ static lk_status log_softmax_grad_backward(lk_call *c, const lk_var *dout, lk_va
 static const lk_op log_softmax_grad = {
     .name = "log_softmax_grad",
     .summary = "dy - exp(y) sum dy",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_OP_OVERWRITES,
     .attr_size = sizeof(lk_softmax_attr),
     .saves_in = 3,
@@ -49,20 +48,10 @@ static const lk_op log_softmax_grad = {
     .data = &(const lk__softmax){.sheet = log_softmax_grad_sheet},
 };
 
-extern const lk_op lk__op_log_softmax;
-
-lk_status lk_log_softmax(lk_var x, int axis, lk_var *out)
-{
-    lk_softmax_attr attr = {axis};
-    return LK_TRACE(lk_apply(x.tape, &lk__op_log_softmax, &x, 1, &attr, out));
-}
-
 const lk_op lk__op_log_softmax = {
     .name = "log_softmax",
     .summary = "x - log sum exp(x) along an axis",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .attr_size = sizeof(lk_softmax_attr),
     .infer = lk__softmax_infer,
     .forward = lk__softmax_forward,
@@ -70,3 +59,9 @@ const lk_op lk__op_log_softmax = {
     .data = &(const lk__softmax){.rows = lk_log_softmax_rows, .grad = &log_softmax_grad},
     .samples = lk__softmax_samples,
 };
+
+lk_status lk_log_softmax(lk_var x, int axis, lk_var *out)
+{
+    lk_softmax_attr attr = {axis};
+    return LK_TRACE(lk_apply(x.tape, &lk__op_log_softmax, &x, 1, &attr, out));
+}

@@ -41,9 +41,7 @@ static lk_status grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op logistic_cross_entropy_grad = {
     .name = "logistic_cross_entropy_grad",
     .summary = "(1 / (1 + exp(-x)) - t) dl",
-    .min_in = 3,
-    .max_in = 3,
-    .n_out = 1,
+    LK_ARITY(3, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 7,
     .infer = lk__each_infer,
@@ -69,22 +67,10 @@ static lk_status logistic_cross_entropy_backward(lk_call *c, const lk_var *dout,
     return LK_OK;
 }
 
-extern const lk_op lk__op_logistic_cross_entropy;
-
-lk_status lk_logistic_cross_entropy(lk_var x, lk_var target, lk_loss_reduction reduction,
-                                    lk_var *out)
-{
-    lk_loss_attr attr = {reduction};
-    lk_var in[] = {x, target};
-    return LK_TRACE(lk_apply(x.tape, &lk__op_logistic_cross_entropy, in, 2, &attr, out));
-}
-
 const lk_op lk__op_logistic_cross_entropy = {
     .name = "logistic_cross_entropy",
     .summary = "-(t log s + (1 - t) log(1 - s)), s = sigmoid(x); mean, sum or none",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .attr_size = sizeof(lk_loss_attr),
     .saves_in = 3,
     .infer = lk__loss_infer_pair,
@@ -106,3 +92,11 @@ const lk_op lk__op_logistic_cross_entropy = {
                                        .attr = &(const lk_loss_attr){LK_LOSS_NONE}},
                                       {0}},
 };
+
+lk_status lk_logistic_cross_entropy(lk_var x, lk_var target, lk_loss_reduction reduction,
+                                    lk_var *out)
+{
+    lk_loss_attr attr = {reduction};
+    lk_var in[] = {x, target};
+    return LK_TRACE(lk_apply(x.tape, &lk__op_logistic_cross_entropy, in, 2, &attr, out));
+}

@@ -4,6 +4,7 @@
  *
  * Formulas and gradients: lockstep/extra/recurrence.h; du: common/recurrent.h.
  */
+#include "ops/common/ops.h"
 #include "ops/common/recurrent/recurrent.h"
 
 /* What is kept of a time. */
@@ -67,26 +68,10 @@ static lk_status lstm_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk__recurrent_backward(c, &cell, dout, din));
 }
 
-extern const lk_op lk__op_lstm;
-
-lk_status lk_lstm(lk_var x, lk_var u, lk_var h, lk_var c, const lk_recurrent_attr *attr, lk_var *y,
-                  lk_var last[2])
-{
-    lk_recurrent_attr usual = {0};
-    lk_var out[4];
-    LK_TRY(lk_apply(x.tape, &lk__op_lstm, (lk_var[]){x, u, h, c}, 4, attr ? attr : &usual, out));
-    *y = out[0];
-    last[0] = out[1];
-    last[1] = out[2];
-    return LK_OK;
-}
-
 const lk_op lk__op_lstm = {
     .name = "lstm",
     .summary = "long short-term memory at each time, and the last h and c",
-    .min_in = 4,
-    .max_in = 4,
-    .n_out = 4,
+    LK_ARITY(4, 4),
     .attr_size = sizeof(lk_recurrent_attr),
     .saves_in = ~0U,
     .infer = lstm_infer,
@@ -102,3 +87,15 @@ const lk_op lk__op_lstm = {
                                 .attr = &(const lk_recurrent_attr){.reverse = true, .forget = 1}},
                                {0}},
 };
+
+lk_status lk_lstm(lk_var x, lk_var u, lk_var h, lk_var c, const lk_recurrent_attr *attr, lk_var *y,
+                  lk_var last[2])
+{
+    lk_recurrent_attr usual = {0};
+    lk_var out[4];
+    LK_TRY(lk_apply(x.tape, &lk__op_lstm, (lk_var[]){x, u, h, c}, 4, attr ? attr : &usual, out));
+    *y = out[0];
+    last[0] = out[1];
+    last[1] = out[2];
+    return LK_OK;
+}

@@ -201,9 +201,7 @@ lk_status lk_matmul(lk_var a, lk_var b, lk_var *out)
 const lk_op lk__op_matmul = {
     .name = "matmul",
     .summary = "op(a) op(b), products of matrices, either transposed or not",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .attr_size = sizeof(lk_matmul_attr),
     .saves_in = 3,
     .infer = matmul_infer,

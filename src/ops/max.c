@@ -5,20 +5,12 @@
  */
 #include "ops/common/axes/axes.h"
 #include "ops/common/axes/extreme.h"
-
-extern const lk_op lk__op_max;
-
-lk_status lk_max(lk_var x, const lk_axes *axes, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_max, &x, 1, axes ? axes : &lk__all_axes, out));
-}
+#include "ops/common/ops.h"
 
 const lk_op lk__op_max = {
     .name = "max",
     .summary = "the largest element over axes; the gradient goes to the first of equal ones",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .attr_size = sizeof(lk_axes),
     .saves_in = 1,
     .infer = lk__axes_infer,
@@ -27,3 +19,8 @@ const lk_op lk__op_max = {
     .data = &(const lk_reduce_axis_op){LK_REDUCE_AXIS_MAX},
     .samples = lk__axes_samples,
 };
+
+lk_status lk_max(lk_var x, const lk_axes *axes, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_max, &x, 1, axes ? axes : &lk__all_axes, out));
+}

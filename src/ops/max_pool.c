@@ -12,8 +12,6 @@
 #include "ops/common/windows/pool.h"
 #include "tensor/tensor.h"
 
-extern const lk_op lk__op_max_pool;
-
 lk_status lk__max_pool_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(lk__pool_infer(c, &out[0]));
@@ -53,9 +51,7 @@ static lk_status scatter_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op max_pool_scatter = {.name = "max_pool_scatter",
                                        .summary = "the gradient of max_pool",
-                                       .min_in = 2,
-                                       .max_in = 2,
-                                       .n_out = 1,
+                                       LK_ARITY(2, 1),
                                        .flags = LK_OP_LINEAR | LK__POOL_BACK_FLAGS,
                                        .attr_size = sizeof(lk__pool_back),
                                        .saves_in = 2,
@@ -118,9 +114,7 @@ static lk_status gather_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op max_pool_gather = {.name = "max_pool_gather",
                                       .summary = "x at the positions of the maxima",
-                                      .min_in = 2,
-                                      .max_in = 2,
-                                      .n_out = 1,
+                                      LK_ARITY(2, 1),
                                       .flags = LK_OP_LINEAR,
                                       .attr_size = sizeof(lk__pool_back),
                                       .saves_in = 2,
@@ -145,28 +139,12 @@ static lk_status max_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk__max_pool_gradient(c, dout[0], &din[0]));
 }
 
-lk_status lk_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out, lk_var *index)
-{
-    lk_var both[2];
-    LK_CHECK(out, LK_EINVAL, "out is NULL");
-    *out = LK_NO_VAR;
-    if (index)
-        *index = LK_NO_VAR;
-    LK_TRY(lk_apply(x.tape, &lk__op_max_pool, &x, 1, attr, both));
-    *out = both[0];
-    if (index)
-        *index = both[1];
-    return LK_OK;
-}
-
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})
 
 const lk_op lk__op_max_pool = {
     .name = "max_pool",
     .summary = "the largest of each window of x and its position, in 1 to 3 dimensions",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 2,
+    LK_ARITY(1, 2),
     .attr_size = sizeof(lk_pool_attr),
     .infer = lk__max_pool_infer,
     .forward = max_pool_forward,
@@ -186,3 +164,17 @@ const lk_op lk__op_max_pool = {
                                                     .window.stride = {1, 1, 2})},
                                       {0}},
 };
+
+lk_status lk_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out, lk_var *index)
+{
+    lk_var both[2];
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    *out = LK_NO_VAR;
+    if (index)
+        *index = LK_NO_VAR;
+    LK_TRY(lk_apply(x.tape, &lk__op_max_pool, &x, 1, attr, both));
+    *out = both[0];
+    if (index)
+        *index = both[1];
+    return LK_OK;
+}

@@ -23,9 +23,7 @@ static lk_status over_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op over = {
     .name = "over",
     .summary = "x / n",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
     .attr_size = sizeof(int64_t),
     .infer = lk__each_infer,
@@ -62,19 +60,10 @@ static lk_status mean_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk_broadcast(g, x, &din[0]));
 }
 
-extern const lk_op lk__op_mean;
-
-lk_status lk_mean(lk_var x, const lk_axes *axes, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_mean, &x, 1, axes ? axes : &lk__all_axes, out));
-}
-
 const lk_op lk__op_mean = {
     .name = "mean",
     .summary = "the sum over axes divided by the number of elements",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_OP_LINEAR,
     .attr_size = sizeof(lk_axes),
     .infer = lk__axes_infer,
@@ -82,3 +71,8 @@ const lk_op lk__op_mean = {
     .backward = mean_backward,
     .samples = lk__axes_samples,
 };
+
+lk_status lk_mean(lk_var x, const lk_axes *axes, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_mean, &x, 1, axes ? axes : &lk__all_axes, out));
+}

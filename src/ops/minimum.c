@@ -4,8 +4,7 @@
  */
 #include "ops/common/each.h"
 #include "ops/common/grads.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 static lk_status minimum_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -15,19 +14,10 @@ static lk_status minimum_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_minimum;
-
-lk_status lk_minimum(lk_var x, lk_var y, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_minimum, (lk_var[]){x, y}, 2, NULL, out));
-}
-
 const lk_op lk__op_minimum = {
     .name = "minimum",
     .summary = "the smaller of x and y",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 3,
     .infer = lk__each_infer,
@@ -39,3 +29,8 @@ const lk_op lk__op_minimum = {
                                       {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .shard_size = 2},
                                       {0}},
 };
+
+lk_status lk_minimum(lk_var x, lk_var y, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_minimum, (lk_var[]){x, y}, 2, NULL, out));
+}

@@ -3,8 +3,7 @@
  *   dx = dz * y, dy = dz * x, each summed over the axes it was broadcast along
  */
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 static lk_status mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -16,19 +15,10 @@ static lk_status mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_mul;
-
-lk_status lk_mul(lk_var x, lk_var y, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_mul, (lk_var[]){x, y}, 2, NULL, out));
-}
-
 const lk_op lk__op_mul = {
     .name = "mul",
     .summary = "x * y",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 3,
     .infer = lk__each_infer,
@@ -40,3 +30,8 @@ const lk_op lk__op_mul = {
                                       {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .shard_size = 2},
                                       {0}},
 };
+
+lk_status lk_mul(lk_var x, lk_var y, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_mul, (lk_var[]){x, y}, 2, NULL, out));
+}

@@ -3,27 +3,17 @@
  *   dx = -dy
  */
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 static lk_status neg_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     return LK_TRACE(lk_apply_gradient(c, 0, c->op, dout, 1, NULL, &din[0]));
 }
 
-extern const lk_op lk__op_neg;
-
-lk_status lk_neg(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_neg, &x, 1, NULL, out));
-}
-
 const lk_op lk__op_neg = {
     .name = "neg",
     .summary = "-x",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = lk__each_forward,
@@ -31,3 +21,8 @@ const lk_op lk__op_neg = {
     .data = &(const lk__each){.loop = LK__LOOP_NEG},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}}, {0}},
 };
+
+lk_status lk_neg(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_neg, &x, 1, NULL, out));
+}

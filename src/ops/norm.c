@@ -33,9 +33,7 @@ static lk_status ratio_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op norm_ratio = {
     .name = "norm_ratio",
     .summary = "x / y, 0 where y = 0",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 2,
     .infer = lk__each_infer,
@@ -60,19 +58,10 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
         lk_apply_gradient(c, 0, &lk__op_mul, (lk_var[]){c->in[0], r}, 2, NULL, &din[0]));
 }
 
-extern const lk_op lk__op_norm;
-
-lk_status lk_norm(lk_var x, const lk_axes *axes, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_norm, &x, 1, axes ? axes : &lk__all_axes, out));
-}
-
 const lk_op lk__op_norm = {
     .name = "norm",
     .summary = "sqrt(the sum of x^2 over axes)",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .attr_size = sizeof(lk_axes),
     .saves_in = 1,
     .infer = lk__axes_infer,
@@ -81,3 +70,8 @@ const lk_op lk__op_norm = {
     .data = &(const lk_reduce_axis_op){LK_REDUCE_AXIS_SUMSQ},
     .samples = lk__axes_samples,
 };
+
+lk_status lk_norm(lk_var x, const lk_axes *axes, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_norm, &x, 1, axes ? axes : &lk__all_axes, out));
+}

@@ -45,19 +45,10 @@ static lk_status pad_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_pad;
-
-lk_status lk_pad(lk_var x, const lk_pad_attr *pad, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_pad, &x, 1, pad, out));
-}
-
 const lk_op lk__op_pad = {
     .name = "pad",
     .summary = "x with elements of one value around it",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_OP_STRIDED,
     .attr_size = sizeof(lk_pad_attr),
     .infer = pad_infer,
@@ -69,3 +60,8 @@ const lk_op lk__op_pad = {
             {.n_in = 1, .in = {LK_IN(2, 1, 3)}, .attr = &(lk_pad_attr){{0, 2, 0}, {0, 1, 0}, -1.5}},
             {0}},
 };
+
+lk_status lk_pad(lk_var x, const lk_pad_attr *pad, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_pad, &x, 1, pad, out));
+}

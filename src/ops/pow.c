@@ -12,8 +12,7 @@
  * Where x < 0, dy is NaN.
  */
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 static lk_status pow_dx_apply(lk_var g, lk_var x, lk_var y, lk_var *out);
 
@@ -81,9 +80,7 @@ static lk_status pow_dy_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op pow_dx = {
     .name = "pow_dx",
     .summary = "g * (y * x^(y-1))",
-    .min_in = 3,
-    .max_in = 3,
-    .n_out = 1,
+    LK_ARITY(3, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 7,
     .infer = lk__each_infer,
@@ -95,9 +92,7 @@ static const lk_op pow_dx = {
 static const lk_op pow_dy = {
     .name = "pow_dy",
     .summary = "g * (x^y * log x)",
-    .min_in = 3,
-    .max_in = 3,
-    .n_out = 1,
+    LK_ARITY(3, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 7,
     .infer = lk__each_infer,
@@ -126,19 +121,10 @@ static lk_status pow_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_pow;
-
-lk_status lk_pow(lk_var x, lk_var y, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_pow, (lk_var[]){x, y}, 2, NULL, out));
-}
-
 const lk_op lk__op_pow = {
     .name = "pow",
     .summary = "x^y",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 3,
     .infer = lk__each_infer,
@@ -154,3 +140,8 @@ const lk_op lk__op_pow = {
              .shard_size = 2},
             {0}},
 };
+
+lk_status lk_pow(lk_var x, lk_var y, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_pow, (lk_var[]){x, y}, 2, NULL, out));
+}

@@ -5,9 +5,8 @@
  *
  * x^1, x^2 and x^-1 are x, x * x and 1 / x.
  */
+#include "ops/common/ops.h"
 #include "ops/common/unary.h"
-
-#include <lockstep/ops.h>
 
 static lk_status pow_scalar_forward(lk_call *c)
 {
@@ -48,9 +47,7 @@ static lk_status pow_scalar_grad_backward(lk_call *c, const lk_var *dout, lk_var
 static const lk_op pow_scalar_grad = {
     .name = "pow_scalar_grad",
     .summary = "g * (p * x^(p-1))",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_pow_scalar_attr),
     .saves_in = 3,
@@ -71,20 +68,10 @@ static lk_status pow_scalar_backward(lk_call *c, const lk_var *dout, lk_var *din
     return LK_TRACE(lk_apply_gradient(c, 0, &pow_scalar_grad, in, 2, c->attr, &din[0]));
 }
 
-extern const lk_op lk__op_pow_scalar;
-
-lk_status lk_pow_scalar(lk_var x, double exponent, lk_var *out)
-{
-    return LK_TRACE(
-        lk_apply(x.tape, &lk__op_pow_scalar, &x, 1, &(lk_pow_scalar_attr){exponent}, out));
-}
-
 const lk_op lk__op_pow_scalar = {
     .name = "pow_scalar",
     .summary = "x^p for a constant p",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk_pow_scalar_attr),
     .saves_in = 1,
@@ -106,3 +93,9 @@ const lk_op lk__op_pow_scalar = {
             {.n_in = 1, .in = {LK_IN_RANGE(0.3, 2, 5)}, .attr = &(const lk_pow_scalar_attr){-1.7}},
             {0}},
 };
+
+lk_status lk_pow_scalar(lk_var x, double exponent, lk_var *out)
+{
+    return LK_TRACE(
+        lk_apply(x.tape, &lk__op_pow_scalar, &x, 1, &(lk_pow_scalar_attr){exponent}, out));
+}

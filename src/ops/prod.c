@@ -184,9 +184,7 @@ static lk_status prod_grad_forward(lk_call *c)
 static const lk_op prod_grad = {
     .name = "prod_grad",
     .summary = "of each factor, g times the product of the others",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_OP_OVERWRITES,
     .attr_size = sizeof(lk_axes),
     .infer = prod_grad_infer,
@@ -227,19 +225,10 @@ static lk_status prod_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk_permute(g, back, &din[0]));
 }
 
-extern const lk_op lk__op_prod;
-
-lk_status lk_prod(lk_var x, const lk_axes *axes, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_prod, &x, 1, axes ? axes : &lk__all_axes, out));
-}
-
 const lk_op lk__op_prod = {
     .name = "prod",
     .summary = "the product over axes",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .attr_size = sizeof(lk_axes),
     .saves_in = 1,
     .infer = lk__axes_infer,
@@ -257,3 +246,8 @@ const lk_op lk__op_prod = {
             {.n_in = 1, .in = {LK_IN(2, 1)}, .attr = &(lk_axes){1, {1}, false}},
             {0}},
 };
+
+lk_status lk_prod(lk_var x, const lk_axes *axes, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_prod, &x, 1, axes ? axes : &lk__all_axes, out));
+}

@@ -2,23 +2,13 @@
  *
  *   dx = dy where y > 0, elsewhere 0, also at 0            relu_grad(dy, y), linear in dy
  */
+#include "ops/common/ops.h"
 #include "ops/common/unary.h"
-
-#include <lockstep/ops.h>
-
-extern const lk_op lk__op_relu;
-
-lk_status lk_relu(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_relu, &x, 1, NULL, out));
-}
 
 const lk_op lk__op_relu = {
     .name = "relu",
     .summary = "x < 0 ? 0 : x",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = lk__each_forward,
@@ -28,3 +18,8 @@ const lk_op lk__op_relu = {
                                       {.n_in = 1, .in = {LK_IN(7)}},
                                       {0}},
 };
+
+lk_status lk_relu(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_relu, &x, 1, NULL, out));
+}

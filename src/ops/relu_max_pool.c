@@ -7,6 +7,7 @@
  * above 0, can be taken for each window instead of each position.
  */
 #include "ops/common/act.h"
+#include "ops/common/ops.h"
 #include "ops/common/windows/pool.h"
 
 static lk_status relu_max_pool_forward(lk_call *c)
@@ -21,26 +22,12 @@ static lk_status relu_max_pool_backward(lk_call *c, const lk_var *dout, lk_var *
     return LK_TRACE(lk__max_pool_gradient(c, dy, &din[0]));
 }
 
-extern const lk_op lk__op_relu_max_pool;
-
-lk_status lk_relu_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
-{
-    lk_var both[2];
-    LK_CHECK(out, LK_EINVAL, "out is NULL");
-    *out = LK_NO_VAR;
-    LK_TRY(lk_apply(x.tape, &lk__op_relu_max_pool, &x, 1, attr, both));
-    *out = both[0];
-    return LK_OK;
-}
-
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})
 
 const lk_op lk__op_relu_max_pool = {
     .name = "relu_max_pool",
     .summary = "the largest of each window of relu of x and its position, in 1 to 3 dimensions",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 2,
+    LK_ARITY(1, 2),
     .attr_size = sizeof(lk_pool_attr),
     .infer = lk__max_pool_infer,
     .forward = relu_max_pool_forward,
@@ -56,3 +43,13 @@ const lk_op lk__op_relu_max_pool = {
                                                     .window.pad_hi = {0, 2})},
                                       {0}},
 };
+
+lk_status lk_relu_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
+{
+    lk_var both[2];
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    *out = LK_NO_VAR;
+    LK_TRY(lk_apply(x.tape, &lk__op_relu_max_pool, &x, 1, attr, both));
+    *out = both[0];
+    return LK_OK;
+}

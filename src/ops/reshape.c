@@ -33,19 +33,10 @@ static lk_status reshape_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk_reshape(dout[0], lk_shape_of(c->in[0]), &din[0]));
 }
 
-extern const lk_op lk__op_reshape;
-
-lk_status lk_reshape(lk_var x, lk_shape shape, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_reshape, &x, 1, &shape, out));
-}
-
 const lk_op lk__op_reshape = {
     .name = "reshape",
     .summary = "the same elements in row-major order under another shape",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_OP_LINEAR | LK_OP_STRIDED,
     .attr_size = sizeof(lk_shape),
     .infer = reshape_infer,
@@ -57,3 +48,8 @@ const lk_op lk__op_reshape = {
                                       {.n_in = 1, .in = {LK_IN(1, 1)}, .attr = &LK_SCALAR},
                                       {0}},
 };
+
+lk_status lk_reshape(lk_var x, lk_shape shape, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_reshape, &x, 1, &shape, out));
+}

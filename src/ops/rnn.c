@@ -2,6 +2,7 @@
  *
  * Formulas and gradients: lockstep/extra/recurrence.h; du: common/recurrent.h.
  */
+#include "ops/common/ops.h"
 #include "ops/common/recurrent/recurrent.h"
 
 static lk_status rnn_infer(lk_call *c, lk_output_spec *out)
@@ -41,25 +42,10 @@ static lk_status rnn_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk__recurrent_backward(c, &cell, dout, din));
 }
 
-extern const lk_op lk__op_rnn;
-
-lk_status lk_rnn(lk_var x, lk_var u, lk_var h, const lk_recurrent_attr *attr, lk_var *y,
-                 lk_var *last)
-{
-    lk_recurrent_attr usual = {0};
-    lk_var out[2];
-    LK_TRY(lk_apply(x.tape, &lk__op_rnn, (lk_var[]){x, u, h}, 3, attr ? attr : &usual, out));
-    *y = out[0];
-    *last = out[1];
-    return LK_OK;
-}
-
 const lk_op lk__op_rnn = {
     .name = "rnn",
     .summary = "tanh(x + h' u) at each time, and the last of them",
-    .min_in = 3,
-    .max_in = 3,
-    .n_out = 2,
+    LK_ARITY(3, 2),
     .attr_size = sizeof(lk_recurrent_attr),
     .saves_in = ~0U,
     .infer = rnn_infer,
@@ -74,3 +60,14 @@ const lk_op lk__op_rnn = {
                                        .attr = &(const lk_recurrent_attr){.reverse = true}},
                                       {0}},
 };
+
+lk_status lk_rnn(lk_var x, lk_var u, lk_var h, const lk_recurrent_attr *attr, lk_var *y,
+                 lk_var *last)
+{
+    lk_recurrent_attr usual = {0};
+    lk_var out[2];
+    LK_TRY(lk_apply(x.tape, &lk__op_rnn, (lk_var[]){x, u, h}, 3, attr ? attr : &usual, out));
+    *y = out[0];
+    *last = out[1];
+    return LK_OK;
+}

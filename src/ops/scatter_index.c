@@ -106,20 +106,10 @@ static lk_status scatter_index_backward(lk_call *c, const lk_var *dout, lk_var *
     return LK_TRACE(lk_gather_index(dout[0], a->axis, c->in[1], &din[0]));
 }
 
-extern const lk_op lk__op_scatter_index;
-
-lk_status lk_scatter_index(lk_var x, int axis, lk_var index, int64_t size, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_scatter_index, (lk_var[]){x, index}, 2,
-                             &(lk_index_attr){axis, size}, out));
-}
-
 const lk_op lk__op_scatter_index = {
     .name = "scatter_index",
     .summary = "zeros, to indices of one axis of which those of x are added",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_OP_LINEAR,
     .attr_size = sizeof(lk_index_attr),
     .saves_in = 2,
@@ -133,3 +123,9 @@ const lk_op lk__op_scatter_index = {
             {.n_in = 2, .in = {LK_IN(2, 6), LK_IN_INDEX(4, 6)}, .attr = &(lk_index_attr){1, 4}},
             {0}},
 };
+
+lk_status lk_scatter_index(lk_var x, int axis, lk_var index, int64_t size, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_scatter_index, (lk_var[]){x, index}, 2,
+                             &(lk_index_attr){axis, size}, out));
+}

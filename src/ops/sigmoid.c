@@ -3,9 +3,8 @@
  *   dx = dy * (y * (1 - y))                                sigmoid_grad(dy, y)
  *   of that: d(dy) = dz * (y * (1 - y)), d(y) = (dz * dy) * (1 - 2 y)
  */
+#include "ops/common/ops.h"
 #include "ops/common/unary.h"
-
-#include <lockstep/ops.h>
 
 static lk_status sigmoid_bend(const lk_call *c, lk_var dz, lk_var *dy)
 {
@@ -15,19 +14,10 @@ static lk_status sigmoid_bend(const lk_call *c, lk_var dz, lk_var *dy)
     return LK_TRACE(lk_mul(u, bend, dy));
 }
 
-extern const lk_op lk__op_sigmoid;
-
-lk_status lk_sigmoid(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_sigmoid, &x, 1, NULL, out));
-}
-
 const lk_op lk__op_sigmoid = {
     .name = "sigmoid",
     .summary = "1 / (1 + e^-x)",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = lk__each_forward,
@@ -39,3 +29,8 @@ const lk_op lk__op_sigmoid = {
                                       {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 1, 5)}},
                                       {0}},
 };
+
+lk_status lk_sigmoid(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_sigmoid, &x, 1, NULL, out));
+}

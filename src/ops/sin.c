@@ -13,19 +13,10 @@ static lk_status sin_backward(lk_call *c, const lk_var *dout, lk_var *din)
         lk_apply_gradient(c, 0, &lk__op_mul, (lk_var[]){dout[0], slope}, 2, NULL, &din[0]));
 }
 
-extern const lk_op lk__op_sin;
-
-lk_status lk_sin(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_sin, &x, 1, NULL, out));
-}
-
 const lk_op lk__op_sin = {
     .name = "sin",
     .summary = "sine of x",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
@@ -36,3 +27,8 @@ const lk_op lk__op_sin = {
                                       {.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 1, 5)}},
                                       {0}},
 };
+
+lk_status lk_sin(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_sin, &x, 1, NULL, out));
+}

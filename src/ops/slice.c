@@ -128,9 +128,7 @@ static lk_status slice_grad_backward(lk_call *c, const lk_var *dout, lk_var *din
 static const lk_op slice_grad = {
     .name = "slice_grad",
     .summary = "zeros with x in place of a slice",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_OP_LINEAR | LK_OP_STRIDED | LK_OP_OVERWRITES,
     .attr_size = sizeof(slice_grad_attr),
     .infer = slice_grad_infer,
@@ -153,9 +151,7 @@ lk_status lk_slice(lk_var x, int axis, int64_t start, int64_t stop, int64_t step
 const lk_op lk__op_slice = {
     .name = "slice",
     .summary = "indices start, start + step, ... below stop of one axis, a view",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_OP_LINEAR | LK_OP_STRIDED,
     .attr_size = sizeof(lk_slice_attr),
     .infer = slice_infer,

@@ -7,6 +7,8 @@
  */
 #include "ops/common/loss/softmax.h"
 
+#include "ops/common/ops.h"
+
 /* ---- softmax_grad: dx of y and dy ---- */
 
 static void softmax_grad_sheet(lk__sheet *t)
@@ -38,9 +40,7 @@ static lk_status softmax_grad_backward(lk_call *c, const lk_var *dout, lk_var *d
 static const lk_op softmax_grad = {
     .name = "softmax_grad",
     .summary = "y (dy - sum (y dy))",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_OP_OVERWRITES,
     .attr_size = sizeof(lk_softmax_attr),
     .saves_in = 3,
@@ -56,20 +56,10 @@ lk_status lk__softmax_grad(lk_var y, lk_var dy, lk_var *out)
     return LK_TRACE(lk_apply(y.tape, &softmax_grad, (lk_var[]){y, dy}, 2, &last, out));
 }
 
-extern const lk_op lk__op_softmax;
-
-lk_status lk_softmax(lk_var x, int axis, lk_var *out)
-{
-    lk_softmax_attr attr = {axis};
-    return LK_TRACE(lk_apply(x.tape, &lk__op_softmax, &x, 1, &attr, out));
-}
-
 const lk_op lk__op_softmax = {
     .name = "softmax",
     .summary = "exp(x) / sum exp(x) along an axis",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .attr_size = sizeof(lk_softmax_attr),
     .infer = lk__softmax_infer,
     .forward = lk__softmax_forward,
@@ -77,3 +67,9 @@ const lk_op lk__op_softmax = {
     .data = &(const lk__softmax){.rows = lk_softmax_rows, .grad = &softmax_grad},
     .samples = lk__softmax_samples,
 };
+
+lk_status lk_softmax(lk_var x, int axis, lk_var *out)
+{
+    lk_softmax_attr attr = {axis};
+    return LK_TRACE(lk_apply(x.tape, &lk__op_softmax, &x, 1, &attr, out));
+}

@@ -180,9 +180,7 @@ static lk_status entropy_grad_backward(lk_call *c, const lk_var *dout, lk_var *d
 static const lk_op softmax_cross_entropy_grad = {
     .name = "softmax_cross_entropy_grad",
     .summary = "(softmax(x) sum t - t) dl",
-    .min_in = 3,
-    .max_in = 3,
-    .n_out = 1,
+    LK_ARITY(3, 1),
     .flags = LK_OP_OVERWRITES,
     .saves_in = 7,
     .infer = lk__same_infer,
@@ -212,22 +210,10 @@ static lk_status softmax_cross_entropy_backward(lk_call *c, const lk_var *dout, 
     return LK_OK;
 }
 
-extern const lk_op lk__op_softmax_cross_entropy;
-
-lk_status lk_softmax_cross_entropy(lk_var x, lk_var target, lk_loss_reduction reduction,
-                                   lk_var *out)
-{
-    lk_loss_attr attr = {reduction};
-    lk_var in[] = {x, target};
-    return LK_TRACE(lk_apply(x.tape, &lk__op_softmax_cross_entropy, in, 2, &attr, out));
-}
-
 const lk_op lk__op_softmax_cross_entropy = {
     .name = "softmax_cross_entropy",
     .summary = "-log softmax(x)[label], or -sum of t log softmax(x); mean, sum or none",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .attr_size = sizeof(lk_loss_attr),
     .saves_in = 3,
     .infer = softmax_cross_entropy_infer,
@@ -256,3 +242,11 @@ const lk_op lk__op_softmax_cross_entropy = {
                                        .attr = &(const lk_loss_attr){LK_LOSS_NONE}},
                                       {0}},
 };
+
+lk_status lk_softmax_cross_entropy(lk_var x, lk_var target, lk_loss_reduction reduction,
+                                   lk_var *out)
+{
+    lk_loss_attr attr = {reduction};
+    lk_var in[] = {x, target};
+    return LK_TRACE(lk_apply(x.tape, &lk__op_softmax_cross_entropy, in, 2, &attr, out));
+}

@@ -3,9 +3,8 @@
  *   dx = dy * s, s = sigmoid(x)                            softplus_grad(dy, x)
  *   of that: d(dy) = dz * s, dx = (dz * dy) * (s * (1 - s))
  */
+#include "ops/common/ops.h"
 #include "ops/common/unary.h"
-
-#include <lockstep/ops.h>
 
 static lk_status softplus_bend(const lk_call *c, lk_var dz, lk_var *dx)
 {
@@ -17,19 +16,10 @@ static lk_status softplus_bend(const lk_call *c, lk_var dz, lk_var *dx)
     return LK_TRACE(lk_mul(u, s, dx));
 }
 
-extern const lk_op lk__op_softplus;
-
-lk_status lk_softplus(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_softplus, &x, 1, NULL, out));
-}
-
 const lk_op lk__op_softplus = {
     .name = "softplus",
     .summary = "log(1 + e^x)",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
@@ -42,3 +32,8 @@ const lk_op lk__op_softplus = {
                                       {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 1, 5)}},
                                       {0}},
 };
+
+lk_status lk_softplus(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_softplus, &x, 1, NULL, out));
+}

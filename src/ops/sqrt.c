@@ -4,9 +4,8 @@
  *   of that, with z = dy / (2 y): d(dy) = dz / (2 y), d(y) = -(dz * (z / y))
  */
 #include "ops/common/grads.h"
+#include "ops/common/ops.h"
 #include "ops/common/unary.h"
-
-#include <lockstep/ops.h>
 
 static lk_status sqrt_bend(const lk_call *c, lk_var dz, lk_var *dy)
 {
@@ -15,19 +14,10 @@ static lk_status sqrt_bend(const lk_call *c, lk_var dz, lk_var *dy)
     return LK_TRACE(lk__neg_mul(dz, q, dy));
 }
 
-extern const lk_op lk__op_sqrt;
-
-lk_status lk_sqrt(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_sqrt, &x, 1, NULL, out));
-}
-
 const lk_op lk__op_sqrt = {
     .name = "sqrt",
     .summary = "square root of x",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = lk__each_forward,
@@ -37,3 +27,8 @@ const lk_op lk__op_sqrt = {
                                       {.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 1, 5)}},
                                       {0}},
 };
+
+lk_status lk_sqrt(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_sqrt, &x, 1, NULL, out));
+}

@@ -3,28 +3,18 @@
  *   dx = 2 * (dy * x)                       square_grad(dy, x)
  *   of that: d(dy) = 2 * (dz * x), dx = 2 * (dz * dy)
  */
+#include "ops/common/ops.h"
 #include "ops/common/unary.h"
-
-#include <lockstep/ops.h>
 
 static lk_status square_bend(const lk_call *c, lk_var dz, lk_var *dx)
 {
     return LK_TRACE(lk_apply(c->tape, c->op, (lk_var[]){dz, c->in[0]}, 2, c->attr, dx));
 }
 
-extern const lk_op lk__op_square;
-
-lk_status lk_square(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_square, &x, 1, NULL, out));
-}
-
 const lk_op lk__op_square = {
     .name = "square",
     .summary = "x * x",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = lk__each_infer,
@@ -36,3 +26,8 @@ const lk_op lk__op_square = {
                                       {.n_in = 1, .in = {LK_IN(1, 5)}},
                                       {0}},
 };
+
+lk_status lk_square(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_square, &x, 1, NULL, out));
+}

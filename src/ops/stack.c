@@ -59,21 +59,6 @@ static lk_status stack_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_stack;
-
-lk_status lk_stack(const lk_var *x, int n, int axis, lk_var *out)
-{
-    lk_var y = LK_NO_VAR; /* out may point to one of x */
-    lk_status st = LK_OK;
-    LK_CHECK(out, LK_EINVAL, "out is NULL");
-    if (x && n >= 1)
-        st = lk_apply(x[0].tape, &lk__op_stack, x, n, &(lk_concat_attr){axis}, &y);
-    *out = y;
-    LK_TRY(st);
-    LK_CHECK(x && n >= 1, LK_EINVAL, "stack of %d values%s", n, x ? "" : ", x is NULL");
-    return LK_OK;
-}
-
 const lk_op lk__op_stack = {
     .name = "stack",
     .summary = "values of one shape one after the other along a new axis",
@@ -94,3 +79,16 @@ const lk_op lk__op_stack = {
             {.n_in = 2, .in = {LK_IN(4), LK_IN(4)}, .attr = &(lk_concat_attr){1}},
             {0}},
 };
+
+lk_status lk_stack(const lk_var *x, int n, int axis, lk_var *out)
+{
+    lk_var y = LK_NO_VAR; /* out may point to one of x */
+    lk_status st = LK_OK;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    if (x && n >= 1)
+        st = lk_apply(x[0].tape, &lk__op_stack, x, n, &(lk_concat_attr){axis}, &y);
+    *out = y;
+    LK_TRY(st);
+    LK_CHECK(x && n >= 1, LK_EINVAL, "stack of %d values%s", n, x ? "" : ", x is NULL");
+    return LK_OK;
+}

@@ -1,8 +1,8 @@
 /* stop_gradient: y = x, a view.  There is no gradient: y counts as a constant. */
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/op.h>
-#include <lockstep/ops.h>
 
 static lk_status stop_gradient_infer(lk_call *c, lk_output_spec *out)
 {
@@ -14,19 +14,15 @@ static lk_status stop_gradient_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-extern const lk_op lk__op_stop_gradient;
+const lk_op lk__op_stop_gradient = {
+    .name = "stop_gradient",
+    .summary = "x as a constant, a view",
+    LK_ARITY(1, 1),
+    .flags = LK_OP_STRIDED,
+    .infer = stop_gradient_infer,
+};
 
 lk_status lk_stop_gradient(lk_var x, lk_var *out)
 {
     return LK_TRACE(lk_apply(x.tape, &lk__op_stop_gradient, &x, 1, NULL, out));
 }
-
-const lk_op lk__op_stop_gradient = {
-    .name = "stop_gradient",
-    .summary = "x as a constant, a view",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
-    .flags = LK_OP_STRIDED,
-    .infer = stop_gradient_infer,
-};

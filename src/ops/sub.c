@@ -17,19 +17,10 @@ static lk_status sub_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_sub;
-
-lk_status lk_sub(lk_var x, lk_var y, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_sub, (lk_var[]){x, y}, 2, NULL, out));
-}
-
 const lk_op lk__op_sub = {
     .name = "sub",
     .summary = "x - y",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = lk__each_forward,
@@ -40,3 +31,8 @@ const lk_op lk__op_sub = {
                                       {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .shard_size = 2},
                                       {0}},
 };
+
+lk_status lk_sub(lk_var x, lk_var y, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_sub, (lk_var[]){x, y}, 2, NULL, out));
+}

@@ -4,6 +4,7 @@
  *   dx = dy, repeated along the axes
  */
 #include "ops/common/axes/axes.h"
+#include "ops/common/ops.h"
 
 static lk_status sum_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -12,19 +13,10 @@ static lk_status sum_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk_broadcast(g, lk_shape_of(c->in[0]), &din[0]));
 }
 
-extern const lk_op lk__op_sum;
-
-lk_status lk_sum(lk_var x, const lk_axes *axes, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_sum, &x, 1, axes ? axes : &lk__all_axes, out));
-}
-
 const lk_op lk__op_sum = {
     .name = "sum",
     .summary = "the sum over axes",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_OP_LINEAR,
     .attr_size = sizeof(lk_axes),
     .infer = lk__axes_infer,
@@ -33,3 +25,8 @@ const lk_op lk__op_sum = {
     .data = &(const lk_reduce_axis_op){LK_REDUCE_AXIS_SUM},
     .samples = lk__axes_samples,
 };
+
+lk_status lk_sum(lk_var x, const lk_axes *axes, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_sum, &x, 1, axes ? axes : &lk__all_axes, out));
+}

@@ -7,22 +7,12 @@
  */
 #include "ops/common/loss/loss.h"
 #include "ops/common/loss/squared.h"
-
-extern const lk_op lk__op_sum_squared_error;
-
-lk_status lk_sum_squared_error(lk_var x, lk_var target, lk_loss_reduction reduction, lk_var *out)
-{
-    lk_loss_attr attr = {reduction};
-    lk_var in[] = {x, target};
-    return LK_TRACE(lk_apply(x.tape, &lk__op_sum_squared_error, in, 2, &attr, out));
-}
+#include "ops/common/ops.h"
 
 const lk_op lk__op_sum_squared_error = {
     .name = "sum_squared_error",
     .summary = "sum of 1/2 (x - t)^2 over all elements",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .attr_size = sizeof(lk_loss_attr),
     .saves_in = 3,
     .infer = lk__loss_infer_pair,
@@ -31,3 +21,10 @@ const lk_op lk__op_sum_squared_error = {
     .data = &(const lk__squared){0.5, LK_LOSS_SUM},
     .samples = lk__squared_samples,
 };
+
+lk_status lk_sum_squared_error(lk_var x, lk_var target, lk_loss_reduction reduction, lk_var *out)
+{
+    lk_loss_attr attr = {reduction};
+    lk_var in[] = {x, target};
+    return LK_TRACE(lk_apply(x.tape, &lk__op_sum_squared_error, in, 2, &attr, out));
+}

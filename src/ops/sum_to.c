@@ -66,9 +66,7 @@ lk_status lk_sum_to(lk_var x, lk_shape shape, lk_var *out)
 const lk_op lk__op_sum_to = {
     .name = "sum_to",
     .summary = "x summed over the axes along which a shape is broadcast to x's",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_OP_LINEAR,
     .attr_size = sizeof(lk_shape),
     .infer = sum_to_infer,

@@ -3,9 +3,8 @@
  *   dx = dy * (1 - y^2)                                    tanh_grad(dy, y)
  *   of that: d(dy) = dz * (1 - y^2), d(y) = -2 (dz * dy) * y
  */
+#include "ops/common/ops.h"
 #include "ops/common/unary.h"
-
-#include <lockstep/ops.h>
 
 static lk_status tanh_bend(const lk_call *c, lk_var dz, lk_var *dy)
 {
@@ -15,19 +14,10 @@ static lk_status tanh_bend(const lk_call *c, lk_var dz, lk_var *dy)
     return LK_TRACE(lk_affine(u, -2, 0, dy));
 }
 
-extern const lk_op lk__op_tanh;
-
-lk_status lk_tanh(lk_var x, lk_var *out)
-{
-    return LK_TRACE(lk_apply(x.tape, &lk__op_tanh, &x, 1, NULL, out));
-}
-
 const lk_op lk__op_tanh = {
     .name = "tanh",
     .summary = "hyperbolic tangent of x",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_EACH_FLAGS,
     .infer = lk__each_infer,
     .forward = lk__each_forward,
@@ -37,3 +27,8 @@ const lk_op lk__op_tanh = {
                                       {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 1, 5)}},
                                       {0}},
 };
+
+lk_status lk_tanh(lk_var x, lk_var *out)
+{
+    return LK_TRACE(lk_apply(x.tape, &lk__op_tanh, &x, 1, NULL, out));
+}

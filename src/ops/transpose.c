@@ -35,22 +35,6 @@ static lk_status transpose_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_TRACE(lk_permute(dout[0], back, &din[0]));
 }
 
-extern const lk_op lk__op_transpose;
-
-lk_status lk_permute(lk_var x, const int *axes, lk_var *out)
-{
-    lk_transpose_attr a = {{0}};
-    const lk_tensor *t = NULL;
-    LK_CHECK(out, LK_EINVAL, "out is NULL");
-    *out = LK_NO_VAR;
-    LK_TRY(lk_value(x, &t));
-    LK_CHECK(axes || t->shape.ndim == 0, LK_EINVAL, "transpose of %s: axes is NULL",
-             lk_tensor_text(t).s);
-    for (int i = 0; i < t->shape.ndim; i++)
-        a.axes[i] = axes[i];
-    return LK_TRACE(lk_apply(x.tape, &lk__op_transpose, &x, 1, &a, out));
-}
-
 lk_status lk_transpose(lk_var x, int axis_a, int axis_b, lk_var *out)
 {
     int axes[LK_MAX_NDIM] = {0};
@@ -69,9 +53,7 @@ lk_status lk_transpose(lk_var x, int axis_a, int axis_b, lk_var *out)
 const lk_op lk__op_transpose = {
     .name = "transpose",
     .summary = "x with its axes in another order, a view",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .flags = LK_OP_LINEAR | LK_OP_STRIDED,
     .attr_size = sizeof(lk_transpose_attr),
     .infer = transpose_infer,
@@ -82,3 +64,17 @@ const lk_op lk__op_transpose = {
             {.n_in = 1, .in = {LK_IN(3, 1)}, .attr = &(lk_transpose_attr){{1, 0}}},
             {0}},
 };
+
+lk_status lk_permute(lk_var x, const int *axes, lk_var *out)
+{
+    lk_transpose_attr a = {{0}};
+    const lk_tensor *t = NULL;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    *out = LK_NO_VAR;
+    LK_TRY(lk_value(x, &t));
+    LK_CHECK(axes || t->shape.ndim == 0, LK_EINVAL, "transpose of %s: axes is NULL",
+             lk_tensor_text(t).s);
+    for (int i = 0; i < t->shape.ndim; i++)
+        a.axes[i] = axes[i];
+    return LK_TRACE(lk_apply(x.tape, &lk__op_transpose, &x, 1, &a, out));
+}

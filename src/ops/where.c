@@ -45,20 +45,10 @@ static lk_status where_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk__op_where;
-
-lk_status lk_where(lk_var condition, lk_var x, lk_var y, lk_var *out)
-{
-    return LK_TRACE(
-        lk_apply(condition.tape, &lk__op_where, (lk_var[]){condition, x, y}, 3, NULL, out));
-}
-
 const lk_op lk__op_where = {
     .name = "where",
     .summary = "x where the condition is not 0, elsewhere y",
-    .min_in = 3,
-    .max_in = 3,
-    .n_out = 1,
+    LK_ARITY(3, 1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
     .infer = where_infer,
@@ -72,3 +62,9 @@ const lk_op lk__op_where = {
             {.n_in = 3, .in = {LK_IN_FIXED(0.5, 1, 3), LK_IN(3), LK_IN(3)}},
             {0}},
 };
+
+lk_status lk_where(lk_var condition, lk_var x, lk_var y, lk_var *out)
+{
+    return LK_TRACE(
+        lk_apply(condition.tape, &lk__op_where, (lk_var[]){condition, x, y}, 3, NULL, out));
+}

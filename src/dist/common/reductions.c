@@ -26,9 +26,7 @@ static lk_status whole_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 const lk_op lk__dist_allreduce = {.name = "allreduce",
                                   .summary = "the sum or mean over ranks",
-                                  .min_in = 1,
-                                  .max_in = 1,
-                                  .n_out = 1,
+                                  LK_ARITY(1, 1),
                                   .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
                                   .attr_size = sizeof(lk__dist),
                                   .infer = lk__like_infer,
@@ -49,9 +47,7 @@ static lk_status reduce_forward(lk_call *c)
 
 const lk_op lk__dist_reduce = {.name = "reduce",
                                .summary = "the sum over ranks, on one of them",
-                               .min_in = 1,
-                               .max_in = 1,
-                               .n_out = 1,
+                               LK_ARITY(1, 1),
                                .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
                                .attr_size = sizeof(lk__dist),
                                .infer = lk__like_infer,
@@ -71,9 +67,7 @@ static lk_status bcast_forward(lk_call *c)
 
 const lk_op lk__dist_bcast = {.name = "bcast",
                               .summary = "one rank's value, everywhere",
-                              .min_in = 1,
-                              .max_in = 1,
-                              .n_out = 1,
+                              LK_ARITY(1, 1),
                               .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
                               .attr_size = sizeof(lk__dist),
                               .infer = lk__like_infer,

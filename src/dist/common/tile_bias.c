@@ -7,6 +7,7 @@
  * tiles applies it.
  */
 #include "dist/common/tiles.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/map.h>
@@ -69,9 +70,7 @@ static lk_status bias_forward(lk_call *c)
 
 static const lk_op bias = {.name = "tile_bias",
                            .summary = "what each tile says of the gradient of a bias",
-                           .min_in = 1,
-                           .max_in = 1,
-                           .n_out = 1,
+                           LK_ARITY(1, 1),
                            .flags = LK_OP_ACCUMULATES | LK_OP_FIRST_ORDER,
                            .attr_size = sizeof(lk__tile_leaves),
                            .infer = bias_infer,

@@ -159,9 +159,7 @@ static lk_status grad_forward(lk_call *c)
 
 static const lk_op entropy_grad = {.name = "feature_cross_entropy.grad",
                                    .summary = "(exp(x - m) / s - [is label]) dl",
-                                   .min_in = 5,
-                                   .max_in = 5,
-                                   .n_out = 1,
+                                   LK_ARITY(5, 1),
                                    .flags = LK_OP_FIRST_ORDER | LK_OP_OVERWRITES,
                                    .attr_size = sizeof(entropy_attr),
                                    .infer = lk__same_infer,
@@ -180,9 +178,7 @@ static lk_status entropy_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op cross_entropy = {.name = "feature_cross_entropy",
                                     .summary = "-log softmax(x)[label], the classes over ranks",
-                                    .min_in = 2,
-                                    .max_in = 2,
-                                    .n_out = 3,
+                                    LK_ARITY(2, 3),
                                     .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER,
                                     .attr_size = sizeof(entropy_attr),
                                     .saves_in = 3,

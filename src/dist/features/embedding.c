@@ -10,6 +10,7 @@
 #include "ops/common/embedding.h"
 
 #include "dist/common/features.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 static lk_range rows_of(const lk__feature_node *a)
@@ -50,9 +51,7 @@ static lk_status rows_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op embedding = {.name = "feature_embedding",
                                 .summary = "rows of a table that is cut by rows",
-                                .min_in = 2,
-                                .max_in = 2,
-                                .n_out = 1,
+                                LK_ARITY(2, 1),
                                 .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER,
                                 .attr_size = sizeof(lk__feature_node),
                                 .saves_in = 2,

@@ -15,6 +15,7 @@
 
 #include "base/memory/rehearsal.h"
 #include "kernel/runtime/parallel.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -129,9 +130,7 @@ static lk_status join_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op join = {.name = "feature_join",
                            .summary = "what ranks have summed over their blocks, joined",
-                           .min_in = 1,
-                           .max_in = 1,
-                           .n_out = 1,
+                           LK_ARITY(1, 1),
                            .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER,
                            .attr_size = sizeof(lk__feature_node),
                            .infer = sum_infer,
@@ -159,9 +158,7 @@ static lk_status by_rank_forward(lk_call *c)
 
 static const lk_op by_rank = {.name = "feature_by_rank",
                               .summary = "the features of each rank, one rank behind the other",
-                              .min_in = 1,
-                              .max_in = 1,
-                              .n_out = 1,
+                              LK_ARITY(1, 1),
                               .flags = LK_OP_FIRST_ORDER,
                               .attr_size = sizeof(lk__feature_node),
                               .infer = by_rank_infer,
@@ -204,9 +201,7 @@ static lk_status scatter_forward(lk_call *c)
 
 static const lk_op scatter = {.name = "feature_scatter",
                               .summary = "sums over blocks, to each rank its features",
-                              .min_in = 1,
-                              .max_in = 1,
-                              .n_out = 1,
+                              LK_ARITY(1, 1),
                               .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER,
                               .attr_size = sizeof(scatter_attr),
                               .infer = scatter_infer,
@@ -248,9 +243,7 @@ static lk_status copy_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op copy = {.name = "feature_copy",
                            .summary = "a value that all ranks have, for a layer of cut features",
-                           .min_in = 1,
-                           .max_in = 1,
-                           .n_out = 1,
+                           LK_ARITY(1, 1),
                            .flags = LK_OP_COLLECTIVE | LK_OP_STRIDED | LK_OP_FIRST_ORDER,
                            .attr_size = sizeof(lk__feature_node),
                            .infer = copy_infer,
@@ -295,7 +288,7 @@ static lk_status gather_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 #define GATHER(text, formula)                                                                 \
     {                                                                                         \
-        .name = text, .summary = formula, .min_in = 1, .max_in = 1, .n_out = 1,               \
+        .name = text, .summary = formula, LK_ARITY(1, 1),                                     \
         .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER, .attr_size = sizeof(lk__feature_node), \
         .infer = gather_infer, .forward = gather_forward, .backward = gather_backward         \
     }
@@ -339,9 +332,7 @@ static lk_status take_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op take = {.name = "feature_take",
                            .summary = "this rank's features of a value that all ranks have",
-                           .min_in = 1,
-                           .max_in = 1,
-                           .n_out = 1,
+                           LK_ARITY(1, 1),
                            .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER,
                            .attr_size = sizeof(lk__feature_node),
                            .infer = take_infer,

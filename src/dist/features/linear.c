@@ -187,9 +187,7 @@ static lk_status data_forward(lk_call *c)
 
 static const lk_op data_grad = {.name = "feature_linear.data",
                                 .summary = "the gradient of x, summed over this rank's blocks",
-                                .min_in = 2,
-                                .max_in = 2,
-                                .n_out = 1,
+                                LK_ARITY(2, 1),
                                 .flags = LK_OP_FIRST_ORDER,
                                 .attr_size = sizeof(linear_attr),
                                 .infer = data_infer,

@@ -12,6 +12,7 @@
 #include "base/memory/rehearsal.h"
 #include "dist/common/features.h"
 #include "ops/common/index.h"
+#include "ops/common/ops.h"
 
 #include <string.h>
 
@@ -92,9 +93,7 @@ static lk_status places_forward(lk_call *c)
 
 static const lk_op places = {.name = "feature_places",
                              .summary = "how many classes come before the label, over ranks",
-                             .min_in = 2,
-                             .max_in = 2,
-                             .n_out = 1,
+                             LK_ARITY(2, 1),
                              .flags = LK_OP_COLLECTIVE,
                              .attr_size = sizeof(lk__feature_node),
                              .infer = places_infer,

@@ -18,6 +18,7 @@
 #include "dist/common/batch.h"
 #include "dist/common/leaf_sums.h"
 #include "dist/common/pending.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/reduce.h>
@@ -159,9 +160,7 @@ static lk_status grad_forward(lk_call *c)
 
 static const lk_op grad = {.name = "tile_batch_norm.grad",
                            .summary = "the gradients of x, gamma and beta",
-                           .min_in = LK__NORM_GRAD_IN,
-                           .max_in = LK__NORM_GRAD_IN,
-                           .n_out = 3,
+                           LK_ARITY(LK__NORM_GRAD_IN, 3),
                            .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER,
                            .attr_size = sizeof(norm_attr),
                            .infer = lk__batch_norm_grad_infer,
@@ -185,9 +184,7 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op norm = {.name = "tile_batch_norm",
                            .summary = "x normalised by the statistics of shards cut into tiles",
-                           .min_in = 3,
-                           .max_in = 3,
-                           .n_out = 3,
+                           LK_ARITY(3, 3),
                            .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER,
                            .attr_size = sizeof(norm_attr),
                            .saves_in = 7,

@@ -16,6 +16,7 @@
 #include "dist/common/pending.h"
 #include "dist/common/tile_conv.h"
 #include "ops/common/act.h"
+#include "ops/common/ops.h"
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
@@ -218,9 +219,7 @@ static lk_status data_forward(lk_call *c)
 
 static const lk_op data_grad = {.name = "tile_conv.data",
                                 .summary = "the gradient of x of a convolution on tiles",
-                                .min_in = 2,
-                                .max_in = 2,
-                                .n_out = 1,
+                                LK_ARITY(2, 1),
                                 .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER | LK_OP_STRIDED,
                                 .attr_size = sizeof(lk__tile_conv),
                                 .infer = data_infer,

@@ -119,8 +119,7 @@ static lk_status weights_forward(lk_call *c)
 #define WEIGHTS(more)                                                                             \
     {                                                                                             \
         .name = "tile_conv.weights", .summary = "what each tile says of the gradient of weights", \
-        .min_in = 2, .max_in = 2, .n_out = 1,                                                     \
-        .flags = LK_OP_ACCUMULATES | LK_OP_FIRST_ORDER | (more),                                  \
+        LK_ARITY(2, 1), .flags = LK_OP_ACCUMULATES | LK_OP_FIRST_ORDER | (more),                  \
         .attr_size = sizeof(lk__tile_conv), .infer = weights_infer, .forward = weights_forward    \
     }
 static const lk_op weights = WEIGHTS(0), fetching_weights = WEIGHTS(LK_OP_COLLECTIVE);

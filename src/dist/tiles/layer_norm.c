@@ -78,9 +78,7 @@ static lk_status grad_forward(lk_call *c)
 
 static const lk_op grad = {.name = "tile_layer_norm.grad",
                            .summary = "the gradient of x, and dy times the normalised x",
-                           .min_in = 5,
-                           .max_in = 5,
-                           .n_out = 2,
+                           LK_ARITY(5, 2),
                            .flags = LK_OP_FIRST_ORDER | LK_OP_STRIDED,
                            .attr_size = sizeof(norm_attr),
                            .infer = grad_infer,
@@ -108,9 +106,7 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op norm = {.name = "tile_layer_norm",
                            .summary = "the channels of each position of tiles, normalised",
-                           .min_in = 3,
-                           .max_in = 3,
-                           .n_out = 3,
+                           LK_ARITY(3, 3),
                            .flags = LK_OP_FIRST_ORDER | LK_OP_STRIDED,
                            .attr_size = sizeof(norm_attr),
                            .saves_in = 3,

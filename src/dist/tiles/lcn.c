@@ -14,6 +14,7 @@
 
 #include "dist/common/pending.h"
 #include "dist/common/tiles.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -126,9 +127,7 @@ static lk_status grad_forward(lk_call *c)
 
 static const lk_op grad = {.name = "tile_lcn.grad",
                            .summary = "the gradient of local contrast normalisation on tiles",
-                           .min_in = 3,
-                           .max_in = 3,
-                           .n_out = 1,
+                           LK_ARITY(3, 1),
                            .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER,
                            .attr_size = sizeof(tile_lcn_attr),
                            .infer = grad_infer,
@@ -147,9 +146,7 @@ static lk_status lcn_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op lcn = {.name = "tile_lcn",
                           .summary = "local contrast normalisation of a tile and its margin",
-                          .min_in = 1,
-                          .max_in = 1,
-                          .n_out = 2,
+                          LK_ARITY(1, 2),
                           .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER,
                           .attr_size = sizeof(tile_lcn_attr),
                           .infer = lcn_infer,

@@ -12,6 +12,7 @@
  */
 #include "dist/common/tiles.h"
 #include "ops/common/act.h"
+#include "ops/common/ops.h"
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
@@ -123,9 +124,7 @@ static lk_status data_forward(lk_call *c)
 
 static const lk_op data_grad = {.name = "tile_linear.data",
                                 .summary = "the gradient of x of linear on tiles",
-                                .min_in = 2,
-                                .max_in = 2,
-                                .n_out = 1,
+                                LK_ARITY(2, 1),
                                 .flags = LK_OP_FIRST_ORDER | LK_OP_STRIDED,
                                 .attr_size = sizeof(linear_attr),
                                 .infer = data_infer,
@@ -186,9 +185,7 @@ static lk_status weights_forward(lk_call *c)
 
 static const lk_op weights_grad = {.name = "tile_linear.weights",
                                    .summary = "what each tile says of the gradient of weights",
-                                   .min_in = 2,
-                                   .max_in = 2,
-                                   .n_out = 1,
+                                   LK_ARITY(2, 1),
                                    .flags = LK_OP_ACCUMULATES | LK_OP_FIRST_ORDER,
                                    .attr_size = sizeof(linear_attr),
                                    .infer = weights_infer,

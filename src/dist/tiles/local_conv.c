@@ -280,10 +280,9 @@ static lk_status weights_forward(lk_call *c)
 
 /* ---- ops ---- */
 
-#define OP(text, formula, more, does)                                                            \
-    .name = text, .summary = formula, .min_in = 2, .max_in = 2, .n_out = 1,                      \
-    .flags = (more) | LK_OP_FIRST_ORDER, .attr_size = sizeof(local_attr), .infer = does##_infer, \
-    .forward = does##_forward
+#define OP(text, formula, more, does)                                                      \
+    .name = text, .summary = formula, LK_ARITY(2, 1), .flags = (more) | LK_OP_FIRST_ORDER, \
+    .attr_size = sizeof(local_attr), .infer = does##_infer, .forward = does##_forward
 
 static const lk_op filter_grad = {OP("tile_local_conv_transpose.data",
                                      "the gradient of x of a local defiltering on tiles",

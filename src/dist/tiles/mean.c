@@ -10,6 +10,7 @@
 #include "dist/common/leaf_sums.h"
 #include "dist/common/pending.h"
 #include "ops/common/axes/axes.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -157,9 +158,7 @@ static lk_status total_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op tile_total = {.name = "tile_total",
                                  .summary = "sums over all positions, on the owners of samples",
-                                 .min_in = 1,
-                                 .max_in = 1,
-                                 .n_out = 1,
+                                 LK_ARITY(1, 1),
                                  .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
                                  .attr_size = sizeof(total_attr),
                                  .infer = total_infer,
@@ -211,9 +210,7 @@ static lk_status spread_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op tile_total_spread = {.name = "tile_total_spread",
                                         .summary = "what owners have, repeated at all positions",
-                                        .min_in = 1,
-                                        .max_in = 1,
-                                        .n_out = 1,
+                                        LK_ARITY(1, 1),
                                         .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
                                         .attr_size = sizeof(total_attr),
                                         .infer = spread_infer,

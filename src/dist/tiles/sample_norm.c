@@ -276,9 +276,7 @@ static lk_status grad_forward(lk_call *c)
 
 static const lk_op grad = {.name = "tile_sample_norm.grad",
                            .summary = "the gradient of x, and dy times the normalised x",
-                           .min_in = 4,
-                           .max_in = 4,
-                           .n_out = 2,
+                           LK_ARITY(4, 2),
                            .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER,
                            .attr_size = sizeof(norm_attr),
                            .infer = grad_infer,
@@ -318,9 +316,7 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op norm = {.name = "tile_sample_norm",
                            .summary = "samples that are cut into tiles, normalised",
-                           .min_in = 3,
-                           .max_in = 3,
-                           .n_out = 2,
+                           LK_ARITY(3, 2),
                            .flags = LK_OP_COLLECTIVE | LK_OP_FIRST_ORDER,
                            .attr_size = sizeof(norm_attr),
                            .saves_in = 3,

@@ -8,6 +8,7 @@
  */
 #include "dist/common/pending.h"
 #include "dist/common/tiles.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/map.h>
@@ -159,9 +160,7 @@ static lk_status sum_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op sum_tiles = {.name = "sum_tiles",
                                 .summary = "what each tile says, joined by the tree over tiles",
-                                .min_in = 1,
-                                .max_in = 1,
-                                .n_out = 1,
+                                LK_ARITY(1, 1),
                                 .flags = LK_OP_COLLECTIVE,
                                 .attr_size = sizeof(sum_attr),
                                 .infer = sum_infer,
@@ -191,9 +190,7 @@ static lk_status each_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op each_tile = {.name = "each_tile",
                                 .summary = "a value that all ranks have, as each tile sees it",
-                                .min_in = 1,
-                                .max_in = 1,
-                                .n_out = 1,
+                                LK_ARITY(1, 1),
                                 .flags = LK_OP_COLLECTIVE | LK_OP_STRIDED,
                                 .attr_size = sizeof(sum_attr),
                                 .infer = each_infer,

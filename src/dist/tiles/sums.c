@@ -6,6 +6,7 @@
  * Each is the other's adjoint.
  */
 #include "dist/common/leaf_sums.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -43,9 +44,7 @@ static lk_status sums_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op tile_sums = {.name = "tile_sums",
                                 .summary = "sums over the positions of each tile",
-                                .min_in = 1,
-                                .max_in = 1,
-                                .n_out = 1,
+                                LK_ARITY(1, 1),
                                 .flags = LK_OP_LINEAR,
                                 .attr_size = sizeof(sums_attr),
                                 .infer = sums_infer,
@@ -78,9 +77,7 @@ static lk_status spread_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op tile_spread = {.name = "tile_spread",
                                   .summary = "numbers of each tile, repeated at its positions",
-                                  .min_in = 1,
-                                  .max_in = 1,
-                                  .n_out = 1,
+                                  LK_ARITY(1, 1),
                                   .flags = LK_OP_LINEAR,
                                   .attr_size = sizeof(sums_attr),
                                   .infer = spread_infer,

@@ -11,8 +11,7 @@
 #include "ops/common/grads.h"
 
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
+#include "ops/common/ops.h"
 
 static lk_status neg_mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -24,9 +23,7 @@ static lk_status neg_mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op neg_mul = {.name = "neg_mul",
                               .summary = "-(x * y)",
-                              .min_in = 2,
-                              .max_in = 2,
-                              .n_out = 1,
+                              LK_ARITY(2, 1),
                               .flags = LK_EACH_FLAGS,
                               .saves_in = 3,
                               .infer = lk__each_infer,
@@ -64,9 +61,7 @@ static lk_status pick_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op pick = {.name = "pick",
                            .summary = "g where a > b, or where not, elsewhere 0",
-                           .min_in = 3,
-                           .max_in = 3,
-                           .n_out = 1,
+                           LK_ARITY(3, 1),
                            .flags = LK_EACH_FLAGS,
                            .attr_size = sizeof(pick_attr),
                            .saves_in = 6,

@@ -6,6 +6,9 @@
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
 
+/* Fields of the descriptor of an op with so many inputs and outputs. */
+#define LK_ARITY(in, out) .min_in = (in), .max_in = (in), .n_out = (out)
+
 /** The descriptors of src/ops that others of them apply. */
 extern const lk_op lk__op_broadcast, lk__op_sum_to, lk__op_linear_weights, lk__op_conv,
     lk__op_conv_weights, lk__op_local_conv_weights, lk__op_mul, lk__op_div, lk__op_neg;

@@ -36,9 +36,7 @@ static lk_status grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op kinked_grad = {
     .name = "kinked_grad",
     .summary = "g times the slope, which is constant but for kinks",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk__unary_grad_attr),
     .saves_in = 2,
@@ -50,9 +48,7 @@ static const lk_op kinked_grad = {
 static const lk_op bent_grad = {
     .name = "bent_grad",
     .summary = "g times the slope",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(lk__unary_grad_attr),
     .saves_in = 3,

@@ -5,6 +5,7 @@
 #include "ops/common/axes/axes.h"
 #include "ops/common/axes/groups.h"
 #include "ops/common/axes/pick.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 typedef struct extreme_job {
@@ -90,9 +91,7 @@ static lk_status where_forward(lk_call *c)
 static const lk_op extreme_where = {
     .name = "extreme_where",
     .summary = "the position of the extreme of each group",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .attr_size = sizeof(where_attr),
     .infer = where_infer,
     .forward = where_forward,

@@ -8,6 +8,7 @@
 #include "kernel/runtime/parallel.h"
 #include "ops/common/axes/axes.h"
 #include "ops/common/axes/groups.h"
+#include "ops/common/ops.h"
 #include "ops/common/parts.h"
 
 #include <lockstep/op.h>
@@ -73,9 +74,7 @@ static lk_status place_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op place = {
     .name = "place",
     .summary = "zeros with one element of each group given",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_OP_LINEAR,
     .attr_size = sizeof(pick_attr),
     .saves_in = 2,
@@ -105,9 +104,7 @@ static lk_status pick_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op pick = {
     .name = "pick",
     .summary = "one element of each group",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
+    LK_ARITY(2, 1),
     .flags = LK_OP_LINEAR,
     .attr_size = sizeof(pick_attr),
     .saves_in = 2,

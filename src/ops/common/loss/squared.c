@@ -38,9 +38,7 @@ static lk_status grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op squared_grad = {
     .name = "squared_grad",
     .summary = "2 w (x - t) dl",
-    .min_in = 3,
-    .max_in = 3,
-    .n_out = 1,
+    LK_ARITY(3, 1),
     .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(double),
     .saves_in = 7,

@@ -100,9 +100,7 @@ static lk_status window_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op window_sum = {
     .name = "window_sum",
     .summary = "sums over a Gaussian window",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .attr_size = sizeof(lk__gauss),
     .infer = lk__like_infer,
     .forward = window_forward,

@@ -4,6 +4,7 @@
  *   piece_spread   y[r][c] = v[p][c] for the piece p of row r, / rows of p if `mean`
  */
 #include "ops/common/norm/pieces.h"
+#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 typedef struct piece_attr {
@@ -44,9 +45,7 @@ static lk_status sum_backward(lk_call *c, const lk_var *dout, lk_var *din)
 const lk_op lk__op_piece_sum = {
     .name = "piece_sum",
     .summary = "sums or means over pieces of the batch, by channel",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .attr_size = sizeof(piece_attr),
     .infer = sum_infer,
     .forward = sum_forward,
@@ -81,9 +80,7 @@ static lk_status spread_backward(lk_call *c, const lk_var *dout, lk_var *din)
 const lk_op lk__op_piece_spread = {
     .name = "piece_spread",
     .summary = "numbers of pieces of the batch, by channel, repeated for each row",
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
+    LK_ARITY(1, 1),
     .attr_size = sizeof(piece_attr),
     .infer = spread_infer,
     .forward = spread_forward,
