@@ -207,7 +207,7 @@ static void expect_place(const outcome *o, const char *frame, void (*function)(v
 
 /* ---- local ranks ---- */
 
-static void ranks_that_are_threads_name_themselves(void)
+TEST(ranks_that_are_threads_name_themselves)
 {
     for (int i = 0; i < N_WAYS; i++)
         for (int n = 2; n <= 4; n++) {
@@ -232,7 +232,7 @@ static void ranks_that_are_threads_name_themselves(void)
 }
 
 /* The report of a thread that is no rank, in a process of several ranks. */
-static void a_thread_that_is_no_rank_is_told_as_such(void)
+TEST(a_thread_that_is_no_rank_is_told_as_such)
 {
     const outcome *o = child_run(job_main,
                                  &(job){3, {.how = "thread", .installs = true, .errors = stderr}});
@@ -242,7 +242,7 @@ static void a_thread_that_is_no_rank_is_told_as_such(void)
 }
 
 /* The same as of old, with the rank's message. */
-static void a_failure_is_returned_with_its_rank(void)
+TEST(a_failure_is_returned_with_its_rank)
 {
     const outcome *o = child_run(job_main,
                                  &(job){3, {.how = "fail", .installs = true, .errors = stderr}});
@@ -251,7 +251,7 @@ static void a_failure_is_returned_with_its_rank(void)
     expect_printed(o, "  #0 crash (");
 }
 
-static void without_it_nothing_is_printed(void)
+TEST(without_it_nothing_is_printed)
 {
     const outcome *o = child_run(job_main, &(job){2, {.how = "segv"}});
     expect_signal(o, SIGSEGV);
@@ -269,7 +269,7 @@ static int asked_main(void *arg)
     return lk_run_main(2, rank_run, &(program){.how = "segv"}, stderr);
 }
 
-static void the_environment_installs_it(void)
+TEST(the_environment_installs_it)
 {
     const outcome *o = child_run(asked_main, (char[]){"1"});
     expect_signal(o, SIGSEGV);
@@ -301,7 +301,7 @@ static int hosted_main(void *arg)
     return job_main(arg);
 }
 
-static void handlers_of_the_host_run_behind_it(void)
+TEST(handlers_of_the_host_run_behind_it)
 {
     const outcome *o = child_run(hosted_main,
                                  &(job){2, {.how = "segv", .installs = true, .errors = stderr}});
@@ -329,7 +329,7 @@ static int forking_main(void *arg)
     return lk_run_main(2, forking_run, arg, stderr);
 }
 
-static void a_child_of_a_rank_is_not_reported(void)
+TEST(a_child_of_a_rank_is_not_reported)
 {
     const outcome *o = child_run(forking_main, NULL);
     ASSERT_TRUE(WIFEXITED(o->status) && WEXITSTATUS(o->status) == 0);
@@ -375,7 +375,7 @@ static lk_status given_back_run(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void signals_are_given_back(void)
+TEST(signals_are_given_back)
 {
     struct sigaction start, now;
     lk_comm *comm;
@@ -399,7 +399,7 @@ static lk_status hook_made(void)
     return LK_OK;
 }
 
-static void every_allocation_can_fail(void)
+TEST(every_allocation_can_fail)
 {
     ASSERT_OK(lk_comm_open("self", &held));
     ASSERT_TRUE(test_every_allocation_fails(hook_made) > 0);
@@ -428,20 +428,11 @@ static int end_badly(const char *how)
 
 int main(int argc, char **argv)
 {
-    static const struct test local[] = {TEST(ranks_that_are_threads_name_themselves),
-                                        TEST(a_thread_that_is_no_rank_is_told_as_such),
-                                        TEST(a_failure_is_returned_with_its_rank),
-                                        TEST(without_it_nothing_is_printed),
-                                        TEST(the_environment_installs_it),
-                                        TEST(handlers_of_the_host_run_behind_it),
-                                        TEST(a_child_of_a_rank_is_not_reported),
-                                        TEST(signals_are_given_back),
-                                        TEST(every_allocation_can_fail)};
     const char *transport = getenv("TEST_TRANSPORT");
     if (argc > 1)
         return end_badly(argv[1]);
     if (!transport)
-        return test_main(local, (int)(sizeof local / sizeof local[0]));
+        return test_main();
     lk_comm *comm;
     ASSERT_OK(lk_comm_open(transport, &comm));
     ASSERT_OK(given_back_run(comm, NULL));

@@ -4,7 +4,7 @@
 
 #include <lockstep/extra/dist_check.h>
 
-static void gradients_are_those_of_the_sum_of_all_losses(lk_comm *comm)
+RANKS_TEST(gradients_are_those_of_the_sum_of_all_losses)
 {
     int size = lk_comm_size(comm);
     if (size == 4 || size == 7 || (TEST_SLOWNESS > 1 && size > 3))
@@ -35,7 +35,7 @@ static lk_status give_nothing(const lk_dist_sample *s, lk_comm *comm, const lk_v
     return lk_barrier(comm, "nothing");
 }
 
-static void what_cannot_be_checked_is_refused(lk_comm *comm)
+RANKS_TEST(what_cannot_be_checked_is_refused)
 {
     lk_gradcheck_result r;
     const lk_dist_sample none[] = {{0}};
@@ -51,6 +51,3 @@ static void what_cannot_be_checked_is_refused(lk_comm *comm)
     check.samples = many;
     ASSERT_FAILS(lk_gradcheck_dist(comm, &check, 1, 1e-6, &r), LK_EINVAL, "has 7 inputs");
 }
-
-RANKS_MAIN(TEST(gradients_are_those_of_the_sum_of_all_losses),
-           TEST(what_cannot_be_checked_is_refused))

@@ -44,7 +44,7 @@ static void check_pieces(lk_comm *comm, int64_t pieces, int64_t count)
     lk_free(want);
 }
 
-static void pieces_give_the_same_bits_on_any_ranks(lk_comm *comm)
+RANKS_TEST(pieces_give_the_same_bits_on_any_ranks)
 {
     static const int64_t pieces[] = {1, 2, 5, 8, 13, 64, 100};
     for (size_t p = 0; p < sizeof pieces / sizeof pieces[0]; p++)
@@ -52,7 +52,7 @@ static void pieces_give_the_same_bits_on_any_ranks(lk_comm *comm)
     check_pieces(comm, 16, 20011);
 }
 
-static void uneven_runs_change_nothing(lk_comm *comm)
+RANKS_TEST(uneven_runs_change_nothing)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     enum { PIECES = 21, COUNT = 33 };
@@ -79,7 +79,7 @@ static void uneven_runs_change_nothing(lk_comm *comm)
     }
 }
 
-static void operators_work_on_every_dtype(lk_comm *comm)
+RANKS_TEST(operators_work_on_every_dtype)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int64_t x = rank + 1, sum, product = 1, low, all, any, odd, parity = 0;
@@ -110,7 +110,7 @@ static void operators_work_on_every_dtype(lk_comm *comm)
     ASSERT_EQ(in_place, size == 1 ? 0 : size == 2 ? 1 : size <= 4 ? 3 : 7);
 }
 
-static void several_at_once_may_be_waited_for_in_any_order(lk_comm *comm)
+RANKS_TEST(several_at_once_may_be_waited_for_in_any_order)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     enum { N = 6 };
@@ -132,7 +132,7 @@ static void several_at_once_may_be_waited_for_in_any_order(lk_comm *comm)
     ASSERT_OK(lk_barrier(comm, "end"));
 }
 
-static void bad_arguments_are_refused(lk_comm *comm)
+RANKS_TEST(bad_arguments_are_refused)
 {
     float x = 1;
     lk_collective c = {.call = LK_CALL_ALLREDUCE, .out = &x, .count = 1, .dtype = LK_F32};
@@ -163,7 +163,7 @@ static void bad_arguments_are_refused(lk_comm *comm)
 }
 
 /* ChainerMN's kinds of communicators are names of algorithms. */
-static void kinds_are_known_by_name(lk_comm *comm)
+RANKS_TEST(kinds_are_known_by_name)
 {
     static const struct {
         const char *kind, *algorithm;
@@ -195,7 +195,7 @@ static void kinds_are_known_by_name(lk_comm *comm)
     ASSERT_TRUE(strcmp(choice, cheapest) == 0);
 }
 
-static void another_name_in_the_same_place_is_read(lk_comm *comm)
+RANKS_TEST(another_name_in_the_same_place_is_read)
 {
     char name[16] = "direct";
     int32_t y = 1;
@@ -210,8 +210,3 @@ static void another_name_in_the_same_place_is_read(lk_comm *comm)
     snprintf(name, sizeof name, "nope");
     ASSERT_FAILS(lk_coll_run(comm, &c), LK_EINVAL, "no allreduce algorithm named \"nope\"");
 }
-
-RANKS_MAIN(TEST(pieces_give_the_same_bits_on_any_ranks), TEST(uneven_runs_change_nothing),
-           TEST(operators_work_on_every_dtype),
-           TEST(several_at_once_may_be_waited_for_in_any_order), TEST(bad_arguments_are_refused),
-           TEST(kinds_are_known_by_name), TEST(another_name_in_the_same_place_is_read))

@@ -46,7 +46,7 @@ static void pass_on(lk_comm *c, lk_tape *tape, lk_dtype dtype, lk_shape shape, i
     lk_tape_reset(tape);
 }
 
-static void any_dtype_and_shape_arrives_as_it_was(lk_comm *c)
+RANKS_TEST(any_dtype_and_shape_arrives_as_it_was)
 {
     static const lk_shape shapes[] = {LK_DIMS(1),
                                       LK_DIMS(5),
@@ -61,17 +61,17 @@ static void any_dtype_and_shape_arrives_as_it_was(lk_comm *c)
     lk_tape *tape;
     ASSERT_OK(lk_tape_new(&tape));
     for (int dtype = 0; dtype < LK_N_DTYPES; dtype++)
-        pass_on(c, tape, (lk_dtype)dtype, LK_SHAPE(2, 3), 3);
+        pass_on(comm, tape, (lk_dtype)dtype, LK_SHAPE(2, 3), 3);
     for (int how = 0; how < 4; how++) {
-        pass_on(c, tape, LK_F64, LK_SCALAR, how);
+        pass_on(comm, tape, LK_F64, LK_SCALAR, how);
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-            pass_on(c, tape, LK_F64, shapes[i], how);
+            pass_on(comm, tape, LK_F64, shapes[i], how);
     }
     lk_tape_free(tape);
 }
 
 /* An empty value may have sizes that nothing else has, and a name may leave no room for them. */
-static void the_shape_travels_before_the_name(lk_comm *c)
+RANKS_TEST(the_shape_travels_before_the_name)
 {
     const lk_shape shape = LK_SHAPE(INT64_MAX, 0, INT64_MAX, INT64_C(1) << 62, 5, INT64_MAX,
                                     INT64_MAX, INT64_MAX);
@@ -80,8 +80,9 @@ static void the_shape_travels_before_the_name(lk_comm *c)
     lk_var x, y, sent, received;
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_full(tape, LK_U8, shape, 0, &x));
-    ASSERT_OK(lk_dist_isend(c, x, right_of(c), TAG, name, &sent));
-    ASSERT_OK(lk_dist_irecv(tape, c, left_of(c), TAG, LK_ANY_DTYPE, LK_ANY_SHAPE, name, &received));
+    ASSERT_OK(lk_dist_isend(comm, x, right_of(comm), TAG, name, &sent));
+    ASSERT_OK(
+        lk_dist_irecv(tape, comm, left_of(comm), TAG, LK_ANY_DTYPE, LK_ANY_SHAPE, name, &received));
     ASSERT_OK(lk_dist_wait(received, &y));
     ASSERT_OK(lk_dist_wait(sent, NULL));
     ASSERT_TRUE(lk_dtype_of(y) == LK_U8 && lk_shape_is_equal(lk_shape_of(y), shape));
@@ -89,10 +90,10 @@ static void the_shape_travels_before_the_name(lk_comm *c)
 }
 
 /* Rank r sends r + 1 numbers, each of them r + 1, with tag r; rank 0 gives each its own factor. */
-static void gradients_go_back_to_whoever_sent(lk_comm *c)
+RANKS_TEST(gradients_go_back_to_whoever_sent)
 {
     enum { RANKS = 8 };
-    int rank = lk_comm_rank(c), size = lk_comm_size(c);
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     double x[RANKS], g[RANKS] = {0}, sum = 0;
     lk_tape *tape;
     lk_var v, y, total = LK_NO_VAR;
@@ -101,10 +102,10 @@ static void gradients_go_back_to_whoever_sent(lk_comm *c)
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_leaf_data(tape, LK_F64, LK_SHAPE(rank + 1), x, g, &v));
     if (rank > 0)
-        ASSERT_OK(lk_dist_send(c, v, 0, rank, "part", NULL));
+        ASSERT_OK(lk_dist_send(comm, v, 0, rank, "part", NULL));
     for (int r = 1; r < size && rank == 0; r++) {
-        ASSERT_OK(
-            lk_dist_recv(tape, c, LK_ANY_RANK, LK_ANY_TAG, LK_ANY_DTYPE, LK_ANY_SHAPE, "part", &y));
+        ASSERT_OK(lk_dist_recv(tape, comm, LK_ANY_RANK, LK_ANY_TAG, LK_ANY_DTYPE, LK_ANY_SHAPE,
+                               "part", &y));
         int64_t n = lk_shape_of(y).dim[0];
         ASSERT_TRUE(lk_shape_of(y).ndim == 1 && n >= 2 && n <= size);
         ASSERT_OK(lk_sum(y, NULL, &y));
@@ -125,18 +126,18 @@ static void gradients_go_back_to_whoever_sent(lk_comm *c)
 }
 
 /* Receives take messages in the order they were begun, whether they say what they want or not. */
-static void an_open_receive_keeps_its_turn(lk_comm *c)
+RANKS_TEST(an_open_receive_keeps_its_turn)
 {
     double x[3] = {1, 2, 3}, got;
     lk_tape *tape;
     lk_var v, y, sent[3], received[3];
     ASSERT_OK(lk_tape_new(&tape));
     for (int i = 0; i < 3; i++)
-        ASSERT_OK(lk_dist_irecv(tape, c, left_of(c), TAG, i == 1 ? LK_F64 : LK_ANY_DTYPE,
+        ASSERT_OK(lk_dist_irecv(tape, comm, left_of(comm), TAG, i == 1 ? LK_F64 : LK_ANY_DTYPE,
                                 i == 1 ? LK_SHAPE(1) : LK_ANY_SHAPE, "turn", &received[i]));
     for (int i = 0; i < 3; i++) {
         ASSERT_OK(lk_constant_data(tape, LK_F64, LK_SHAPE(1), &x[i], &v));
-        ASSERT_OK(lk_dist_isend(c, v, right_of(c), TAG, "turn", &sent[i]));
+        ASSERT_OK(lk_dist_isend(comm, v, right_of(comm), TAG, "turn", &sent[i]));
     }
     for (int i = 2; i >= 0; i--) {
         ASSERT_OK(lk_dist_wait(received[i], &y));
@@ -147,7 +148,7 @@ static void an_open_receive_keeps_its_turn(lk_comm *c)
     lk_tape_free(tape);
 }
 
-static void any_of_several_may_be_open(lk_comm *c)
+RANKS_TEST(any_of_several_may_be_open)
 {
     enum { N = 4, LARGE = 1500 };
     float x[LARGE];
@@ -158,11 +159,11 @@ static void any_of_several_may_be_open(lk_comm *c)
     for (int i = 0; i < LARGE; i++)
         x[i] = (float)i;
     for (int i = 0; i < N; i++)
-        ASSERT_OK(lk_dist_irecv(tape, c, left_of(c), i, LK_ANY_DTYPE, LK_ANY_SHAPE,
+        ASSERT_OK(lk_dist_irecv(tape, comm, left_of(comm), i, LK_ANY_DTYPE, LK_ANY_SHAPE,
                                 "one of several", &received[i]));
     for (int i = 0; i < N; i++) {
         ASSERT_OK(lk_constant_data(tape, LK_F32, LK_SHAPE(i % 2 ? LARGE : i + 1), x, &v));
-        ASSERT_OK(lk_dist_isend(c, v, right_of(c), i, "one of several", &sent[i]));
+        ASSERT_OK(lk_dist_isend(comm, v, right_of(comm), i, "one of several", &sent[i]));
     }
     for (int i = 0; i < N; i++) {
         float got[LARGE];
@@ -180,7 +181,7 @@ static void any_of_several_may_be_open(lk_comm *c)
 }
 
 /* Who sends need not wait until the other waits for an open receive that it has begun. */
-static void open_receives_let_large_messages_go(lk_comm *c)
+RANKS_TEST(open_receives_let_large_messages_go)
 {
     enum { LARGE = 1500 };
     double x[LARGE], got[LARGE], g[LARGE] = {0};
@@ -190,16 +191,16 @@ static void open_receives_let_large_messages_go(lk_comm *c)
         x[i] = i;
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_leaf_data(tape, LK_F64, LK_SHAPE(LARGE), x, g, &v));
-    ASSERT_OK(lk_dist_irecv(tape, c, left_of(c), TAG, LK_F64, LK_ANY_SHAPE, "way", &handle));
-    ASSERT_OK(lk_dist_isend(c, v, right_of(c), TAG, "way", &sent));
+    ASSERT_OK(lk_dist_irecv(tape, comm, left_of(comm), TAG, LK_F64, LK_ANY_SHAPE, "way", &handle));
+    ASSERT_OK(lk_dist_isend(comm, v, right_of(comm), TAG, "way", &sent));
     ASSERT_OK(lk_dist_wait(sent, NULL));
     ASSERT_OK(lk_dist_wait(handle, &y[0]));
     ASSERT_OK(
-        lk_dist_irecv(tape, c, LK_ANY_RANK, TAG, LK_ANY_DTYPE, LK_SHAPE(LARGE), "way", &handle));
-    ASSERT_OK(lk_dist_send(c, v, right_of(c), TAG, "way", NULL));
+        lk_dist_irecv(tape, comm, LK_ANY_RANK, TAG, LK_ANY_DTYPE, LK_SHAPE(LARGE), "way", &handle));
+    ASSERT_OK(lk_dist_send(comm, v, right_of(comm), TAG, "way", NULL));
     ASSERT_OK(lk_dist_wait(handle, &y[1]));
-    ASSERT_OK(lk_dist_sendrecv(tape, c, &(lk_dist_send_arg){v, right_of(c), TAG},
-                               &(lk_dist_recv_arg){left_of(c), TAG, LK_ANY_DTYPE, LK_ANY_SHAPE},
+    ASSERT_OK(lk_dist_sendrecv(tape, comm, &(lk_dist_send_arg){v, right_of(comm), TAG},
+                               &(lk_dist_recv_arg){left_of(comm), TAG, LK_ANY_DTYPE, LK_ANY_SHAPE},
                                "way", &y[2]));
     for (int i = 0; i < 3; i++) {
         ASSERT_OK(lk_read(y[i], LK_F64, LARGE, got));
@@ -214,7 +215,7 @@ static void open_receives_let_large_messages_go(lk_comm *c)
 }
 
 /* Elements that lk_send() has sent have no shape but their number. */
-static void plain_elements_are_a_vector(lk_comm *c)
+RANKS_TEST(plain_elements_are_a_vector)
 {
     const double x[6] = {1, 2, 3, 4, 5, 6};
     double got[6];
@@ -224,8 +225,8 @@ static void plain_elements_are_a_vector(lk_comm *c)
     for (int open = 0; open < 2; open++) {
         lk_request *request = NULL;
         lk_shape want = open ? LK_SHAPE(6) : LK_SHAPE(2, 3);
-        ASSERT_OK(lk_isend(c, x, 6, LK_F64, right_of(c), TAG, "plain", &request));
-        ASSERT_OK(lk_dist_irecv(tape, c, left_of(c), TAG, LK_F64, open ? LK_ANY_SHAPE : want,
+        ASSERT_OK(lk_isend(comm, x, 6, LK_F64, right_of(comm), TAG, "plain", &request));
+        ASSERT_OK(lk_dist_irecv(tape, comm, left_of(comm), TAG, LK_F64, open ? LK_ANY_SHAPE : want,
                                 "plain", &handle));
         ASSERT_OK(lk_dist_wait(handle, &y));
         ASSERT_OK(lk_wait(&request, NULL));
@@ -237,7 +238,7 @@ static void plain_elements_are_a_vector(lk_comm *c)
 }
 
 /* The shape of a value is there for a plain receive, too. */
-static void a_message_says_its_shape(lk_comm *c)
+RANKS_TEST(a_message_says_its_shape)
 {
     double x[6] = {1, 2, 3, 4, 5, 6}, got[6];
     lk_tape *tape;
@@ -246,13 +247,13 @@ static void a_message_says_its_shape(lk_comm *c)
     lk_request *request = NULL;
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_constant_data(tape, LK_F64, LK_SHAPE(3, 2), x, &v));
-    ASSERT_OK(lk_irecv(c, got, 6, LK_F64, left_of(c), TAG, "plain", &request));
-    ASSERT_OK(lk_dist_isend(c, v, right_of(c), TAG, "plain", &handle));
+    ASSERT_OK(lk_irecv(comm, got, 6, LK_F64, left_of(comm), TAG, "plain", &request));
+    ASSERT_OK(lk_dist_isend(comm, v, right_of(comm), TAG, "plain", &handle));
     ASSERT_OK(lk_wait(&request, &info));
     ASSERT_OK(lk_dist_wait(handle, NULL));
     ASSERT_TRUE(info.count == 6 && info.ndim == 2 && info.dim[0] == 3 && info.dim[1] == 2);
-    ASSERT_OK(lk_isend(c, x, 6, LK_F64, right_of(c), TAG, "plain", &request));
-    ASSERT_OK(lk_recv(c, got, 6, LK_F64, left_of(c), TAG, "plain", &info));
+    ASSERT_OK(lk_isend(comm, x, 6, LK_F64, right_of(comm), TAG, "plain", &request));
+    ASSERT_OK(lk_recv(comm, got, 6, LK_F64, left_of(comm), TAG, "plain", &info));
     ASSERT_OK(lk_wait(&request, NULL));
     ASSERT_EQ(info.ndim, -1);
     lk_tape_free(tape);
@@ -276,11 +277,11 @@ static lk_status turn_round(lk_tape *tape, void *arg, lk_var *out)
 }
 
 /* In a segment that backward runs again the message comes again. */
-static void a_segment_may_have_open_receives(lk_comm *c)
+RANKS_TEST(a_segment_may_have_open_receives)
 {
-    double x[2] = {3.0 + lk_comm_rank(c), 5}, g[2] = {0};
+    double x[2] = {3.0 + lk_comm_rank(comm), 5}, g[2] = {0};
     lk_tape *tape;
-    struct around a = {.comm = c};
+    struct around a = {.comm = comm};
     lk_var y;
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_leaf_data(tape, LK_F64, LK_SHAPE(2), x, g, &a.x));
@@ -290,9 +291,3 @@ static void a_segment_may_have_open_receives(lk_comm *c)
     ASSERT_TRUE(g[0] == 2 * x[0] && g[1] == 10);
     lk_tape_free(tape);
 }
-
-RANKS_MAIN(TEST(any_dtype_and_shape_arrives_as_it_was), TEST(the_shape_travels_before_the_name),
-           TEST(gradients_go_back_to_whoever_sent), TEST(an_open_receive_keeps_its_turn),
-           TEST(any_of_several_may_be_open), TEST(open_receives_let_large_messages_go),
-           TEST(plain_elements_are_a_vector), TEST(a_message_says_its_shape),
-           TEST(a_segment_may_have_open_receives))

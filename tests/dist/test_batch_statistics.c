@@ -35,7 +35,7 @@ static void expect_same(lk_comm *comm, const char *const *settings)
     ASSERT_EQ(memcmp(&alone, &together, sizeof alone), 0);
 }
 
-static void any_ranks_have_the_bits_of_one(lk_comm *comm)
+RANKS_TEST(any_ranks_have_the_bits_of_one)
 {
     expect_same(comm, (const char *[MAX_SETTINGS]){"parallel.update=each"});
     expect_same(comm, (const char *[MAX_SETTINGS]){"parallel.update=shared"});
@@ -43,21 +43,21 @@ static void any_ranks_have_the_bits_of_one(lk_comm *comm)
 }
 
 /* 11 pieces of 3 samples, the last of 2; the tree over them is not even. */
-static void uneven_shards_have_the_same_bits(lk_comm *comm)
+RANKS_TEST(uneven_shards_have_the_same_bits)
 {
     expect_same(comm, (const char *[MAX_SETTINGS]){"data.shards=11"});
     expect_same(comm, (const char *[MAX_SETTINGS]){"data.shards=32", "data.count=45"});
 }
 
 /* 7 samples, of batches that could have 32: two pieces. */
-static void ranks_without_samples_have_the_same_bits(lk_comm *comm)
+RANKS_TEST(ranks_without_samples_have_the_same_bits)
 {
     expect_same(comm, (const char *[MAX_SETTINGS]){"data.count=7", "parallel.update=shared"});
     expect_same(comm, (const char *[MAX_SETTINGS]){"data.count=7", "parallel.update=each"});
 }
 
 /* They are what one rank has seen, not only equal. */
-static void statistics_are_those_of_the_batch(lk_comm *comm)
+RANKS_TEST(statistics_are_those_of_the_batch)
 {
     outcome batch = train_steps(network, comm, (const char *[MAX_SETTINGS]){NULL}),
             shard = train_steps(network, comm,
@@ -69,7 +69,7 @@ static void statistics_are_those_of_the_batch(lk_comm *comm)
 }
 
 /* Ranks are then the shards, whose own statistics the last layer must not use. */
-static void fast_mode_agrees_but_for_rounding(lk_comm *comm)
+RANKS_TEST(fast_mode_agrees_but_for_rounding)
 {
     static const char whole[] = "model.7={type: batch_norm, statistics: batch}";
     outcome exact = train_steps(network, comm, (const char *[MAX_SETTINGS]){whole}),
@@ -98,7 +98,7 @@ static int64_t table_count(const char *json)
 
 /* Sample 17 of 30 has a label that does not exist: the rank that has it takes part with zeros and says
  * so; all stop in that step, which can be tried again. */
-static void a_rank_that_cannot_read_stops_all_in_that_step(lk_comm *comm)
+RANKS_TEST(a_rank_that_cannot_read_stops_all_in_that_step)
 {
     small_trainer s;
     int64_t first[9];
@@ -133,7 +133,7 @@ static void a_rank_that_cannot_read_stops_all_in_that_step(lk_comm *comm)
 }
 
 /* Two sums in forward and one in backward of each of the two layers; the votes and the gradients. */
-static void statistics_of_the_batch_cost_their_sums_only(lk_comm *comm)
+RANKS_TEST(statistics_of_the_batch_cost_their_sums_only)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -151,7 +151,7 @@ static void statistics_of_the_batch_cost_their_sums_only(lk_comm *comm)
 }
 
 /* One rank alone has a parameter that is not a number: the others hear of it where they meet. */
-static void what_is_not_finite_stops_all_ranks(lk_comm *comm)
+RANKS_TEST(what_is_not_finite_stops_all_ranks)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -168,30 +168,6 @@ static void what_is_not_finite_stops_all_ranks(lk_comm *comm)
                  "parameter linear1.bias is not finite at element 3");
     lk_job_free(job);
     lk_experiment_free(e);
-}
-
-static void recurrent_layers_have_the_bits_of_one_rank(lk_comm *comm)
-{
-    expect_same(comm, (const char *[MAX_SETTINGS]){
-                          "model=[{type: reshape, shape: [12, 12]}, {type: gru, units: 5},"
-                          " {type: batch_norm, statistics: batch}, {type: linear, units: 10}]"});
-}
-
-/* There each shard is a pass of its own, before the next begins. */
-static void parameters_that_are_used_again_are_refused(lk_comm *comm)
-{
-    small_trainer s = {0};
-    small_begin(&s, comm);
-    twice_add(s.model);
-    ASSERT_OK(lk_model_add(s.model, "batch_norm", "statistics=batch"));
-    ASSERT_OK(lk_model_add(s.model, "linear", "units=2"));
-    ASSERT_OK(lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, s.arena,
-                              &s.options.loss));
-    ASSERT_OK(lk_model_build(s.model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(SMALL_FEATURES)}}));
-    ASSERT_OK(lk_model_hold(s.model, NULL));
-    ASSERT_FAILS(lk_trainer_new_options(&s.spec, &s.options, &s.trainer), LK_ENOTSUP,
-                 "because a layer uses its parameters more than once");
-    small_free(&s);
 }
 
 /* The gradients of gamma and beta of two channels, those of all ranks added, as an optimizer gets them.  The
@@ -248,7 +224,7 @@ static void joined_gradients(lk_comm *comm, float out[4])
 
 /* Ranks that do not count them add +0, which would make another number of -0: sums begin with +0 on one rank,
  * too, so there is none. */
-static void gradients_that_vanish_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(gradients_that_vanish_have_the_bits_of_one_rank)
 {
     lk_comm *alone = NULL;
     float want[4], got[4];
@@ -260,8 +236,32 @@ static void gradients_that_vanish_have_the_bits_of_one_rank(lk_comm *comm)
     lk_comm_close(alone);
 }
 
+RANKS_TEST(recurrent_layers_have_the_bits_of_one_rank)
+{
+    expect_same(comm, (const char *[MAX_SETTINGS]){
+                          "model=[{type: reshape, shape: [12, 12]}, {type: gru, units: 5},"
+                          " {type: batch_norm, statistics: batch}, {type: linear, units: 10}]"});
+}
+
+/* There each shard is a pass of its own, before the next begins. */
+RANKS_TEST(parameters_that_are_used_again_are_refused)
+{
+    small_trainer s = {0};
+    small_begin(&s, comm);
+    twice_add(s.model);
+    ASSERT_OK(lk_model_add(s.model, "batch_norm", "statistics=batch"));
+    ASSERT_OK(lk_model_add(s.model, "linear", "units=2"));
+    ASSERT_OK(lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, s.arena,
+                              &s.options.loss));
+    ASSERT_OK(lk_model_build(s.model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(SMALL_FEATURES)}}));
+    ASSERT_OK(lk_model_hold(s.model, NULL));
+    ASSERT_FAILS(lk_trainer_new_options(&s.spec, &s.options, &s.trainer), LK_ENOTSUP,
+                 "because a layer uses its parameters more than once");
+    small_free(&s);
+}
+
 /* A part of a batch that is not what the rank has of it. */
-static void misuse_is_refused(lk_comm *comm)
+RANKS_TEST(misuse_is_refused)
 {
     lk_tape *tape = NULL;
     lk_var x, g, out[3];
@@ -287,17 +287,3 @@ static void misuse_is_refused(lk_comm *comm)
     ASSERT_FAILS(lk_dist_batch_norm(NULL, x, g, g, NULL, "t", out), LK_EINVAL, "batch or out");
     lk_tape_free(tape);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one), TEST_OF(uneven_shards_have_the_same_bits),
-           TEST_OF(ranks_without_samples_have_the_same_bits),
-           TEST_OF(statistics_are_those_of_the_batch), TEST_OF(fast_mode_agrees_but_for_rounding),
-           TEST_OF(a_rank_that_cannot_read_stops_all_in_that_step),
-           TEST_OF(statistics_of_the_batch_cost_their_sums_only),
-           TEST_OF(what_is_not_finite_stops_all_ranks),
-           TEST_OF(gradients_that_vanish_have_the_bits_of_one_rank),
-           TEST_OF(recurrent_layers_have_the_bits_of_one_rank),
-           TEST_OF(parameters_that_are_used_again_are_refused), TEST_OF(misuse_is_refused))

@@ -36,7 +36,7 @@ static int64_t ahead(lk_comm *comm, const char *path, const char *keep)
     return n;
 }
 
-static void a_set_that_ranks_keep_is_prepared_ahead_where_a_core_is_left(lk_comm *comm)
+RANKS_TEST(a_set_that_ranks_keep_is_prepared_ahead_where_a_core_is_left)
 {
     char folder[200], file[260], path[300];
     int share = lk__threads_share(lk__cores(), lk__cores_of_node(), lk_comm_node_size(comm));
@@ -61,5 +61,3 @@ static void a_set_that_ranks_keep_is_prepared_ahead_where_a_core_is_left(lk_comm
     ASSERT_OK(lk_threads_set(before));
     folder_remove(comm, folder);
 }
-
-RANKS_MAIN(TEST(a_set_that_ranks_keep_is_prepared_ahead_where_a_core_is_left))

@@ -69,7 +69,7 @@ static int start_of(lk_comm *comm, const char *cache, int64_t salt, uint64_t sta
     return c.reads;
 }
 
-static void a_second_start_reads_nothing(lk_comm *comm)
+RANKS_TEST(a_second_start_reads_nothing)
 {
     char folder[200], cache[260];
     uint64_t hash, again;
@@ -87,5 +87,3 @@ static void a_second_start_reads_nothing(lk_comm *comm)
     ASSERT_TRUE(lk_comm_size(comm) == 1 || start_of(comm, cache, 3, stamp, &again, &other) > 0);
     folder_remove(comm, folder);
 }
-
-RANKS_MAIN(TEST(a_second_start_reads_nothing))

@@ -87,7 +87,7 @@ static bool has_gradient(const lk_accumulator *accumulator)
     return value != 0;
 }
 
-static void models_that_leave_their_input_open_are_built_for_what_comes(lk_comm *comm)
+RANKS_TEST(models_that_leave_their_input_open_are_built_for_what_comes)
 {
     int calls = 0, r = lk_comm_rank(comm);
     lk_model *model = open_layer(r), *known = open_layer(r);
@@ -109,7 +109,7 @@ static void models_that_leave_their_input_open_are_built_for_what_comes(lk_comm 
     lk_model_free(known);
 }
 
-static void one_open_model_among_built_ones_is_enough(lk_comm *comm)
+RANKS_TEST(one_open_model_among_built_ones_is_enough)
 {
     int calls = 0, r = lk_comm_rank(comm), open = lk_comm_size(comm) / 2;
     lk_model *model = open_layer(r);
@@ -123,7 +123,7 @@ static void one_open_model_among_built_ones_is_enough(lk_comm *comm)
     lk_model_free(model);
 }
 
-static void nothing_is_run_where_all_models_are_built(lk_comm *comm)
+RANKS_TEST(nothing_is_run_where_all_models_are_built)
 {
     int calls = 0, r = lk_comm_rank(comm);
     lk_model *model = open_layer(r);
@@ -156,7 +156,7 @@ static void expect_words(lk_comm *comm, lk_chain *chain, lk_status st, lk_status
     ASSERT_OK(lk_barrier(comm, "refused")); /* the job goes on */
 }
 
-static void a_model_that_cannot_be_built_is_refused_in_the_same_words(lk_comm *comm)
+RANKS_TEST(a_model_that_cannot_be_built_is_refused_in_the_same_words)
 {
     int calls = 0, r = lk_comm_rank(comm), bad = lk_comm_size(comm) / 2;
     char text[200];
@@ -175,7 +175,7 @@ static void a_model_that_cannot_be_built_is_refused_in_the_same_words(lk_comm *c
     lk_model_free(model);
 }
 
-static void a_model_without_a_value_is_refused_in_the_same_words(lk_comm *comm)
+RANKS_TEST(a_model_without_a_value_is_refused_in_the_same_words)
 {
     int calls = 0;
     lk_model *model = open_layer(lk_comm_rank(comm));
@@ -219,7 +219,7 @@ static lk_chain *fragile_of(lk_comm *comm, int *does, lk_model *model)
     return chain;
 }
 
-static void a_function_that_fails_in_the_build_is_refused_in_the_same_words(lk_comm *comm)
+RANKS_TEST(a_function_that_fails_in_the_build_is_refused_in_the_same_words)
 {
     static const char *const text[] = {"", "planted", "gives 0 values",
                                        "its value 0 is not on the pass's tape"};
@@ -271,19 +271,6 @@ static lk_status fail_in_a_pass(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void a_component_that_fails_in_a_pass_ends_the_job(lk_comm *comm)
-{
-    const char *transport = getenv("TEST_TRANSPORT");
-    lk_comm *own = comm;
-    if (lk_comm_size(comm) == 1)
-        return;
-    if (transport)
-        ASSERT_OK(lk_comm_open(transport, &own)); /* others go on with theirs */
-    ASSERT_OK(fail_in_a_pass(own, NULL));
-    if (transport)
-        lk_comm_close(own);
-}
-
 /* ---- memory ---- */
 
 static lk_status build_and_run(lk_comm *comm, void *arg)
@@ -322,13 +309,13 @@ done:
 }
 
 /* On threads, whichever rank asks for the n-th block: both return, and nothing is left. */
-static void a_rank_without_memory_keeps_no_other_waiting(lk_comm *comm)
+RANKS_TEST(a_rank_without_memory_keeps_no_other_waiting)
 {
     if (!getenv("TEST_TRANSPORT") && lk_comm_size(comm) == 1)
         expect_scarce_memory_is_told(build_and_run);
 }
 
-static void a_loop_allocates_nothing_from_its_second_pass_on(lk_comm *comm)
+RANKS_TEST(a_loop_allocates_nothing_from_its_second_pass_on)
 {
     int calls = 0;
     lk_tape *tape;
@@ -355,12 +342,15 @@ static void a_loop_allocates_nothing_from_its_second_pass_on(lk_comm *comm)
     lk_model_free(model);
 }
 
-RANKS_MAIN(TEST(models_that_leave_their_input_open_are_built_for_what_comes),
-           TEST(one_open_model_among_built_ones_is_enough),
-           TEST(nothing_is_run_where_all_models_are_built),
-           TEST(a_model_that_cannot_be_built_is_refused_in_the_same_words),
-           TEST(a_model_without_a_value_is_refused_in_the_same_words),
-           TEST(a_function_that_fails_in_the_build_is_refused_in_the_same_words),
-           TEST(a_rank_without_memory_keeps_no_other_waiting),
-           TEST(a_loop_allocates_nothing_from_its_second_pass_on),
-           TEST(a_component_that_fails_in_a_pass_ends_the_job))
+RANKS_TEST(a_component_that_fails_in_a_pass_ends_the_job)
+{
+    const char *transport = getenv("TEST_TRANSPORT");
+    lk_comm *own = comm;
+    if (lk_comm_size(comm) == 1)
+        return;
+    if (transport)
+        ASSERT_OK(lk_comm_open(transport, &own)); /* others go on with theirs */
+    ASSERT_OK(fail_in_a_pass(own, NULL));
+    if (transport)
+        lk_comm_close(own);
+}

@@ -93,7 +93,7 @@ static void path_in(const char *folder, const char *file, char *out, size_t size
 }
 
 /* Stopped in mid-epoch and gone on with: the state of a run that was never interrupted. */
-static void a_run_goes_on_where_it_stopped(lk_comm *comm)
+RANKS_TEST(a_run_goes_on_where_it_stopped)
 {
     char folder[200], a[220], b[220];
     folder_share(comm, folder, sizeof folder);
@@ -156,7 +156,7 @@ static void expect_report_has(const char *folder, const char *words)
 }
 
 /* weights.safetensors and best.safetensors have the tensors of all ranks. */
-static void files_have_the_tensors_of_all_ranks(lk_comm *comm)
+RANKS_TEST(files_have_the_tensors_of_all_ranks)
 {
     char folder[200], output[220], path[260], setting[260];
     static const char *const name[] = {"weights.safetensors", "best.safetensors", "report.html",
@@ -191,7 +191,7 @@ static void files_have_the_tensors_of_all_ranks(lk_comm *comm)
 }
 
 /* A chain goes on with the ranks that it was saved with. */
-static void another_number_of_ranks_is_refused(lk_comm *comm)
+RANKS_TEST(another_number_of_ranks_is_refused)
 {
     char folder[200], output[220], setting[260];
     struct job_side j;
@@ -216,7 +216,7 @@ static void another_number_of_ranks_is_refused(lk_comm *comm)
 }
 
 /* Running statistics of one rank overflow, which no loss shows: all ranks are told, with the tensor. */
-static void statistics_that_are_not_finite_end_the_run_of_all(lk_comm *comm)
+RANKS_TEST(statistics_that_are_not_finite_end_the_run_of_all)
 {
     struct job_side j;
     lk_tensor *weight;
@@ -231,7 +231,7 @@ static void statistics_that_are_not_finite_end_the_run_of_all(lk_comm *comm)
     side_close(&j);
 }
 
-static void a_chain_and_a_model_are_not_mixed_up(lk_comm *comm)
+RANKS_TEST(a_chain_and_a_model_are_not_mixed_up)
 {
     struct job_side j;
     lk_job *job = NULL;
@@ -255,8 +255,3 @@ static void a_chain_and_a_model_are_not_mixed_up(lk_comm *comm)
     lk_dataset_free(set);
     lk_experiment_free(e);
 }
-
-RANKS_MAIN(TEST(a_run_goes_on_where_it_stopped), TEST(files_have_the_tensors_of_all_ranks),
-           TEST(another_number_of_ranks_is_refused),
-           TEST(statistics_that_are_not_finite_end_the_run_of_all),
-           TEST(a_chain_and_a_model_are_not_mixed_up))

@@ -142,13 +142,13 @@ static void steps_compare(const struct chain_net *net, lk_comm *comm)
     side_end(&s);
 }
 
-static void a_chain_trains_with_the_bits_of_one_process(lk_comm *comm)
+RANKS_TEST(a_chain_trains_with_the_bits_of_one_process)
 {
     for (int i = 0; i < N_NETS; i++)
         steps_compare(&nets[i], comm);
 }
 
-static void all_ranks_have_the_state_of_all(lk_comm *comm)
+RANKS_TEST(all_ranks_have_the_state_of_all)
 {
     struct chain_side s;
     uint64_t before, after, again, least, most;
@@ -169,7 +169,7 @@ static void all_ranks_have_the_state_of_all(lk_comm *comm)
 }
 
 /* When the trainer is freed the models have what it has learned, in memory of their own. */
-static void models_keep_what_they_have_learned(lk_comm *comm)
+RANKS_TEST(models_keep_what_they_have_learned)
 {
     struct chain_side s;
     struct one one;
@@ -184,7 +184,7 @@ static void models_keep_what_they_have_learned(lk_comm *comm)
     side_end(&s);
 }
 
-static void steps_allocate_nothing(lk_comm *comm)
+RANKS_TEST(steps_allocate_nothing)
 {
     struct chain_side s;
     int64_t calls = 0;
@@ -203,7 +203,7 @@ static void steps_allocate_nothing(lk_comm *comm)
 /* ---- several outputs ---- */
 
 /* Each rank has a model and an output of its own: their losses add up. */
-static void the_losses_of_all_outputs_add_up(lk_comm *comm)
+RANKS_TEST(the_losses_of_all_outputs_add_up)
 {
     struct chain_side s = {.comm = comm, .set = net_set()};
     lk_step_report all, own;
@@ -260,7 +260,7 @@ static void expect_refused(const lk_trainer_spec *spec, const char *options, lk_
     ASSERT_TRUE(!t);
 }
 
-static void what_cannot_be_trained_is_refused_on_all_ranks(lk_comm *comm)
+RANKS_TEST(what_cannot_be_trained_is_refused_on_all_ranks)
 {
     static const char plain[] = "loss=softmax_cross_entropy optimizer=sgd";
     struct chain_side s;
@@ -293,47 +293,8 @@ static void what_cannot_be_trained_is_refused_on_all_ranks(lk_comm *comm)
     side_end(&s);
 }
 
-static void an_output_needs_a_target(lk_comm *comm)
-{
-    static const char plain[] = "loss=softmax_cross_entropy optimizer=sgd";
-    struct chain_side s = {.comm = comm, .set = net_set()};
-    lk_dataset *empty;
-    if (lk_comm_size(comm) < 2)
-        goto done;
-    s.front = component_new(nets[0].front, net_in(), 1);
-    int rank = lk_comm_rank(comm);
-    ASSERT_OK(lk_chain_new(comm, &s.chain));
-    if (rank == 0)
-        ASSERT_OK(lk_chain_add(s.chain, &(lk_component){.model = s.front}, NULL, 0, (int[]){1}, 1));
-    if (rank == 1)
-        ASSERT_OK(lk_chain_add(s.chain, &(lk_component){.name = "end", .fn = tail}, (int[]){0}, 1,
-                               NULL, 0));
-    ASSERT_OK(lk_chain_build(s.chain, NULL, 0));
-    s.loader = side_loader(&s, s.set);
-    expect_refused(&(lk_trainer_spec){.chain = s.chain, .train = s.loader}, plain, LK_EINVAL,
-                   "rank 1 has an output of the chain, but its data has no field \"y\"");
-    lk_loader_free(s.loader);
-    ASSERT_OK(lk_dataset_new_empty_like(s.set, &empty));
-    ASSERT_OK(lk_loader_new(empty, "batch=16", 5, &s.loader));
-    lk_dataset_free(empty);
-done:
-    side_end(&s);
-}
-
-static void a_chain_without_output_has_no_loss(lk_comm *comm)
-{
-    struct chain_side s = {.comm = comm, .set = net_set()};
-    ASSERT_OK(lk_chain_new(comm, &s.chain));
-    ASSERT_OK(lk_chain_build(s.chain, NULL, 0));
-    s.loader = side_loader(&s, s.set);
-    expect_refused(&(lk_trainer_spec){.chain = s.chain, .train = s.loader},
-                   "loss=softmax_cross_entropy optimizer=sgd", LK_EINVAL,
-                   "no rank has an output of the chain");
-    side_end(&s);
-}
-
 /* Other options on the last rank than on the others. */
-static void options_that_differ_are_refused(lk_comm *comm)
+RANKS_TEST(options_that_differ_are_refused)
 {
     struct chain_side s;
     lk_loader *other;
@@ -361,7 +322,7 @@ static void options_that_differ_are_refused(lk_comm *comm)
 }
 
 /* A model has one trainer at a time, of whichever kind. */
-static void a_model_of_another_trainer_is_refused(lk_comm *comm)
+RANKS_TEST(a_model_of_another_trainer_is_refused)
 {
     static const char plain[] = "loss=softmax_cross_entropy optimizer=sgd";
     struct chain_side s;
@@ -389,7 +350,7 @@ static void a_model_of_another_trainer_is_refused(lk_comm *comm)
     side_end(&s);
 }
 
-static void a_set_of_another_kind_is_not_evaluated(lk_comm *comm)
+RANKS_TEST(a_set_of_another_kind_is_not_evaluated)
 {
     struct chain_side s;
     lk_dataset *set;
@@ -414,7 +375,7 @@ static lk_status fickle(const lk_pass *pass, void *arg, const lk_list *in, int n
     return LK_OK;
 }
 
-static void an_output_that_vanishes_is_told(lk_comm *comm)
+RANKS_TEST(an_output_that_vanishes_is_told)
 {
     struct chain_side s = {.comm = comm, .set = net_set()};
     int gives = 1, self = 0;
@@ -435,6 +396,45 @@ static void an_output_that_vanishes_is_told(lk_comm *comm)
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
     gives = 0;
     ASSERT_FAILS(lk_trainer_step(s.trainer, NULL), LK_EINVAL, "has 0 values: a trainer needs one");
+    side_end(&s);
+}
+
+RANKS_TEST(an_output_needs_a_target)
+{
+    static const char plain[] = "loss=softmax_cross_entropy optimizer=sgd";
+    struct chain_side s = {.comm = comm, .set = net_set()};
+    lk_dataset *empty;
+    if (lk_comm_size(comm) < 2)
+        goto done;
+    s.front = component_new(nets[0].front, net_in(), 1);
+    int rank = lk_comm_rank(comm);
+    ASSERT_OK(lk_chain_new(comm, &s.chain));
+    if (rank == 0)
+        ASSERT_OK(lk_chain_add(s.chain, &(lk_component){.model = s.front}, NULL, 0, (int[]){1}, 1));
+    if (rank == 1)
+        ASSERT_OK(lk_chain_add(s.chain, &(lk_component){.name = "end", .fn = tail}, (int[]){0}, 1,
+                               NULL, 0));
+    ASSERT_OK(lk_chain_build(s.chain, NULL, 0));
+    s.loader = side_loader(&s, s.set);
+    expect_refused(&(lk_trainer_spec){.chain = s.chain, .train = s.loader}, plain, LK_EINVAL,
+                   "rank 1 has an output of the chain, but its data has no field \"y\"");
+    lk_loader_free(s.loader);
+    ASSERT_OK(lk_dataset_new_empty_like(s.set, &empty));
+    ASSERT_OK(lk_loader_new(empty, "batch=16", 5, &s.loader));
+    lk_dataset_free(empty);
+done:
+    side_end(&s);
+}
+
+RANKS_TEST(a_chain_without_output_has_no_loss)
+{
+    struct chain_side s = {.comm = comm, .set = net_set()};
+    ASSERT_OK(lk_chain_new(comm, &s.chain));
+    ASSERT_OK(lk_chain_build(s.chain, NULL, 0));
+    s.loader = side_loader(&s, s.set);
+    expect_refused(&(lk_trainer_spec){.chain = s.chain, .train = s.loader},
+                   "loss=softmax_cross_entropy optimizer=sgd", LK_EINVAL,
+                   "no rank has an output of the chain");
     side_end(&s);
 }
 
@@ -463,7 +463,7 @@ static lk_status frail_row(void *context, int64_t index, void *const *row)
 }
 
 /* A rank that cannot read stops all in that step, which can be tried again. */
-static void a_rank_that_cannot_read_stops_all(lk_comm *comm)
+RANKS_TEST(a_rank_that_cannot_read_stops_all)
 {
     struct chain_side s;
     struct one one;
@@ -506,7 +506,7 @@ static void a_rank_that_cannot_read_stops_all(lk_comm *comm)
 }
 
 /* The message names the component and its rank. */
-static void what_is_not_finite_is_named(lk_comm *comm)
+RANKS_TEST(what_is_not_finite_is_named)
 {
     struct chain_side s;
     char expected[128];
@@ -566,18 +566,8 @@ done:
     return st;
 }
 
-static void a_rank_without_memory_keeps_no_other_waiting(lk_comm *comm)
+RANKS_TEST(a_rank_without_memory_keeps_no_other_waiting)
 {
     if (!getenv("TEST_TRANSPORT") && lk_comm_size(comm) == 1)
         expect_scarce_memory_is_told(two_ranks_train);
 }
-
-RANKS_MAIN(TEST(a_chain_trains_with_the_bits_of_one_process), TEST(all_ranks_have_the_state_of_all),
-           TEST(models_keep_what_they_have_learned), TEST(steps_allocate_nothing),
-           TEST(the_losses_of_all_outputs_add_up),
-           TEST(what_cannot_be_trained_is_refused_on_all_ranks),
-           TEST(options_that_differ_are_refused), TEST(a_model_of_another_trainer_is_refused),
-           TEST(a_set_of_another_kind_is_not_evaluated), TEST(an_output_that_vanishes_is_told),
-           TEST(an_output_needs_a_target), TEST(a_chain_without_output_has_no_loss),
-           TEST(a_rank_that_cannot_read_stops_all), TEST(what_is_not_finite_is_named),
-           TEST(a_rank_without_memory_keeps_no_other_waiting))

@@ -106,17 +106,17 @@ static void check_shape(lk_comm *comm, const char *name, void (*shape)(struct ne
     check_network(comm, &net, name, passes_asked());
 }
 
-static void a_cycle_has_the_bits_of_one_process(lk_comm *comm)
+RANKS_TEST(a_cycle_has_the_bits_of_one_process)
 {
     check_shape(comm, "cycle", cycle);
 }
 
-static void a_crossing_has_the_bits_of_one_process(lk_comm *comm)
+RANKS_TEST(a_crossing_has_the_bits_of_one_process)
 {
     check_shape(comm, "crossing", crossing);
 }
 
-static void branches_have_the_bits_of_one_process_wherever_the_own_rank_is(lk_comm *comm)
+RANKS_TEST(branches_have_the_bits_of_one_process_wherever_the_own_rank_is)
 {
     int n = lk_comm_size(comm);
     for (int own = END; own < n && n > 1; own++) {
@@ -128,18 +128,18 @@ static void branches_have_the_bits_of_one_process_wherever_the_own_rank_is(lk_co
     }
 }
 
-static void a_twist_has_the_bits_of_one_process(lk_comm *comm)
+RANKS_TEST(a_twist_has_the_bits_of_one_process)
 {
     check_shape(comm, "twisting", twisting);
 }
 
-static void tuples_have_the_bits_of_one_process(lk_comm *comm)
+RANKS_TEST(tuples_have_the_bits_of_one_process)
 {
     check_shape(comm, "tuples", tuples);
     check_shape(comm, "growing", growing);
 }
 
-static void repeated_ranks_have_the_bits_of_one_process(lk_comm *comm)
+RANKS_TEST(repeated_ranks_have_the_bits_of_one_process)
 {
     check_shape(comm, "repeating", repeating);
 }
@@ -175,7 +175,7 @@ static void run_functions(lk_comm *comm, const struct network *net, lk_tensor **
 
 /* What a component says of its input is one sum, which goes back as one, also where all components are on
  * one rank: here the gradient of a value is the sum of sums on any number of ranks. */
-static void branches_that_use_their_input_twice_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(branches_that_use_their_input_twice_have_the_bits_of_one_rank)
 {
     int n = lk_comm_size(comm), ranks[MOST_LINKS];
     struct network several = {.ranks = n}, one = {.ranks = 1};
@@ -231,7 +231,7 @@ static void refuses(lk_comm *comm, const struct network *net, const char *text)
     parts_free(&own);
 }
 
-static void what_does_not_pair_is_refused_in_the_same_words(lk_comm *comm)
+RANKS_TEST(what_does_not_pair_is_refused_in_the_same_words)
 {
     struct network net = {.ranks = lk_comm_size(comm)};
     if (net.ranks < 2)
@@ -250,7 +250,7 @@ static void what_does_not_pair_is_refused_in_the_same_words(lk_comm *comm)
             "it to rank 1");
 }
 
-static void two_outputs_are_refused_in_the_same_words(lk_comm *comm)
+RANKS_TEST(two_outputs_are_refused_in_the_same_words)
 {
     struct network net = {.ranks = lk_comm_size(comm)};
     int last = net.ranks - 1;
@@ -265,7 +265,7 @@ static void two_outputs_are_refused_in_the_same_words(lk_comm *comm)
     refuses(comm, &net, text);
 }
 
-static void an_own_queue_that_does_not_fit_is_refused_in_the_same_words(lk_comm *comm)
+RANKS_TEST(an_own_queue_that_does_not_fit_is_refused_in_the_same_words)
 {
     struct network net = {.ranks = lk_comm_size(comm)}, other = net;
     part_add(&net, 0, "l1", NULL, NONE, RANKS(0));
@@ -278,7 +278,7 @@ static void an_own_queue_that_does_not_fit_is_refused_in_the_same_words(lk_comm 
             "it has put one there");
 }
 
-static void a_rank_out_of_range_is_refused_in_the_same_words(lk_comm *comm)
+RANKS_TEST(a_rank_out_of_range_is_refused_in_the_same_words)
 {
     struct network net = {.ranks = lk_comm_size(comm)};
     char text[256];
@@ -288,7 +288,7 @@ static void a_rank_out_of_range_is_refused_in_the_same_words(lk_comm *comm)
     refuses(comm, &net, text);
 }
 
-static void circles_are_refused_in_the_same_words(lk_comm *comm)
+RANKS_TEST(circles_are_refused_in_the_same_words)
 {
     struct network net = {.ranks = lk_comm_size(comm)}, other = net;
     if (net.ranks < 2)
@@ -310,7 +310,7 @@ static void circles_are_refused_in_the_same_words(lk_comm *comm)
             "of rank 0");
 }
 
-static void a_model_that_would_get_several_values_is_refused(lk_comm *comm)
+RANKS_TEST(a_model_that_would_get_several_values_is_refused)
 {
     struct network net = {.ranks = lk_comm_size(comm)};
     part_add(&net, 0, "l1", NULL, NONE, RANKS(0, 0));
@@ -320,7 +320,7 @@ static void a_model_that_would_get_several_values_is_refused(lk_comm *comm)
             "in_ranks: add a function that joins what comes from them");
 }
 
-static void misuse_is_refused_on_the_rank_alone(lk_comm *comm)
+RANKS_TEST(misuse_is_refused_on_the_rank_alone)
 {
     lk_chain *chain;
     lk_model *model = layer_new(0, 0);
@@ -361,16 +361,3 @@ static void misuse_is_refused_on_the_rank_alone(lk_comm *comm)
     lk_tape_free(tape);
     lk_model_free(model);
 }
-
-RANKS_MAIN(TEST(a_cycle_has_the_bits_of_one_process), TEST(a_crossing_has_the_bits_of_one_process),
-           TEST(branches_have_the_bits_of_one_process_wherever_the_own_rank_is),
-           TEST(a_twist_has_the_bits_of_one_process), TEST(tuples_have_the_bits_of_one_process),
-           TEST(repeated_ranks_have_the_bits_of_one_process),
-           TEST(branches_that_use_their_input_twice_have_the_bits_of_one_rank),
-           TEST(what_does_not_pair_is_refused_in_the_same_words),
-           TEST(two_outputs_are_refused_in_the_same_words),
-           TEST(an_own_queue_that_does_not_fit_is_refused_in_the_same_words),
-           TEST(a_rank_out_of_range_is_refused_in_the_same_words),
-           TEST(circles_are_refused_in_the_same_words),
-           TEST(a_model_that_would_get_several_values_is_refused),
-           TEST(misuse_is_refused_on_the_rank_alone))

@@ -41,7 +41,7 @@ static void expect_same_files(const char *path, const char *a, const char *b)
     }
 }
 
-static void the_files_are_those_of_one_rank_that_holds_all(lk_comm *comm)
+RANKS_TEST(the_files_are_those_of_one_rank_that_holds_all)
 {
     static const int64_t part_bytes[] = {112, 1, 0}, band[] = {8, 40, LK__BAND};
     char path[PATH], alone[PATH + 16];
@@ -71,7 +71,7 @@ static void the_files_are_those_of_one_rank_that_holds_all(lk_comm *comm)
 }
 
 /* One process reads what any rank of any number would hold, and none of them has to be there. */
-static void boxes_of_a_checkpoint_can_be_looked_at(lk_comm *comm)
+RANKS_TEST(boxes_of_a_checkpoint_can_be_looked_at)
 {
     char path[PATH];
     boxed_state b;
@@ -129,7 +129,7 @@ static void save_and_load(lk_comm *comm, const char *path, int from, int to, int
 }
 
 /* From 1 to 5 ranks to 1 to 5 others, and from all to all; with all pairs of cuts, some each time. */
-static void any_ranks_load_what_any_others_saved(lk_comm *comm)
+RANKS_TEST(any_ranks_load_what_any_others_saved)
 {
     char path[PATH];
     int size = lk_comm_size(comm), step = size, most = size == 5 || ranks_brief() ? size : 0;
@@ -142,7 +142,7 @@ static void any_ranks_load_what_any_others_saved(lk_comm *comm)
     folder_end(comm, path);
 }
 
-static void a_save_goes_on_while_ranks_compute(lk_comm *comm)
+RANKS_TEST(a_save_goes_on_while_ranks_compute)
 {
     char path[PATH];
     boxed_state b;
@@ -165,7 +165,7 @@ static void a_save_goes_on_while_ranks_compute(lk_comm *comm)
     folder_end(comm, path);
 }
 
-static void an_element_that_nobody_holds_is_named(lk_comm *comm)
+RANKS_TEST(an_element_that_nobody_holds_is_named)
 {
     char path[PATH];
     boxed_state b;
@@ -191,7 +191,7 @@ static void an_element_that_nobody_holds_is_named(lk_comm *comm)
     folder_end(comm, path);
 }
 
-static void boxes_that_reach_out_are_refused(lk_comm *comm)
+RANKS_TEST(boxes_that_reach_out_are_refused)
 {
     char path[PATH];
     boxed_state b;
@@ -221,7 +221,7 @@ static void boxes_that_reach_out_are_refused(lk_comm *comm)
 }
 
 /* Where boxes overlap, what the lowest rank has is saved, or another that holds the same box. */
-static void the_lowest_rank_gives_what_several_hold(lk_comm *comm)
+RANKS_TEST(the_lowest_rank_gives_what_several_hold)
 {
     char path[PATH];
     boxed_state b;
@@ -253,7 +253,7 @@ static void the_lowest_rank_gives_what_several_hold(lk_comm *comm)
 }
 
 /* Only some ranks see the folder: they write what the others hold, and send what they want. */
-static void ranks_that_do_not_see_the_folder_give_and_take(lk_comm *comm)
+RANKS_TEST(ranks_that_do_not_see_the_folder_give_and_take)
 {
     char path[PATH], elsewhere[PATH + 16];
     boxed_state b;
@@ -268,9 +268,3 @@ static void ranks_that_do_not_see_the_folder_give_and_take(lk_comm *comm)
     lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
-
-RANKS_MAIN(TEST(the_files_are_those_of_one_rank_that_holds_all),
-           TEST(boxes_of_a_checkpoint_can_be_looked_at), TEST(any_ranks_load_what_any_others_saved),
-           TEST(a_save_goes_on_while_ranks_compute), TEST(an_element_that_nobody_holds_is_named),
-           TEST(boxes_that_reach_out_are_refused), TEST(the_lowest_rank_gives_what_several_hold),
-           TEST(ranks_that_do_not_see_the_folder_give_and_take))

@@ -55,7 +55,7 @@ static void save_with_faults(lk_comm *comm, lk_checkpoint_dir *c, lk__storage_ca
     }
 }
 
-static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
+RANKS_TEST(a_failure_of_one_rank_is_that_of_all)
 {
     static const lk__storage_call calls[] = {LK__STORAGE_OPEN, LK__STORAGE_WRITE, LK__STORAGE_SYNC,
                                              LK__STORAGE_CLOSE};
@@ -72,7 +72,7 @@ static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
 }
 
 /* A part that any rank finds damaged is left out by all, and so is one that vanishes. */
-static void damage_that_one_rank_finds_is_left_out_by_all(lk_comm *comm)
+RANKS_TEST(damage_that_one_rank_finds_is_left_out_by_all)
 {
     char path[PATH], file[2 * PATH];
     boxed_state b;
@@ -101,6 +101,3 @@ static void damage_that_one_rank_finds_is_left_out_by_all(lk_comm *comm)
     lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
-
-RANKS_MAIN(TEST(a_failure_of_one_rank_is_that_of_all),
-           TEST(damage_that_one_rank_finds_is_left_out_by_all))

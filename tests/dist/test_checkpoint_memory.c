@@ -117,7 +117,7 @@ static void memory_check(const lk_comm *comm, int fewer, int64_t before)
     }
 }
 
-static void no_rank_needs_more_than_its_share(lk_comm *comm)
+RANKS_TEST(no_rank_needs_more_than_its_share)
 {
     char path[PATH], command[PATH + 16];
     lk_comm *some;
@@ -146,7 +146,7 @@ static void no_rank_needs_more_than_its_share(lk_comm *comm)
 }
 
 /* What is left when a save has begun: the images of the ranks of this process. */
-static void a_save_takes_what_is_planned(lk_comm *comm)
+RANKS_TEST(a_save_takes_what_is_planned)
 {
     char path[PATH], command[PATH + 16];
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
@@ -193,10 +193,8 @@ static void a_save_takes_what_is_planned(lk_comm *comm)
 
 int main(void)
 {
-    static const struct ranks_test tests[] = {TEST(no_rank_needs_more_than_its_share),
-                                              TEST(a_save_takes_what_is_planned)};
     struct rlimit limit = {LIMIT, LIMIT};
     if (getenv("TEST_TRANSPORT") && LIMITED)
         ASSERT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
-    return ranks_main(tests, 2);
+    return test_main();
 }

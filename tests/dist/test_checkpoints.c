@@ -54,7 +54,7 @@ static void expect_newest(lk_checkpoint_dir *c, int64_t step)
     test_state_expect(&s, found ? step : 999);
 }
 
-static void saved_on_some_loaded_on_others(lk_comm *comm)
+RANKS_TEST(saved_on_some_loaded_on_others)
 {
     char path[PATH];
     test_state s;
@@ -113,20 +113,12 @@ static void expect_the_parts_of_one_rank(lk_comm *comm, const char *replica_sets
     folder_end(comm, path);
 }
 
-static void the_parts_do_not_depend_on_the_ranks(lk_comm *comm)
+RANKS_TEST(the_parts_do_not_depend_on_the_ranks)
 {
     expect_the_parts_of_one_rank(comm, NULL);
 }
 
-static void the_parts_do_not_depend_on_replica_sets(lk_comm *comm)
-{
-    expect_the_parts_of_one_rank(comm, "");
-    expect_the_parts_of_one_rank(comm, "0");
-    if (lk_comm_size(comm) >= 3)
-        expect_the_parts_of_one_rank(comm, "1,2");
-}
-
-static void a_save_goes_on_while_ranks_compute(lk_comm *comm)
+RANKS_TEST(a_save_goes_on_while_ranks_compute)
 {
     char path[PATH];
     test_state s;
@@ -156,7 +148,7 @@ static void expect_named(lk_comm *comm)
 }
 
 /* One call fails on one rank (of those in this process): all ranks fail, and nothing is lost. */
-static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
+RANKS_TEST(a_failure_of_one_rank_is_that_of_all)
 {
     static const lk__storage_call calls[] = {LK__STORAGE_OPEN, LK__STORAGE_WRITE, LK__STORAGE_SYNC,
                                              LK__STORAGE_CLOSE};
@@ -188,7 +180,7 @@ static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
 }
 
 /* What rank 0 alone does fails on all as well: every call of it in turn. */
-static void a_failure_to_publish_is_that_of_all(lk_comm *comm)
+RANKS_TEST(a_failure_to_publish_is_that_of_all)
 {
     static const lk__storage_call calls[] = {LK__STORAGE_MKDIR, LK__STORAGE_SPACE,
                                              LK__STORAGE_RENAME};
@@ -222,7 +214,7 @@ static void a_failure_to_publish_is_that_of_all(lk_comm *comm)
     folder_end(comm, path);
 }
 
-static void ranks_with_other_states_are_named(lk_comm *comm)
+RANKS_TEST(ranks_with_other_states_are_named)
 {
     char path[PATH];
     test_state s;
@@ -243,7 +235,7 @@ static void ranks_with_other_states_are_named(lk_comm *comm)
 }
 
 /* Only rank 0, and the last, see the folder: they write all of it, and all ranks load it. */
-static void ranks_that_do_not_see_the_folder_take_part(lk_comm *comm)
+RANKS_TEST(ranks_that_do_not_see_the_folder_take_part)
 {
     char path[PATH], elsewhere[PATH + 16];
     test_state s;
@@ -261,9 +253,17 @@ static void ranks_that_do_not_see_the_folder_take_part(lk_comm *comm)
     folder_end(comm, path);
 }
 
+RANKS_TEST(the_parts_do_not_depend_on_replica_sets)
+{
+    expect_the_parts_of_one_rank(comm, "");
+    expect_the_parts_of_one_rank(comm, "0");
+    if (lk_comm_size(comm) >= 3)
+        expect_the_parts_of_one_rank(comm, "1,2");
+}
+
 /* Of each set the lowest rank writes: {0, 1} and the rest; then all ranks load it, by other sets, and by
  * none. */
-static void the_lowest_rank_of_each_replica_set_writes(lk_comm *comm)
+RANKS_TEST(the_lowest_rank_of_each_replica_set_writes)
 {
     char path[PATH];
     test_state s;
@@ -286,7 +286,7 @@ static void the_lowest_rank_of_each_replica_set_writes(lk_comm *comm)
 }
 
 /* Nothing has changed then, also where the run was to begin anew. */
-static void wrong_replica_sets_are_refused_on_all_ranks(lk_comm *comm)
+RANKS_TEST(wrong_replica_sets_are_refused_on_all_ranks)
 {
     char path[PATH];
     test_state s;
@@ -306,11 +306,3 @@ static void wrong_replica_sets_are_refused_on_all_ranks(lk_comm *comm)
     lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
-
-RANKS_MAIN(TEST(saved_on_some_loaded_on_others), TEST(the_parts_do_not_depend_on_the_ranks),
-           TEST(a_save_goes_on_while_ranks_compute), TEST(a_failure_of_one_rank_is_that_of_all),
-           TEST(a_failure_to_publish_is_that_of_all), TEST(ranks_with_other_states_are_named),
-           TEST(ranks_that_do_not_see_the_folder_take_part),
-           TEST(the_parts_do_not_depend_on_replica_sets),
-           TEST(the_lowest_rank_of_each_replica_set_writes),
-           TEST(wrong_replica_sets_are_refused_on_all_ranks))

@@ -1,7 +1,21 @@
 /* Communicators: split, dup, grids, and that their messages never meet. */
 #include "ranks.h"
 
-static void split_orders_by_key_then_rank(lk_comm *comm)
+/* MPI was not initialised for a second thread; ranks that are threads need nothing. */
+RANKS_TEST(progress_is_given_or_refused_with_the_reason)
+{
+    lk_comm *own = NULL;
+    if (strcmp(lk_comm_transport(comm), "mpi") == 0) {
+        ASSERT_FAILS(lk_comm_set_progress(comm, true), LK_ENOTSUP, "set LK_PROGRESS=1 before");
+    } else {
+        ASSERT_OK(lk_comm_set_progress(comm, true));
+    }
+    ASSERT_OK(lk_comm_dup(comm, &own));
+    lk_comm_close(own);
+    ASSERT_OK(lk_comm_set_progress(comm, false));
+}
+
+RANKS_TEST(split_orders_by_key_then_rank)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk_comm *part;
@@ -17,7 +31,7 @@ static void split_orders_by_key_then_rank(lk_comm *comm)
     lk_comm_close(part);
 }
 
-static void a_negative_color_gets_nothing(lk_comm *comm)
+RANKS_TEST(a_negative_color_gets_nothing)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk_comm *part = comm;
@@ -29,7 +43,7 @@ static void a_negative_color_gets_nothing(lk_comm *comm)
 }
 
 /* The same tag, sent on the one first and received on the other first. */
-static void messages_of_two_communicators_never_meet(lk_comm *comm)
+RANKS_TEST(messages_of_two_communicators_never_meet)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -51,7 +65,7 @@ static void messages_of_two_communicators_never_meet(lk_comm *comm)
 }
 
 /* Groups of one split share their context, and their ranks later meet in others. */
-static void splits_of_splits_work(lk_comm *comm)
+RANKS_TEST(splits_of_splits_work)
 {
     int rank = lk_comm_rank(comm);
     lk_comm *half, *quarter, *across;
@@ -73,7 +87,7 @@ static void splits_of_splits_work(lk_comm *comm)
     lk_comm_close(quarter);
 }
 
-static void a_grid_knows_its_neighbours(lk_comm *comm)
+RANKS_TEST(a_grid_knows_its_neighbours)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int rows = size % 2 == 0 ? 2 : 1, dim[] = {rows, size / rows};
@@ -97,28 +111,10 @@ static void a_grid_knows_its_neighbours(lk_comm *comm)
     ASSERT_FAILS(lk_grid_make(comm, 9, dim, NULL, &g), LK_EINVAL, "9 axes");
 }
 
-static void one_node_holds_all(lk_comm *comm)
+RANKS_TEST(one_node_holds_all)
 {
     ASSERT_EQ(lk_comm_node_rank(comm), lk_comm_rank(comm));
     ASSERT_EQ(lk_comm_node_size(comm), lk_comm_size(comm));
     ASSERT_EQ(lk_comm_node(comm), 0);
     ASSERT_EQ(lk_comm_nodes(comm), 1);
 }
-
-/* MPI was not initialised for a second thread; ranks that are threads need nothing. */
-static void progress_is_given_or_refused_with_the_reason(lk_comm *comm)
-{
-    lk_comm *own = NULL;
-    if (strcmp(lk_comm_transport(comm), "mpi") == 0) {
-        ASSERT_FAILS(lk_comm_set_progress(comm, true), LK_ENOTSUP, "set LK_PROGRESS=1 before");
-    } else {
-        ASSERT_OK(lk_comm_set_progress(comm, true));
-    }
-    ASSERT_OK(lk_comm_dup(comm, &own));
-    lk_comm_close(own);
-    ASSERT_OK(lk_comm_set_progress(comm, false));
-}
-
-RANKS_MAIN(TEST(progress_is_given_or_refused_with_the_reason), TEST(split_orders_by_key_then_rank),
-           TEST(a_negative_color_gets_nothing), TEST(messages_of_two_communicators_never_meet),
-           TEST(splits_of_splits_work), TEST(a_grid_knows_its_neighbours), TEST(one_node_holds_all))

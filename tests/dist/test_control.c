@@ -52,7 +52,7 @@ static void expect_tree(lk_comm *comm, lk__control *c, lk_dtype dtype, const lk_
     ASSERT_EQ(memcmp(&total, &want, sizeof total), 0);
 }
 
-static void the_loss_is_the_tree_over_the_pieces(lk_comm *comm)
+RANKS_TEST(the_loss_is_the_tree_over_the_pieces)
 {
     int64_t first[9];
     for (int d = 0; d < 2; d++) {
@@ -71,7 +71,7 @@ static void the_loss_is_the_tree_over_the_pieces(lk_comm *comm)
 }
 
 /* One piece is rank 0's alone; the others have nothing to give but their votes. */
-static void a_rank_without_samples_is_heard(lk_comm *comm)
+RANKS_TEST(a_rank_without_samples_is_heard)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk__control *c = NULL;
@@ -93,7 +93,7 @@ static void a_rank_without_samples_is_heard(lk_comm *comm)
 }
 
 /* An evaluation exchanges losses behind those of the step whose votes are yet to be read. */
-static void votes_wait_until_they_are_read(lk_comm *comm)
+RANKS_TEST(votes_wait_until_they_are_read)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk__control *c = NULL;
@@ -111,7 +111,7 @@ static void votes_wait_until_they_are_read(lk_comm *comm)
     lk__control_free(c);
 }
 
-static void an_exchange_is_one_collective_call(lk_comm *comm)
+RANKS_TEST(an_exchange_is_one_collective_call)
 {
     lk__control *c = NULL;
     double own[LK_MAX_SUBTREES] = {0}, total = 0;
@@ -122,7 +122,7 @@ static void an_exchange_is_one_collective_call(lk_comm *comm)
     lk__control_free(c);
 }
 
-static void this_rank_alone_hears_itself(lk_comm *comm)
+RANKS_TEST(this_rank_alone_hears_itself)
 {
     lk__control *c = NULL;
     double own = 3, total = 0;
@@ -133,11 +133,3 @@ static void this_rank_alone_hears_itself(lk_comm *comm)
     ASSERT_TRUE(total == 3 && lk__control_votes(c, LK__VOTE_FAILED) == 1);
     lk__control_free(c);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(the_loss_is_the_tree_over_the_pieces), TEST_OF(a_rank_without_samples_is_heard),
-           TEST_OF(votes_wait_until_they_are_read), TEST_OF(an_exchange_is_one_collective_call),
-           TEST_OF(this_rank_alone_hears_itself))

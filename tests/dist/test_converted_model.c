@@ -49,7 +49,7 @@ static uint64_t trained(lk_comm *comm, kind k)
     return state;
 }
 
-static void a_trainer_takes_it(lk_comm *comm)
+RANKS_TEST(a_trainer_takes_it)
 {
     uint64_t batch = trained(comm, BATCH), converted = trained(comm, CONVERTED);
     lk_comm *alone;
@@ -140,7 +140,7 @@ static uint64_t looped(lk_comm *comm, kind k)
     return lk_hash_value(&h);
 }
 
-static void a_loop_of_its_own_takes_it(lk_comm *comm)
+RANKS_TEST(a_loop_of_its_own_takes_it)
 {
     lk_comm *alone;
     ASSERT_OK(lk_comm_split(comm, lk_comm_rank(comm), 0, &alone));
@@ -149,9 +149,3 @@ static void a_loop_of_its_own_takes_it(lk_comm *comm)
     ASSERT_TRUE(converted != looped(alone, SHARD));
     lk_comm_close(alone);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(a_trainer_takes_it), TEST_OF(a_loop_of_its_own_takes_it))

@@ -34,7 +34,7 @@ static lk_ddl_tensor tensor_of(const char *name, float *x, int64_t n)
     return (lk_ddl_tensor){.name = name, .out = x, .count = n, .dtype = LK_F32};
 }
 
-static void init_says_who_and_where(lk_comm *comm)
+RANKS_TEST(init_says_who_and_where)
 {
     int size = lk_comm_size(comm);
     char options[64];
@@ -54,7 +54,7 @@ static void init_says_who_and_where(lk_comm *comm)
     lk_ddl_free(d);
 }
 
-static void bad_options_are_refused_by_all(lk_comm *comm)
+RANKS_TEST(bad_options_are_refused_by_all)
 {
     static const struct {
         const char *options, *says;
@@ -79,7 +79,7 @@ static void bad_options_are_refused_by_all(lk_comm *comm)
         ASSERT_FAILS(lk_ddl_init(comm, 0, "-mode m", &d), LK_ENOTSUP, "MPI processes");
 }
 
-static void bcast_is_from_rank_0(lk_comm *comm)
+RANKS_TEST(bcast_is_from_rank_0)
 {
     lk_ddl *d;
     float x[3] = {(float)lk_comm_rank(comm), 1, 2};
@@ -91,7 +91,7 @@ static void bcast_is_from_rank_0(lk_comm *comm)
 }
 
 /* DDL refuses to be initialised twice.  Calls of the two do not meet. */
-static void initialising_twice_makes_two(lk_comm *comm)
+RANKS_TEST(initialising_twice_makes_two)
 {
     lk_ddl *first, *second;
     int size = lk_comm_size(comm);
@@ -110,7 +110,7 @@ static void initialising_twice_makes_two(lk_comm *comm)
 
 /* DDL_TYPE_HALF: 2048, and a one of each other rank.  In f16 the ones would be lost one by one; in f32 they are
  * not, and the sum is rounded once. */
-static void halves_are_summed_in_f32(lk_comm *comm)
+RANKS_TEST(halves_are_summed_in_f32)
 {
     lk_ddl *d;
     int ones = lk_comm_size(comm) - 1;
@@ -125,7 +125,7 @@ static void halves_are_summed_in_f32(lk_comm *comm)
 }
 
 /* What lies in `out` before is of no account, and `in` stays as it is. */
-static void bcast_sends_in_where_it_is_given(lk_comm *comm)
+RANKS_TEST(bcast_sends_in_where_it_is_given)
 {
     lk_ddl *d;
     float rank = (float)lk_comm_rank(comm);
@@ -146,7 +146,7 @@ static void bcast_sends_in_where_it_is_given(lk_comm *comm)
 }
 
 /* The same array as input and output is in place, one by one and in a group. */
-static void an_input_that_is_the_output_is_in_place(lk_comm *comm)
+RANKS_TEST(an_input_that_is_the_output_is_in_place)
 {
     lk_ddl *d;
     int size = lk_comm_size(comm);
@@ -166,7 +166,7 @@ static void an_input_that_is_the_output_is_in_place(lk_comm *comm)
 }
 
 /* The canonical modes give the bits of lk_allreduce(), again and again; r and m are close. */
-static void every_mode_sums(lk_comm *comm)
+RANKS_TEST(every_mode_sums)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     static const char letters[] = "bncprm";
@@ -199,7 +199,7 @@ static void every_mode_sums(lk_comm *comm)
     }
 }
 
-static void groups_change_no_bit(lk_comm *comm)
+RANKS_TEST(groups_change_no_bit)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     enum { N = 7 };
@@ -253,7 +253,7 @@ static void dump_read(lk_comm *comm, char *text, size_t room)
         ASSERT_EQ(remove(name), 0);
 }
 
-static void check_0_passes_in_canonical_modes(lk_comm *comm)
+RANKS_TEST(check_0_passes_in_canonical_modes)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     for (const char *letter = "bncp"; *letter; letter++) {
@@ -272,7 +272,7 @@ static void check_0_passes_in_canonical_modes(lk_comm *comm)
 }
 
 /* Ranks give 1e8, 1, -1e8, ...: a ring adds in another order than the tree. */
-static void a_check_that_fails_writes_a_dump(lk_comm *comm)
+RANKS_TEST(a_check_that_fails_writes_a_dump)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     if (size < 3)
@@ -304,7 +304,7 @@ static void a_check_that_fails_writes_a_dump(lk_comm *comm)
     lk_ddl_free(d);
 }
 
-static void a_nan_fails_a_check(lk_comm *comm)
+RANKS_TEST(a_nan_fails_a_check)
 {
     lk_ddl *d;
     char text[4096];
@@ -320,7 +320,7 @@ static void a_nan_fails_a_check(lk_comm *comm)
     lk_ddl_free(d);
 }
 
-static void mpi_is_the_baseline(lk_comm *comm)
+RANKS_TEST(mpi_is_the_baseline)
 {
     int size = lk_comm_size(comm);
     lk_ddl *d;
@@ -357,7 +357,7 @@ static void sink(void *context, lk_log_level level, const char *line)
     snprintf(mine->text + used, sizeof mine->text - used, "%s\n", line);
 }
 
-static void every_n_calls_rank_0_reports(lk_comm *comm)
+RANKS_TEST(every_n_calls_rank_0_reports)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     struct lines lines = {0, ""};
@@ -406,7 +406,7 @@ static void capture_end(int before)
 }
 
 /* Without a sink rank 0 prints; ranks that are threads have one stderr. */
-static void without_a_sink_rank_0_prints(lk_comm *comm)
+RANKS_TEST(without_a_sink_rank_0_prints)
 {
     int rank = lk_comm_rank(comm), before = -1;
     bool captures = rank == 0 || on_mpi(comm);
@@ -441,7 +441,7 @@ static void without_a_sink_rank_0_prints(lk_comm *comm)
     ASSERT_TRUE(strstr(dump, "\nddl: tiers: ") && text[n - 1] == '\n');
 }
 
-static void bad_calls_are_refused(lk_comm *comm)
+RANKS_TEST(bad_calls_are_refused)
 {
     lk_ddl *d;
     float x[2] = {1, 2};
@@ -462,12 +462,3 @@ static void bad_calls_are_refused(lk_comm *comm)
                  "ddl is NULL");
     lk_ddl_free(d);
 }
-
-RANKS_MAIN(TEST(init_says_who_and_where), TEST(bad_options_are_refused_by_all),
-           TEST(bcast_is_from_rank_0), TEST(initialising_twice_makes_two),
-           TEST(halves_are_summed_in_f32), TEST(bcast_sends_in_where_it_is_given),
-           TEST(an_input_that_is_the_output_is_in_place), TEST(every_mode_sums),
-           TEST(groups_change_no_bit), TEST(check_0_passes_in_canonical_modes),
-           TEST(a_check_that_fails_writes_a_dump), TEST(a_nan_fails_a_check),
-           TEST(mpi_is_the_baseline), TEST(every_n_calls_rank_0_reports),
-           TEST(without_a_sink_rank_0_prints), TEST(bad_calls_are_refused))

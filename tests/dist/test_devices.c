@@ -33,7 +33,7 @@ static void expect_bound(const lk_device *d)
     ASSERT_EQ(threads, lk_device_n_processors(d));
 }
 
-static void each_rank_takes_its_entry(lk_comm *comm)
+RANKS_TEST(each_rank_takes_its_entry)
 {
     lk_device list[MOST], own;
     int rank = lk_comm_node_rank(comm), n = lk_comm_node_size(comm);
@@ -49,7 +49,7 @@ static void each_rank_takes_its_entry(lk_comm *comm)
     ASSERT_OK(lk_device_bind(NULL));
 }
 
-static void a_list_by_names_is_counted_the_same_way(lk_comm *comm)
+RANKS_TEST(a_list_by_names_is_counted_the_same_way)
 {
     int rank = lk_comm_node_rank(comm), ranks = lk_comm_node_size(comm), n;
     lk_device list[MOST], own;
@@ -77,7 +77,7 @@ static void a_list_by_names_is_counted_the_same_way(lk_comm *comm)
     ASSERT_OK(lk_device_bind(NULL));
 }
 
-static void too_few_devices_are_refused_on_all_ranks_of_the_node(lk_comm *comm)
+RANKS_TEST(too_few_devices_are_refused_on_all_ranks_of_the_node)
 {
     lk_device list[MOST], own = {.name = "before"};
     lk__processors before, after;
@@ -100,7 +100,7 @@ static void too_few_devices_are_refused_on_all_ranks_of_the_node(lk_comm *comm)
 enum { ROWS = 64, DEPTH = 300 };
 
 /* A product on each rank, on its device; all must have the bits of the first. */
-static void bound_ranks_compute_the_same_bits(lk_comm *comm)
+RANKS_TEST(bound_ranks_compute_the_same_bits)
 {
     lk_device list[MOST];
     lk_tape *tape;
@@ -130,7 +130,3 @@ static void bound_ranks_compute_the_same_bits(lk_comm *comm)
     lk_tape_free(tape);
     ASSERT_OK(lk_device_bind(NULL));
 }
-
-RANKS_MAIN(TEST(each_rank_takes_its_entry), TEST(a_list_by_names_is_counted_the_same_way),
-           TEST(too_few_devices_are_refused_on_all_ranks_of_the_node),
-           TEST(bound_ranks_compute_the_same_bits))

@@ -55,7 +55,7 @@ static bool has_grid(lk_comm *comm)
 
 /* Of ResNet-20 on tiles 4x4 the levels of 16x16 and of 8x8 are too small: x changes once, before the first
  * block of the second level, and with its gradient that is twice. */
-static void a_resnet_leaves_the_tiles_once(lk_comm *comm)
+RANKS_TEST(a_resnet_leaves_the_tiles_once)
 {
     const char *settings[] = {"data={type: glyphs, count: 8, test_count: 0, batch: 8, shards: 4,"
                               " shape: [32, 32, 3]}",
@@ -120,7 +120,7 @@ static void expect_same(lk_comm *comm, const char *layers, int want)
 
 /* Counted by hand.  Behind these layers is `flatten`, by samples; a list ends as it began, and cannot where
  * what it gives has no positions. */
-static void values_change_where_they_must(lk_comm *comm)
+RANKS_TEST(values_change_where_they_must)
 {
     static const struct {
         const char *layers;
@@ -146,7 +146,7 @@ static void values_change_where_they_must(lk_comm *comm)
 }
 
 /* Of ways with as many changes, that of the fewest bytes: small values change. */
-static void small_values_change(lk_comm *comm)
+RANKS_TEST(small_values_change)
 {
     static const char layers[] = "model=[" TILED ", {type: maxpool, size: 4}, relu, " WHOLE
                                  ", tanh, {type: repeat, size: 4}, " TILED
@@ -250,7 +250,7 @@ static int fewest_changes(const lk__net *net, const lk_plan *p)
 }
 
 /* All ways through random nets are tried, and some of the nets are trained. */
-static void no_way_has_fewer_changes(lk_comm *comm)
+RANKS_TEST(no_way_has_fewer_changes)
 {
     int nets = test_whole() ? 400 : ranks_brief() ? 10 : 60, tried = 0;
     uint64_t random = 1;
@@ -276,10 +276,3 @@ static void no_way_has_fewer_changes(lk_comm *comm)
     }
     ASSERT_TRUE(tried > nets / 2);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(a_resnet_leaves_the_tiles_once), TEST_OF(values_change_where_they_must),
-           TEST_OF(small_values_change), TEST_OF(no_way_has_fewer_changes))

@@ -33,7 +33,7 @@ static void expect_same(lk_comm *comm, const char *const *settings)
     ASSERT_SAME_BITS(&alone, &together, sizeof alone);
 }
 
-static void any_ranks_have_the_bits_of_one(lk_comm *comm)
+RANKS_TEST(any_ranks_have_the_bits_of_one)
 {
     expect_same(comm, (const char *[MAX_SETTINGS]){DOUBLE});
     expect_same(comm, (const char *[MAX_SETTINGS]){DOUBLE, "pieces={tiles: 2x2, least_tile: 1}"});
@@ -111,7 +111,7 @@ static void walk_free(walk *w)
 }
 
 /* With g(b, w) the gradient of batch b at w: w1 = w0, w2 = w0 - r g(0, w0), w3 = w2 - r g(1, w0). */
-static void gradients_are_one_step_old(lk_comm *comm)
+RANKS_TEST(gradients_are_one_step_old)
 {
     int64_t n;
     lk_experiment *e = NULL;
@@ -140,7 +140,7 @@ static void gradients_are_one_step_old(lk_comm *comm)
 }
 
 /* The last batch of an epoch has 13 samples in 4 shards; statistics of the batch are means over them. */
-static void statistics_are_those_of_their_batch(lk_comm *comm)
+RANKS_TEST(statistics_are_those_of_their_batch)
 {
     walk late = descend(comm, DOUBLE, 4), plain = descend(comm, NULL, 4);
     ASSERT_SAME_BITS(late.at[1], plain.at[0], plain.n * 4);
@@ -149,7 +149,7 @@ static void statistics_are_those_of_their_batch(lk_comm *comm)
 }
 
 /* Each update has the rate of the step that its gradients are of. */
-static void the_schedule_is_that_of_the_gradients(lk_comm *comm)
+RANKS_TEST(the_schedule_is_that_of_the_gradients)
 {
     double rate[2][STEPS];
     for (int i = 0; i < 2; i++) {
@@ -168,7 +168,7 @@ static void the_schedule_is_that_of_the_gradients(lk_comm *comm)
     ASSERT_TRUE(rate[0][1] < rate[0][0]);
 }
 
-static void it_is_marked(lk_comm *comm)
+RANKS_TEST(it_is_marked)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -226,7 +226,7 @@ static void check_resumed(lk_comm *comm, bool alone_first, int steps, const lk_r
 }
 
 /* Behind the first step, in mid-epoch, and behind a batch that has fewer shards. */
-static void a_run_goes_on_on_other_ranks(lk_comm *comm)
+RANKS_TEST(a_run_goes_on_on_other_ranks)
 {
     lk_run_result whole = {.steps = 0};
     if (lk_comm_rank(comm) == 0)
@@ -238,7 +238,7 @@ static void a_run_goes_on_on_other_ranks(lk_comm *comm)
 }
 
 /* In fast mode, with gradients of 16 bits, on as many ranks. */
-static void a_run_of_16_bits_goes_on(lk_comm *comm)
+RANKS_TEST(a_run_of_16_bits_goes_on)
 {
     static const char *const parallel[] = {
         "parallel={mode: fast, wire: bf16, double_buffering: true}",
@@ -304,7 +304,7 @@ static void check_fast(lk_comm *saves, lk_comm *goes_on, bool leads, const char 
 
 /* In fast mode bits depend on the ranks, but nothing of a checkpoint is lost on others: what was saved, and with
  * double buffering the update by sums that were joined before, is to the bit that of the ranks that saved. */
-static void a_fast_run_goes_on_on_other_ranks(lk_comm *comm)
+RANKS_TEST(a_fast_run_goes_on_on_other_ranks)
 {
     static const struct {
         const char *parallel;
@@ -326,7 +326,7 @@ static void a_fast_run_goes_on_on_other_ranks(lk_comm *comm)
 /* ---- what fails ---- */
 
 /* Sample 17 of 30 has a label that does not exist: the step is done by none, and what was pending stays. */
-static void a_step_that_one_rank_cannot_do_changes_nothing(lk_comm *comm)
+RANKS_TEST(a_step_that_one_rank_cannot_do_changes_nothing)
 {
     small_trainer s;
     small_begin(&s, comm);
@@ -347,7 +347,7 @@ static void a_step_that_one_rank_cannot_do_changes_nothing(lk_comm *comm)
     small_free(&s);
 }
 
-static void what_it_cannot_go_with_is_refused(lk_comm *comm)
+RANKS_TEST(what_it_cannot_go_with_is_refused)
 {
     static const struct {
         const char *setting, *words, *more;
@@ -372,15 +372,3 @@ static void what_it_cannot_go_with_is_refused(lk_comm *comm)
         lk_experiment_free(e);
     }
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one), TEST_OF(gradients_are_one_step_old),
-           TEST_OF(statistics_are_those_of_their_batch),
-           TEST_OF(the_schedule_is_that_of_the_gradients), TEST_OF(it_is_marked),
-           TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(a_run_of_16_bits_goes_on),
-           TEST_OF(a_fast_run_goes_on_on_other_ranks),
-           TEST_OF(a_step_that_one_rank_cannot_do_changes_nothing),
-           TEST_OF(what_it_cannot_go_with_is_refused))

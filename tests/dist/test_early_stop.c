@@ -57,7 +57,7 @@ static void expect_mean(lk_comm *comm, lk_period every, int64_t steps)
     lk_aggregator_free(alone);
 }
 
-static void means_are_over_all_values_of_all_ranks(lk_comm *comm)
+RANKS_TEST(means_are_over_all_values_of_all_ranks)
 {
     expect_mean(comm, (lk_period){1, true}, 7);
     expect_mean(comm, (lk_period){5, true}, 23);
@@ -66,7 +66,7 @@ static void means_are_over_all_values_of_all_ranks(lk_comm *comm)
 }
 
 /* Rank r observes 2 r in r + 1 steps of 10: the mean is weighted, and is not that of the ranks' means. */
-static void a_rank_that_observes_more_counts_more(lk_comm *comm)
+RANKS_TEST(a_rank_that_observes_more_counts_more)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk_aggregator *a;
@@ -101,7 +101,7 @@ static lk_status largest_last(void *context, const double *value, const int64_t 
     return LK_OK;
 }
 
-static void a_function_gets_the_values_of_all_ranks(lk_comm *comm)
+RANKS_TEST(a_function_gets_the_values_of_all_ranks)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     bool fails = false;
@@ -137,7 +137,7 @@ static void a_function_gets_the_values_of_all_ranks(lk_comm *comm)
     lk_aggregator_free(a);
 }
 
-static void a_function_can_be_alone(lk_comm *comm)
+RANKS_TEST(a_function_can_be_alone)
 {
     bool fails = false, due;
     double x = 7, got = 0;
@@ -153,7 +153,7 @@ static void a_function_can_be_alone(lk_comm *comm)
 }
 
 /* Saved between two times and restored, alone too, the mean is what it would have been. */
-static void a_restored_aggregator_goes_on(lk_comm *comm)
+RANKS_TEST(a_restored_aggregator_goes_on)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk_aggregator *a, *b, *alone;
@@ -201,7 +201,7 @@ static void a_restored_aggregator_goes_on(lk_comm *comm)
     lk_aggregator_free(alone);
 }
 
-static void values_for_a_function_cannot_be_saved(lk_comm *comm)
+RANKS_TEST(values_for_a_function_cannot_be_saved)
 {
     bool fails = false, due;
     int rank = lk_comm_rank(comm), last = lk_comm_size(comm) - 1;
@@ -239,7 +239,7 @@ static int pattern(lk_comm *comm, const char *options)
     return bits;
 }
 
-static void the_pattern_of_the_original(lk_comm *comm)
+RANKS_TEST(the_pattern_of_the_original)
 {
     ASSERT_EQ(pattern(comm, "monitor=main/accuracy patience=3"), 1 << 13 | 1 << 15);
     ASSERT_EQ(pattern(comm, "monitor=accuracy"), 1 << 13 | 1 << 15);
@@ -260,14 +260,14 @@ static void the_pattern_of_the_original(lk_comm *comm)
 }
 
 /* Checks of steps see what the last steps brought: 0.5 0.5 0.5 0.5 0.6 ... twice each. */
-static void checks_can_be_of_steps(lk_comm *comm)
+RANKS_TEST(checks_can_be_of_steps)
 {
     ASSERT_EQ(pattern(comm, "monitor=accuracy check=\"1 step\" patience=3"),
               1 << 3 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 15);
 }
 
 /* Half of the ranks get better, half worse: the mean decides, for all alike. */
-static void all_ranks_stop_together(lk_comm *comm)
+RANKS_TEST(all_ranks_stop_together)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk_early_stop_trigger *t;
@@ -285,7 +285,7 @@ static void all_ranks_stop_together(lk_comm *comm)
 }
 
 /* No value, no check; a NaN is no progress. */
-static void missing_values_are_not_progress(lk_comm *comm)
+RANKS_TEST(missing_values_are_not_progress)
 {
     lk_early_stop_trigger *t;
     ASSERT_OK(lk_early_stop_trigger_new(comm, "check=\"1 step\" patience=2", &t));
@@ -300,7 +300,7 @@ static void missing_values_are_not_progress(lk_comm *comm)
 }
 
 /* Saved behind any step, in a checkpoint, and restored: it stops where it would have. */
-static void a_restored_trigger_stops_where_it_would_have(lk_comm *comm)
+RANKS_TEST(a_restored_trigger_stops_where_it_would_have)
 {
     static const double loss[] = {0.9, 0.3, 0.7, 0.6, 0.8, 0.5, 0.7, 0.6};
     int rank = lk_comm_rank(comm);
@@ -351,7 +351,7 @@ static void a_restored_trigger_stops_where_it_would_have(lk_comm *comm)
     folder_remove(comm, folder);
 }
 
-static void wrong_options_fail_on_all(lk_comm *comm)
+RANKS_TEST(wrong_options_fail_on_all)
 {
     bool last = lk_comm_rank(comm) == lk_comm_size(comm) - 1;
     lk_early_stop_trigger *t;
@@ -374,7 +374,7 @@ static void wrong_options_fail_on_all(lk_comm *comm)
                  LK_EINVAL, "every 0 epochs");
 }
 
-static void ranks_must_look_at_the_same_time(lk_comm *comm)
+RANKS_TEST(ranks_must_look_at_the_same_time)
 {
     static const char *const differs[][3] = {
         {"check=\"3 steps\"", "check=\"2 steps\"", "check is 3 on rank 0 and 2 on rank"},
@@ -397,12 +397,3 @@ static void ranks_must_look_at_the_same_time(lk_comm *comm)
         lk_aggregator_new(comm, (lk_period){1, true}, last ? largest_last : NULL, &fails, &a),
         LK_ESTATE, "whether it has a function is 0 on rank 0 and 1 on rank");
 }
-
-RANKS_MAIN(TEST(means_are_over_all_values_of_all_ranks),
-           TEST(a_rank_that_observes_more_counts_more),
-           TEST(a_function_gets_the_values_of_all_ranks), TEST(a_function_can_be_alone),
-           TEST(a_restored_aggregator_goes_on), TEST(values_for_a_function_cannot_be_saved),
-           TEST(the_pattern_of_the_original), TEST(checks_can_be_of_steps),
-           TEST(all_ranks_stop_together), TEST(missing_values_are_not_progress),
-           TEST(a_restored_trigger_stops_where_it_would_have), TEST(wrong_options_fail_on_all),
-           TEST(ranks_must_look_at_the_same_time))

@@ -73,7 +73,7 @@ static void expect_unharmed(small_trainer *s, uint64_t state, const lk_eval *bef
 }
 
 /* Sample 17, of the third batch, has a label that does not exist. */
-static void samples_that_one_rank_cannot_read_stop_all(lk_comm *comm)
+RANKS_TEST(samples_that_one_rank_cannot_read_stop_all)
 {
     small_trainer s;
     lk_config metric;
@@ -92,7 +92,7 @@ static void samples_that_one_rank_cannot_read_stop_all(lk_comm *comm)
     small_free(&s);
 }
 
-static void a_pass_that_fails_on_one_rank_fails_on_all(lk_comm *comm)
+RANKS_TEST(a_pass_that_fails_on_one_rank_fails_on_all)
 {
     small_trainer s;
     lk_config metric;
@@ -123,7 +123,7 @@ static lk_eval evaluate(small_trainer *s, int64_t batch, int64_t *calls)
 }
 
 /* Batches of training are of 8 samples: those of 16 and of 30 are gone through in such parts. */
-static void larger_batches_are_gone_through_in_parts(lk_comm *comm)
+RANKS_TEST(larger_batches_are_gone_through_in_parts)
 {
     small_trainer s;
     lk_config metric;
@@ -140,7 +140,7 @@ static void larger_batches_are_gone_through_in_parts(lk_comm *comm)
 }
 
 /* 30 samples: 4 batches of 8, 8 of 4, 15 of 2. */
-static void a_batch_takes_one_call(lk_comm *comm)
+RANKS_TEST(a_batch_takes_one_call)
 {
     small_trainer s;
     lk_config metric;
@@ -155,7 +155,3 @@ static void a_batch_takes_one_call(lk_comm *comm)
     }
     small_free(&s);
 }
-
-RANKS_MAIN(TEST(samples_that_one_rank_cannot_read_stop_all),
-           TEST(a_pass_that_fails_on_one_rank_fails_on_all),
-           TEST(larger_batches_are_gone_through_in_parts), TEST(a_batch_takes_one_call))

@@ -90,7 +90,7 @@ static double mean_of_means(const struct shard *s)
     return mean;
 }
 
-static void means_are_over_all_samples(lk_comm *comm)
+RANKS_TEST(means_are_over_all_samples)
 {
     lk_summary *summary, *alone;
     ASSERT_OK(lk_summary_new(&summary));
@@ -176,7 +176,7 @@ static lk_status add_metrics(void *context, const lk_batch *batch, lk_summary *s
     return metrics_add(summary, batch->n, number);
 }
 
-static void metrics_are_those_of_one_rank(lk_comm *comm)
+RANKS_TEST(metrics_are_those_of_one_rank)
 {
     lk_summary *summary, *alone;
     int64_t all[128];
@@ -266,7 +266,7 @@ static lk_status add_seen(void *context, const lk_batch *batch, lk_summary *summ
     return lk_summary_add_metric_config(summary, NULL, &config, batch->x, batch->y);
 }
 
-static void a_program_can_have_metrics_of_its_own(lk_comm *comm)
+RANKS_TEST(a_program_can_have_metrics_of_its_own)
 {
     lk_summary *summary;
     ASSERT_OK(lk_summary_new(&summary));
@@ -284,7 +284,7 @@ static void a_program_can_have_metrics_of_its_own(lk_comm *comm)
 
 /* ---- failures ---- */
 
-static void names_are_compared_between_ranks(lk_comm *comm)
+RANKS_TEST(names_are_compared_between_ranks)
 {
     int rank = lk_comm_rank(comm), last = lk_comm_size(comm) - 1;
     lk_summary *s;
@@ -324,7 +324,7 @@ static void names_are_compared_between_ranks(lk_comm *comm)
 }
 
 /* They have as many numbers, and could be added up. */
-static void metrics_are_compared_between_ranks(lk_comm *comm)
+RANKS_TEST(metrics_are_compared_between_ranks)
 {
     static const char *const other[][3] = {
         {"top_k", "k=2", "\"m\" is top_k with other options on rank "},
@@ -349,7 +349,7 @@ static void metrics_are_compared_between_ranks(lk_comm *comm)
     lk_summary_free(s);
 }
 
-static void too_many_samples_are_refused(lk_comm *comm)
+RANKS_TEST(too_many_samples_are_refused)
 {
     int size = lk_comm_size(comm);
     int64_t n;
@@ -366,7 +366,7 @@ static void too_many_samples_are_refused(lk_comm *comm)
     lk_summary_free(s);
 }
 
-static void nothing_at_all_can_be_joined(lk_comm *comm)
+RANKS_TEST(nothing_at_all_can_be_joined)
 {
     lk_summary *s;
     ASSERT_OK(lk_summary_new(&s));
@@ -382,7 +382,7 @@ static void nothing_at_all_can_be_joined(lk_comm *comm)
 }
 
 /* In a function of the program, in a file, in the arguments: what fails on one rank fails on all. */
-static void a_failure_on_one_rank_is_that_of_all(lk_comm *comm)
+RANKS_TEST(a_failure_on_one_rank_is_that_of_all)
 {
     struct shard s;
     lk_summary *summary;
@@ -408,7 +408,7 @@ static void a_failure_on_one_rank_is_that_of_all(lk_comm *comm)
 }
 
 /* Batches of a master: a rank that fails takes the rest of them, for the others do. */
-static void a_failure_on_the_batches_of_a_master_is_that_of_all(lk_comm *comm)
+RANKS_TEST(a_failure_on_the_batches_of_a_master_is_that_of_all)
 {
     struct shard s;
     lk_summary *summary;
@@ -425,7 +425,7 @@ static void a_failure_on_the_batches_of_a_master_is_that_of_all(lk_comm *comm)
     lk_summary_free(summary);
 }
 
-static void wrong_arguments_are_refused(lk_comm *comm)
+RANKS_TEST(wrong_arguments_are_refused)
 {
     lk_summary *s;
     lk_tensor *y, *target, *scalar;
@@ -514,7 +514,7 @@ static void count_hook(void *context, const lk_batch *batch)
     ASSERT_EQ(batch->number, g->hooks++);
 }
 
-static void results_of_all_batches_are_aggregated_on_the_root(lk_comm *comm)
+RANKS_TEST(results_of_all_batches_are_aggregated_on_the_root)
 {
     for (int d = 0; d < N_DEALS; d++)
         for (int root = 0; root < lk_comm_size(comm); root++) {
@@ -540,7 +540,7 @@ static void results_of_all_batches_are_aggregated_on_the_root(lk_comm *comm)
         }
 }
 
-static void a_generic_evaluation_fails_on_all_ranks(lk_comm *comm)
+RANKS_TEST(a_generic_evaluation_fails_on_all_ranks)
 {
     struct shard s;
     shard_begin(&s, comm, &deals[0]);
@@ -560,7 +560,7 @@ static void a_generic_evaluation_fails_on_all_ranks(lk_comm *comm)
     shard_end(&s);
 }
 
-static void a_generic_evaluation_can_be_alone(lk_comm *comm)
+RANKS_TEST(a_generic_evaluation_can_be_alone)
 {
     struct shard s;
     shard_begin(&s, comm, &deals[0]);
@@ -571,12 +571,3 @@ static void a_generic_evaluation_can_be_alone(lk_comm *comm)
     ASSERT_EQ(g.sum, s.rank == 0 ? 2 * lk_iterator_position(s.it).batches : 0);
     shard_end(&s);
 }
-
-RANKS_MAIN(TEST(means_are_over_all_samples), TEST(metrics_are_those_of_one_rank),
-           TEST(a_program_can_have_metrics_of_its_own), TEST(names_are_compared_between_ranks),
-           TEST(metrics_are_compared_between_ranks), TEST(too_many_samples_are_refused),
-           TEST(nothing_at_all_can_be_joined), TEST(a_failure_on_one_rank_is_that_of_all),
-           TEST(a_failure_on_the_batches_of_a_master_is_that_of_all),
-           TEST(wrong_arguments_are_refused),
-           TEST(results_of_all_batches_are_aggregated_on_the_root),
-           TEST(a_generic_evaluation_fails_on_all_ranks), TEST(a_generic_evaluation_can_be_alone))

@@ -69,7 +69,7 @@ static void trainer_make(small_trainer *s, lk_config *metric, lk_comm *comm)
     small_build(s);
 }
 
-static void metrics_that_fail_on_any_rank_can_be_asked_for_again(lk_comm *comm)
+RANKS_TEST(metrics_that_fail_on_any_rank_can_be_asked_for_again)
 {
     small_trainer s;
     lk_config metric;
@@ -92,7 +92,7 @@ static void metrics_that_fail_on_any_rank_can_be_asked_for_again(lk_comm *comm)
     small_free(&s);
 }
 
-static void no_steps_have_no_loss(lk_comm *comm)
+RANKS_TEST(no_steps_have_no_loss)
 {
     small_trainer s;
     lk_config metric;
@@ -102,5 +102,3 @@ static void no_steps_have_no_loss(lk_comm *comm)
     ASSERT_TRUE(score.samples == 0 && score.value[0] == 0 && isnan(score.loss));
     small_free(&s);
 }
-
-RANKS_MAIN(TEST(metrics_that_fail_on_any_rank_can_be_asked_for_again), TEST(no_steps_have_no_loss))

@@ -111,13 +111,13 @@ static void unread_stops_all(lk_comm *comm, int rank, int field, lk_pipeline_kin
     large_free(&s);
 }
 
-static void samples_that_the_first_stage_cannot_read_stop_all(lk_comm *comm)
+RANKS_TEST(samples_that_the_first_stage_cannot_read_stop_all)
 {
     for (int k = 0; k < LK_PIPELINE_FORWARD; k++)
         unread_stops_all(comm, 0, 0, (lk_pipeline_kind)k);
 }
 
-static void labels_that_the_last_stage_cannot_read_stop_all(lk_comm *comm)
+RANKS_TEST(labels_that_the_last_stage_cannot_read_stop_all)
 {
     for (int k = 0; k < LK_PIPELINE_FORWARD; k++)
         unread_stops_all(comm, lk_comm_size(comm) - 1, 1, (lk_pipeline_kind)k);
@@ -140,7 +140,7 @@ static void expect_words(lk_comm *comm, const planted *data, const char *want)
 }
 
 /* Of two micro-batches the later one has the layer that comes first. */
-static void the_first_layer_that_is_not_finite_is_named(lk_comm *comm)
+RANKS_TEST(the_first_layer_that_is_not_finite_is_named)
 {
     expect_words(comm, &(planted){-1, {BATCH + 2, BATCH + 13}, {1e23F, 1e35F}},
                  "step 1: the loss is inf: the first tensor that is not finite is the output of "
@@ -150,7 +150,7 @@ static void the_first_layer_that_is_not_finite_is_named(lk_comm *comm)
                  "layer linear7");
 }
 
-static void data_that_is_not_finite_is_named(lk_comm *comm)
+RANKS_TEST(data_that_is_not_finite_is_named)
 {
     expect_words(comm, &(planted){-1, {BATCH + 9, BATCH + 3}, {(float)NAN, 1e35F}},
                  "step 1: the loss is nan, because the data is not finite: element 0 of x, sample "
@@ -159,7 +159,7 @@ static void data_that_is_not_finite_is_named(lk_comm *comm)
 
 /* ---- ranks that would cut the model in other places ---- */
 
-static void ranks_with_other_marks_are_refused(lk_comm *comm)
+RANKS_TEST(ranks_with_other_marks_are_refused)
 {
     large_trainer s;
     int size = lk_comm_size(comm);
@@ -176,12 +176,3 @@ static void ranks_with_other_marks_are_refused(lk_comm *comm)
                  LK_ESTATE, "other layers");
     large_free(&s);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(samples_that_the_first_stage_cannot_read_stop_all),
-           TEST_OF(labels_that_the_last_stage_cannot_read_stop_all),
-           TEST_OF(the_first_layer_that_is_not_finite_is_named),
-           TEST_OF(data_that_is_not_finite_is_named), TEST_OF(ranks_with_other_marks_are_refused))

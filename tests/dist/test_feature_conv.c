@@ -198,7 +198,7 @@ static struct conv_case case_of(int i)
                               .partial = i % 5 == 0};
 }
 
-static void filters_over_ranks_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(filters_over_ranks_have_the_bits_of_one_rank)
 {
     for (int kind = 0; kind < CUT_RULES; kind++) {
         struct cut_rule rule = cut_rule_of(lk_comm_size(comm), kind);
@@ -215,7 +215,7 @@ static void filters_over_ranks_have_the_bits_of_one_rank(lk_comm *comm)
     }
 }
 
-static void winograd_over_ranks_has_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(winograd_over_ranks_has_the_bits_of_one_rank)
 {
     for (int kind = 0; kind < CUT_RULES; kind++) {
         struct cut_rule rule = cut_rule_of(lk_comm_size(comm), kind);
@@ -246,7 +246,7 @@ static void winograd_over_ranks_has_the_bits_of_one_rank(lk_comm *comm)
 }
 
 /* Blocks of whole groups: no bit depends on them. */
-static void groups_over_ranks_are_lk_conv(lk_comm *comm)
+RANKS_TEST(groups_over_ranks_are_lk_conv)
 {
     const struct cut_rule rules[] = {{8, 2}, {8, 4}, {16, 2}};
     for (int r = 0; r < 3; r++) {
@@ -267,7 +267,7 @@ static void groups_over_ranks_are_lk_conv(lk_comm *comm)
     }
 }
 
-static void one_block_is_lk_conv(lk_comm *comm)
+RANKS_TEST(one_block_is_lk_conv)
 {
     lk_feature_split *one = split_new(NULL, (struct cut_rule){1, 1});
     lk_feature_split *ranks = split_new(comm, (struct cut_rule){MOST_BLOCKS, 64});
@@ -302,7 +302,7 @@ static double loss_of(const lk_feature_split *s, const struct conv_case *k, cons
     return sum;
 }
 
-static void gradients_agree_with_differences(lk_comm *comm)
+RANKS_TEST(gradients_agree_with_differences)
 {
     const struct cut_rule rule = {4, 1};
     const struct conv_case k = {LK_F64, 2, {3, 3}, 2,     5,           {2, 2}, {1, 2},
@@ -325,7 +325,7 @@ static void gradients_agree_with_differences(lk_comm *comm)
     whole_free(&v);
 }
 
-static void misuse_is_refused(lk_comm *comm)
+RANKS_TEST(misuse_is_refused)
 {
     lk_feature_split *s = split_new(comm, (struct cut_rule){8, 2});
     lk_feature_conv_attr a = {.conv.groups = 4, .channels = 12, .filters = 20};
@@ -353,8 +353,3 @@ static void misuse_is_refused(lk_comm *comm)
     lk_tape_free(tape);
     lk_feature_split_free(s);
 }
-
-RANKS_MAIN(TEST(filters_over_ranks_have_the_bits_of_one_rank),
-           TEST(winograd_over_ranks_has_the_bits_of_one_rank), TEST(groups_over_ranks_are_lk_conv),
-           TEST(one_block_is_lk_conv), TEST(gradients_agree_with_differences),
-           TEST(misuse_is_refused))

@@ -161,17 +161,17 @@ static void on_all_cases(lk_comm *comm, bool strange)
     }
 }
 
-static void classes_over_ranks_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(classes_over_ranks_have_the_bits_of_one_rank)
 {
     on_all_cases(comm, false);
 }
 
-static void infinities_and_nan_do_not_depend_on_ranks(lk_comm *comm)
+RANKS_TEST(infinities_and_nan_do_not_depend_on_ranks)
 {
     on_all_cases(comm, true);
 }
 
-static void one_block_is_softmax_cross_entropy(lk_comm *comm)
+RANKS_TEST(one_block_is_softmax_cross_entropy)
 {
     const struct cut_rule rule = {1, 1}, wide = {MOST_BLOCKS, 64};
     lk_feature_split *one = split_new(NULL, rule), *ranks = split_new(comm, wide);
@@ -188,7 +188,7 @@ static void one_block_is_softmax_cross_entropy(lk_comm *comm)
 }
 
 /* Far from each other, but the largest is taken away. */
-static void large_logits_do_not_overflow(lk_comm *comm)
+RANKS_TEST(large_logits_do_not_overflow)
 {
     lk_feature_split *s = split_new(comm, (struct cut_rule){8, 1});
     lk_range own = range_of(s, 16);
@@ -224,7 +224,7 @@ static double loss_now(const lk_feature_split *s, const struct entropy_case *k,
     return sum;
 }
 
-static void gradients_agree_with_differences(lk_comm *comm)
+RANKS_TEST(gradients_agree_with_differences)
 {
     const struct cut_rule rule = {4, 1};
     struct entropy_case k = {LK_F64, LK_I64, 3, 2, 7, 2, LK_LOSS_MEAN, false, false};
@@ -243,7 +243,7 @@ static void gradients_agree_with_differences(lk_comm *comm)
     whole_free(&v);
 }
 
-static void misuse_is_refused(lk_comm *comm)
+RANKS_TEST(misuse_is_refused)
 {
     const int64_t beyond[] = {3, 16};
     lk_feature_split *s = split_new(comm, (struct cut_rule){8, 1});
@@ -262,8 +262,3 @@ static void misuse_is_refused(lk_comm *comm)
     lk_tape_free(tape);
     lk_feature_split_free(s);
 }
-
-RANKS_MAIN(TEST(classes_over_ranks_have_the_bits_of_one_rank),
-           TEST(infinities_and_nan_do_not_depend_on_ranks),
-           TEST(one_block_is_softmax_cross_entropy), TEST(large_logits_do_not_overflow),
-           TEST(gradients_agree_with_differences), TEST(misuse_is_refused))

@@ -118,17 +118,17 @@ static void on_all_cases(lk_comm *comm, bool by_rows)
     }
 }
 
-static void rows_over_ranks_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(rows_over_ranks_have_the_bits_of_one_rank)
 {
     on_all_cases(comm, true);
 }
 
-static void units_over_ranks_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(units_over_ranks_have_the_bits_of_one_rank)
 {
     on_all_cases(comm, false);
 }
 
-static void indices_that_are_no_rows_are_refused(lk_comm *comm)
+RANKS_TEST(indices_that_are_no_rows_are_refused)
 {
     const int64_t beyond[] = {3, 8};
     lk_feature_split *s = split_new(comm, (struct cut_rule){8, 1});
@@ -145,7 +145,3 @@ static void indices_that_are_no_rows_are_refused(lk_comm *comm)
     lk_tape_free(tape);
     lk_feature_split_free(s);
 }
-
-RANKS_MAIN(TEST(rows_over_ranks_have_the_bits_of_one_rank),
-           TEST(units_over_ranks_have_the_bits_of_one_rank),
-           TEST(indices_that_are_no_rows_are_refused))

@@ -189,33 +189,33 @@ static void on_all_cases(lk_comm *comm, enum way way)
     }
 }
 
-static void cut_units_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(cut_units_have_the_bits_of_one_rank)
 {
     on_all_cases(comm, JOINED);
 }
 
-static void cut_units_of_cut_inputs_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(cut_units_of_cut_inputs_have_the_bits_of_one_rank)
 {
     on_all_cases(comm, SCATTERED);
 }
 
-static void partial_gradients_are_joined_by_transitions(lk_comm *comm)
+RANKS_TEST(partial_gradients_are_joined_by_transitions)
 {
     on_all_cases(comm, BEHIND_COPY);
     on_all_cases(comm, BEHIND_GATHER_SUM);
 }
 
-static void cut_inputs_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(cut_inputs_have_the_bits_of_one_rank)
 {
     on_all_cases(comm, IN_JOINED);
 }
 
-static void partial_sums_are_joined_by_transitions(lk_comm *comm)
+RANKS_TEST(partial_sums_are_joined_by_transitions)
 {
     on_all_cases(comm, IN_BEFORE_JOIN);
 }
 
-static void one_block_is_lk_linear(lk_comm *comm)
+RANKS_TEST(one_block_is_lk_linear)
 {
     const struct cut_rule rule = {1, 1}, wide = {MOST_BLOCKS, 64};
     lk_feature_split *one = split_new(NULL, rule), *ranks = split_new(comm, wide);
@@ -255,7 +255,7 @@ static double loss_of(const lk_feature_split *s, const struct linear_case *k, co
     return sum;
 }
 
-static void gradients_agree_with_differences(lk_comm *comm)
+RANKS_TEST(gradients_agree_with_differences)
 {
     const struct cut_rule rule = {4, 1};
     for (int way = 0; way < WAYS && lk_comm_rank(comm) == 0 && lk_comm_size(comm) <= 2; way++) {
@@ -280,7 +280,7 @@ static void gradients_agree_with_differences(lk_comm *comm)
 
 /* ---- mistakes ---- */
 
-static void misuse_is_refused(lk_comm *comm)
+RANKS_TEST(misuse_is_refused)
 {
     lk_feature_split *s = split_new(comm, (struct cut_rule){8, 1});
     lk_feature_linear_attr a = {.in = 8, .units = 8};
@@ -308,10 +308,3 @@ static void misuse_is_refused(lk_comm *comm)
     lk_tape_free(tape);
     lk_feature_split_free(s);
 }
-
-RANKS_MAIN(TEST(cut_units_have_the_bits_of_one_rank),
-           TEST(cut_units_of_cut_inputs_have_the_bits_of_one_rank),
-           TEST(partial_gradients_are_joined_by_transitions),
-           TEST(cut_inputs_have_the_bits_of_one_rank), TEST(partial_sums_are_joined_by_transitions),
-           TEST(one_block_is_lk_linear), TEST(gradients_agree_with_differences),
-           TEST(misuse_is_refused))

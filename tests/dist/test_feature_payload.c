@@ -271,7 +271,7 @@ static const struct net nets[] = {
     {"linear cut in", N, true, in_run, {CALL(ALLREDUCE, ROWS *OF)}, {{0}}},
 };
 
-static void nodes_send_what_they_say(lk_comm *comm)
+RANKS_TEST(nodes_send_what_they_say)
 {
     for (int kind = 0; kind < CUT_RULES && lk_comm_size(comm) > 1; kind++) {
         lk_feature_split *split = split_new(comm, cut_rule_of(lk_comm_size(comm), kind));
@@ -282,7 +282,7 @@ static void nodes_send_what_they_say(lk_comm *comm)
 }
 
 /* One rank, and axes of one block: all have all. */
-static void what_is_not_cut_sends_nothing(lk_comm *comm)
+RANKS_TEST(what_is_not_cut_sends_nothing)
 {
     lk_feature_split *alone = split_new(NULL, (struct cut_rule){8, 1});
     lk_feature_split *whole = split_new(comm, (struct cut_rule){MOST_BLOCKS, 80});
@@ -296,5 +296,3 @@ static void what_is_not_cut_sends_nothing(lk_comm *comm)
     lk_feature_split_free(alone);
     lk_feature_split_free(whole);
 }
-
-RANKS_MAIN(TEST(nodes_send_what_they_say), TEST(what_is_not_cut_sends_nothing))

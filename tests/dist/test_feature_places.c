@@ -82,7 +82,7 @@ static void places_are(const lk_feature_split *s, const struct rows *r)
     free(part), free(dx);
 }
 
-static void classes_over_ranks_are_counted_as_on_one(lk_comm *comm)
+RANKS_TEST(classes_over_ranks_are_counted_as_on_one)
 {
     for (int kind = 0; kind < CUT_RULES; kind++) {
         struct cut_rule rule = cut_rule_of(lk_comm_size(comm), kind);
@@ -124,7 +124,7 @@ static void metric_counts_places(const char *name, const char *options, const st
     lk_arena_free(arena);
 }
 
-static void metrics_count_the_same_of_rows_and_of_places(lk_comm *comm)
+RANKS_TEST(metrics_count_the_same_of_rows_and_of_places)
 {
     if (lk_comm_size(comm) > 1)
         return;
@@ -138,7 +138,7 @@ static void metrics_count_the_same_of_rows_and_of_places(lk_comm *comm)
     }
 }
 
-static void misuse_is_refused(lk_comm *comm)
+RANKS_TEST(misuse_is_refused)
 {
     const int64_t beyond[] = {3, 16};
     lk_feature_split *s = split_new(comm, (struct cut_rule){8, 1});
@@ -155,6 +155,3 @@ static void misuse_is_refused(lk_comm *comm)
     lk_tape_free(tape);
     lk_feature_split_free(s);
 }
-
-RANKS_MAIN(TEST(classes_over_ranks_are_counted_as_on_one),
-           TEST(metrics_count_the_same_of_rows_and_of_places), TEST(misuse_is_refused))

@@ -62,7 +62,45 @@ static void expect_sent(lk_comm *comm, const char *const *settings)
     lk_experiment_free(e);
 }
 
-static void a_step_of_features_sends_what_was_planned(lk_comm *comm)
+/* ---- nodes ---- */
+
+static void expect_kind(const lk_plan *plan, const char *kind, int64_t wanted)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < plan->n_nodes; i++)
+        n += strcmp(plan->node[i].kind, kind) == 0;
+    if (n != wanted)
+        TEST_FAIL("%lld nodes of the kind %s instead of %lld", (long long)n, kind,
+                  (long long)wanted);
+}
+
+/* A layer whose inputs are cut is a product, a join and a bias for the check of tags. */
+RANKS_TEST(a_plan_says_of_which_kind_each_node_is)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_plan *plan = NULL;
+    if (lk_comm_size(comm) > 1)
+        return;
+    ASSERT_OK(job_of(network, NULL, (const char *[MAX_SETTINGS]){NULL}, &e, &job));
+    ASSERT_OK(lk_trainer_plan_of(lk_job_trainer(job), &(lk_mesh_shape){.data = 1, .features = 2}, 2,
+                                 0, &plan));
+    expect_kind(plan, "linear_in", 0);
+    expect_kind(plan, "linear_in_partial", 2);
+    expect_kind(plan, "join", 2);
+    expect_kind(plan, "bias", 2);
+    expect_kind(plan, "take", 1);
+    expect_kind(plan, "batch_norm", 1);
+    expect_kind(plan, "dropout", 1);
+    expect_kind(plan, "pool", 1);
+    expect_kind(plan, "add", 2);
+    expect_kind(plan, "cross_entropy", 1);
+    lk_plan_free(plan);
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
+RANKS_TEST(a_step_of_features_sends_what_was_planned)
 {
     int size = lk_comm_size(comm);
     for (int features = 2; features <= 4 && features <= size; features++) {
@@ -89,44 +127,6 @@ static void a_step_of_features_sends_what_was_planned(lk_comm *comm)
                 comm, (const char *[MAX_SETTINGS]){
                           layout, "pieces={blocks: 4, least_block: 2, tiles: 2x2, least_tile: 1}"});
     }
-}
-
-/* ---- nodes ---- */
-
-static void expect_kind(const lk_plan *plan, const char *kind, int64_t wanted)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < plan->n_nodes; i++)
-        n += strcmp(plan->node[i].kind, kind) == 0;
-    if (n != wanted)
-        TEST_FAIL("%lld nodes of the kind %s instead of %lld", (long long)n, kind,
-                  (long long)wanted);
-}
-
-/* A layer whose inputs are cut is a product, a join and a bias for the check of tags. */
-static void a_plan_says_of_which_kind_each_node_is(lk_comm *comm)
-{
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
-    lk_plan *plan = NULL;
-    if (lk_comm_size(comm) > 1)
-        return;
-    ASSERT_OK(job_of(network, NULL, (const char *[MAX_SETTINGS]){NULL}, &e, &job));
-    ASSERT_OK(lk_trainer_plan_of(lk_job_trainer(job), &(lk_mesh_shape){.data = 1, .features = 2}, 2,
-                                 0, &plan));
-    expect_kind(plan, "linear_in", 0);
-    expect_kind(plan, "linear_in_partial", 2);
-    expect_kind(plan, "join", 2);
-    expect_kind(plan, "bias", 2);
-    expect_kind(plan, "take", 1);
-    expect_kind(plan, "batch_norm", 1);
-    expect_kind(plan, "dropout", 1);
-    expect_kind(plan, "pool", 1);
-    expect_kind(plan, "add", 2);
-    expect_kind(plan, "cross_entropy", 1);
-    lk_plan_free(plan);
-    lk_job_free(job);
-    lk_experiment_free(e);
 }
 
 /* ---- memory ---- */
@@ -181,7 +181,7 @@ static int64_t memory_counted(lk_comm *comm, const char *const *settings, bool a
     return now - before - sets;
 }
 
-static void features_take_what_was_planned(lk_comm *comm)
+RANKS_TEST(features_take_what_was_planned)
 {
     int size = lk_comm_size(comm), rank = lk_comm_rank(comm);
     bool alone = strcmp(lk_comm_transport(comm), "mpi") == 0;
@@ -207,7 +207,7 @@ static void features_take_what_was_planned(lk_comm *comm)
 
 /* Parameters, optimizer and gradients of all ranks are those of one, but for the bias of the layer whose inputs
  * are cut, which all have. */
-static void ranks_share_what_one_rank_holds(lk_comm *comm)
+RANKS_TEST(ranks_share_what_one_rank_holds)
 {
     const int64_t bias = 256 * 4;
     if (lk_comm_size(comm) != 1)
@@ -228,11 +228,3 @@ static void ranks_share_what_one_rank_holds(lk_comm *comm)
     }
     lk_plan_free(one);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(a_plan_says_of_which_kind_each_node_is),
-           TEST_OF(a_step_of_features_sends_what_was_planned),
-           TEST_OF(features_take_what_was_planned), TEST_OF(ranks_share_what_one_rank_holds))

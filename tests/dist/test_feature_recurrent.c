@@ -157,22 +157,22 @@ static void on_all_cases(lk_comm *comm, enum way way)
     }
 }
 
-static void cut_units_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(cut_units_have_the_bits_of_one_rank)
 {
     on_all_cases(comm, JOINED);
 }
 
-static void cut_units_of_cut_inputs_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(cut_units_of_cut_inputs_have_the_bits_of_one_rank)
 {
     on_all_cases(comm, SCATTERED);
 }
 
-static void partial_gradients_are_joined_by_transitions(lk_comm *comm)
+RANKS_TEST(partial_gradients_are_joined_by_transitions)
 {
     on_all_cases(comm, BEHIND_COPY);
 }
 
-static void one_block_is_the_ops_of_one_rank(lk_comm *comm)
+RANKS_TEST(one_block_is_the_ops_of_one_rank)
 {
     const struct cut_rule rule = {1, 1}, wide = {MOST_BLOCKS, 64};
     lk_feature_split *one = split_new(NULL, rule), *ranks = split_new(comm, wide);
@@ -213,7 +213,7 @@ static double loss_of(const lk_feature_split *s, const struct recurrent_case *k,
     return sum;
 }
 
-static void gradients_agree_with_differences(lk_comm *comm)
+RANKS_TEST(gradients_agree_with_differences)
 {
     const struct cut_rule rule = {4, 1};
     const double h = 1e-4;
@@ -252,7 +252,7 @@ static void gradients_agree_with_differences(lk_comm *comm)
 
 /* ---- mistakes and rehearsals ---- */
 
-static void misuse_is_refused(lk_comm *comm)
+RANKS_TEST(misuse_is_refused)
 {
     lk_feature_split *s = split_new(comm, (struct cut_rule){8, 1});
     lk_feature_recurrent_attr a = {.cell = LK_FEATURE_LSTM, .in = 8, .units = 8};
@@ -299,7 +299,7 @@ static void misuse_is_refused(lk_comm *comm)
 }
 
 /* As any rank of four, without the others: what they give is zeros. */
-static void rehearsals_send_nothing(lk_comm *comm)
+RANKS_TEST(rehearsals_send_nothing)
 {
     for (int rank = 0; rank < 4 && lk_comm_rank(comm) == 0; rank++)
         for (int cell = 0; cell < 3; cell++) {
@@ -327,9 +327,3 @@ static void rehearsals_send_nothing(lk_comm *comm)
             whole_free(&v);
         }
 }
-
-RANKS_MAIN(TEST(cut_units_have_the_bits_of_one_rank),
-           TEST(cut_units_of_cut_inputs_have_the_bits_of_one_rank),
-           TEST(partial_gradients_are_joined_by_transitions),
-           TEST(one_block_is_the_ops_of_one_rank), TEST(gradients_agree_with_differences),
-           TEST(misuse_is_refused), TEST(rehearsals_send_nothing))

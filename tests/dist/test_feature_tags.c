@@ -91,7 +91,7 @@ static const struct example examples[] = {
     {{STEP("up", "linear", 0)}, "up (linear), step 0, reads step 0: it can read earlier ones"},
 };
 
-static void wrong_compositions_are_named(lk_comm *comm)
+RANKS_TEST(wrong_compositions_are_named)
 {
     lk_feature_tag y;
     (void)comm;
@@ -235,7 +235,7 @@ static void net_run(const lk_feature_split *s, const lk_feature_step *step, int6
     free(x), free(dy), free(x_part), free(dy_part);
 }
 
-static void what_is_accepted_has_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(what_is_accepted_has_the_bits_of_one_rank)
 {
     const struct cut_rule rule = cut_rule_of(lk_comm_size(comm), 1);
     lk_feature_split *ranks = split_new(comm, rule), *one = split_new(NULL, rule);
@@ -268,5 +268,3 @@ static void what_is_accepted_has_the_bits_of_one_rank(lk_comm *comm)
     lk_feature_split_free(ranks);
     lk_feature_split_free(one);
 }
-
-RANKS_MAIN(TEST(wrong_compositions_are_named), TEST(what_is_accepted_has_the_bits_of_one_rank))

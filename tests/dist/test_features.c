@@ -4,7 +4,7 @@
 
 /* ---- who has what ---- */
 
-static void ranks_have_all_features_between_them(lk_comm *comm)
+RANKS_TEST(ranks_have_all_features_between_them)
 {
     int size = lk_comm_size(comm);
     for (int kind = 0; kind < CUT_RULES; kind++) {
@@ -150,29 +150,29 @@ static void on_all_cases(lk_comm *comm, enum node node)
     }
 }
 
-static void copies_join_what_blocks_say_of_gradients(lk_comm *comm)
+RANKS_TEST(copies_join_what_blocks_say_of_gradients)
 {
     on_all_cases(comm, COPY);
 }
 
-static void gathers_take_their_features_of_gradients(lk_comm *comm)
+RANKS_TEST(gathers_take_their_features_of_gradients)
 {
     on_all_cases(comm, GATHER);
 }
 
-static void gathers_join_what_blocks_say_of_gradients(lk_comm *comm)
+RANKS_TEST(gathers_join_what_blocks_say_of_gradients)
 {
     on_all_cases(comm, GATHER_SUM);
 }
 
-static void joins_add_by_the_tree_over_blocks(lk_comm *comm)
+RANKS_TEST(joins_add_by_the_tree_over_blocks)
 {
     on_all_cases(comm, JOIN);
 }
 
 /* ---- mistakes and rehearsals ---- */
 
-static void what_one_rank_was_given_wrong_all_hear(lk_comm *comm)
+RANKS_TEST(what_one_rank_was_given_wrong_all_hear)
 {
     int size = lk_comm_size(comm), rank = lk_comm_rank(comm);
     bool last = rank == size - 1;
@@ -188,7 +188,7 @@ static void what_one_rank_was_given_wrong_all_hear(lk_comm *comm)
                  "out is NULL");
 }
 
-static void values_that_are_not_what_a_rank_has_are_refused(lk_comm *comm)
+RANKS_TEST(values_that_are_not_what_a_rank_has_are_refused)
 {
     lk_feature_split *s = split_new(comm, (struct cut_rule){8, 1}), *alone;
     float x[16] = {0};
@@ -211,7 +211,7 @@ static void values_that_are_not_what_a_rank_has_are_refused(lk_comm *comm)
 }
 
 /* As any rank of four, without the others. */
-static void rehearsals_send_nothing(lk_comm *comm)
+RANKS_TEST(rehearsals_send_nothing)
 {
     const float zeros[32] = {0};
     for (int rank = 0; rank < 4 && lk_comm_rank(comm) == 0; rank++) {
@@ -235,10 +235,3 @@ static void rehearsals_send_nothing(lk_comm *comm)
         lk_feature_split_free(s);
     }
 }
-
-RANKS_MAIN(TEST(ranks_have_all_features_between_them),
-           TEST(copies_join_what_blocks_say_of_gradients),
-           TEST(gathers_take_their_features_of_gradients),
-           TEST(gathers_join_what_blocks_say_of_gradients), TEST(joins_add_by_the_tree_over_blocks),
-           TEST(what_one_rank_was_given_wrong_all_hear),
-           TEST(values_that_are_not_what_a_rank_has_are_refused), TEST(rehearsals_send_nothing))

@@ -180,13 +180,13 @@ static void margins_of(lk_comm *comm, int64_t number)
     tiling_end(&c);
 }
 
-static void margins_come_and_nothing_else_changes(lk_comm *comm)
+RANKS_TEST(margins_come_and_nothing_else_changes)
 {
     tiling_cases(comm, ranks_brief() ? FEW : CASES, margins_of);
 }
 
 /* A program's own messages on the communicator, whatever their tags, are not taken for margins. */
-static void other_messages_do_not_meet_it(lk_comm *comm)
+RANKS_TEST(other_messages_do_not_meet_it)
 {
     int size = lk_comm_size(comm), rank = lk_comm_rank(comm);
     const int64_t tiles[] = {size};
@@ -252,14 +252,14 @@ static void held_boxes_of(lk_comm *comm, int64_t number)
     tiling_end(&c);
 }
 
-static void layers_of_equal_sizes_hold_equal_boxes(lk_comm *comm)
+RANKS_TEST(layers_of_equal_sizes_hold_equal_boxes)
 {
     tiling_cases(comm, ranks_brief() ? FEW : CASES, held_boxes_of);
 }
 
 /* ---- misuse ---- */
 
-static void tilings_that_cannot_be_are_refused(lk_comm *comm)
+RANKS_TEST(tilings_that_cannot_be_are_refused)
 {
     int size = lk_comm_size(comm), more = size + 1;
     int64_t tiles[] = {size}, few[] = {size - 1}, many[] = {INT64_C(1) << 31};
@@ -285,7 +285,7 @@ static void tilings_that_cannot_be_are_refused(lk_comm *comm)
     }
 }
 
-static void layers_that_do_not_fit_are_refused(lk_comm *comm)
+RANKS_TEST(layers_that_do_not_fit_are_refused)
 {
     const int64_t tiles[] = {3}, falls[] = {0, 5, 4, 8}, begins[] = {1, 2, 3, 8},
                   ends[] = {0, 2, 4, 7};
@@ -383,7 +383,7 @@ done:
     return st;
 }
 
-static void failures_are_told_and_leave_nothing(lk_comm *comm)
+RANKS_TEST(failures_are_told_and_leave_nothing)
 {
     wrong_fetch other = {.samples = {3, 2}}, small = {{2, 2}, {1, {0}, {10}}};
     if (lk_comm_size(comm) > 1 || strcmp(lk_comm_transport(comm), "mpi") == 0)
@@ -396,7 +396,3 @@ static void failures_are_told_and_leave_nothing(lk_comm *comm)
                  "does not hold all that the fetch gets and gives");
     expect_scarce_memory_is_told(fetch_between);
 }
-
-RANKS_MAIN(TEST(margins_come_and_nothing_else_changes), TEST(other_messages_do_not_meet_it),
-           TEST(layers_of_equal_sizes_hold_equal_boxes), TEST(tilings_that_cannot_be_are_refused),
-           TEST(layers_that_do_not_fit_are_refused), TEST(failures_are_told_and_leave_nothing))

@@ -103,7 +103,7 @@ static void expect_refused(lk_comm *comm, const struct given *g)
     expect_same_everywhere(comm, lk_error_message());
 }
 
-static void the_lowest_rank_is_named_on_all(lk_comm *comm)
+RANKS_TEST(the_lowest_rank_is_named_on_all)
 {
     static const lk_comm_call calls[] = {LK_CALL_ALLREDUCE, LK_CALL_REDUCE, LK_CALL_REDUCE_SCATTER};
     static const lk_dtype dtypes[] = {LK_F16, LK_BF16, LK_F32, LK_F64};
@@ -122,7 +122,7 @@ static void the_lowest_rank_is_named_on_all(lk_comm *comm)
     }
 }
 
-static void every_algorithm_is_watched(lk_comm *comm)
+RANKS_TEST(every_algorithm_is_watched)
 {
     lk_coll_info about;
     int n = 0;
@@ -146,7 +146,7 @@ static void every_algorithm_is_watched(lk_comm *comm)
 }
 
 /* Of several vectors, which a rank gives for its pieces, and of parts with gaps. */
-static void nodes_and_parts_are_watched(lk_comm *comm)
+RANKS_TEST(nodes_and_parts_are_watched)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     float in[3 * MOST_RANKS * 4] = {0}, out[3 * MOST_RANKS];
@@ -188,7 +188,7 @@ static void nodes_and_parts_are_watched(lk_comm *comm)
 }
 
 /* Several under way, of which one fails: the others are complete. */
-static void of_several_requests_one_fails(lk_comm *comm)
+RANKS_TEST(of_several_requests_one_fails)
 {
     double in[3] = {1, 2, 3}, out[3] = {0};
     lk_request *r[3];
@@ -209,7 +209,7 @@ static void of_several_requests_one_fails(lk_comm *comm)
 }
 
 /* Off unless asked for; and other operators and integers are nobody's business. */
-static void what_is_not_asked_for_passes(lk_comm *comm)
+RANKS_TEST(what_is_not_asked_for_passes)
 {
     float x = NAN, y = 0;
     int64_t k = INT64_MAX, m = 0;
@@ -228,7 +228,7 @@ static void what_is_not_asked_for_passes(lk_comm *comm)
     ASSERT_FAILS(lk_comm_set_finite_check(NULL, true), LK_EINVAL, "comm is NULL");
 }
 
-static void ddl_is_watched(lk_comm *comm)
+RANKS_TEST(ddl_is_watched)
 {
     bool mpi = strcmp(lk_comm_transport(comm), "mpi") == 0;
     float x[2][4];
@@ -250,7 +250,7 @@ static void ddl_is_watched(lk_comm *comm)
 }
 
 /* Forward, and in backward, where the name says that it is a gradient. */
-static void the_tape_is_watched(lk_comm *comm)
+RANKS_TEST(the_tape_is_watched)
 {
     int rank = lk_comm_rank(comm);
     lk_tape *tape;
@@ -275,7 +275,3 @@ static void the_tape_is_watched(lk_comm *comm)
     lk_tensor_free(t);
     lk_tensor_free(grad);
 }
-
-RANKS_MAIN(TEST(the_lowest_rank_is_named_on_all), TEST(every_algorithm_is_watched),
-           TEST(nodes_and_parts_are_watched), TEST(of_several_requests_one_fails),
-           TEST(what_is_not_asked_for_passes), TEST(ddl_is_watched), TEST(the_tape_is_watched))

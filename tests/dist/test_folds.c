@@ -89,7 +89,7 @@ static void check_reduce_scatter(lk_comm *comm, lk_collective c, bool ragged)
     lk_free(want);
 }
 
-static void sums_have_the_bits_of_the_tree(lk_comm *comm)
+RANKS_TEST(sums_have_the_bits_of_the_tree)
 {
     int size = lk_comm_size(comm);
     const int64_t counts[] = {0, 1, size - 1, size, size + 1, 331};
@@ -109,7 +109,7 @@ static void sums_have_the_bits_of_the_tree(lk_comm *comm)
 }
 
 /* Vectors that are ranges of longer ones, which of rank 0 are longer still. */
-static void vectors_may_lie_apart(lk_comm *comm)
+RANKS_TEST(vectors_may_lie_apart)
 {
     static const int64_t pieces[] = {0, 7, 24}, counts[] = {1, 33, 4001};
     static const lk_dtype dtypes[] = {LK_F32, LK_BF16};
@@ -128,7 +128,7 @@ static void vectors_may_lie_apart(lk_comm *comm)
         }
 }
 
-static void every_operator_works_on_every_dtype(lk_comm *comm)
+RANKS_TEST(every_operator_works_on_every_dtype)
 {
     float x = 1;
     warm(comm);
@@ -157,7 +157,7 @@ static void every_operator_works_on_every_dtype(lk_comm *comm)
 }
 
 /* Large enough for messages that go apart, segments and stages. */
-static void long_vectors_have_the_same_bits(lk_comm *comm)
+RANKS_TEST(long_vectors_have_the_same_bits)
 {
     warm(comm);
     lk_collective c = {.name = "long", .count = 4001, .dtype = LK_F32, .op = LK_REDUCE_SUM};
@@ -174,7 +174,7 @@ static void long_vectors_have_the_same_bits(lk_comm *comm)
 
 /* Buffers in memory that the ranks share, at other offsets on each rank; some in place, some not; and
  * on one rank not shared at all. */
-static void shared_buffers_give_the_same_bits(lk_comm *comm)
+RANKS_TEST(shared_buffers_give_the_same_bits)
 {
     enum { COUNT = 20011 };
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
@@ -276,7 +276,7 @@ static void check_parts(lk_comm *comm, lk_shm *shared, int64_t pieces, enum form
     lk_free(want);
 }
 
-static void parts_are_folded_where_they_lie(lk_comm *comm)
+RANKS_TEST(parts_are_folded_where_they_lie)
 {
     static const int64_t pieces[] = {0, 1, 5, 12};
     lk_shm *shared;
@@ -289,7 +289,7 @@ static void parts_are_folded_where_they_lie(lk_comm *comm)
 }
 
 /* More than are ever under way in the arena at once, of all kinds, ended in another order. */
-static void many_at_once_keep_apart(lk_comm *comm)
+RANKS_TEST(many_at_once_keep_apart)
 {
     enum { N = 9, COUNT = 3001 };
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
@@ -316,8 +316,3 @@ static void many_at_once_keep_apart(lk_comm *comm)
         lk_free(x[at]);
     }
 }
-
-RANKS_MAIN(TEST(sums_have_the_bits_of_the_tree), TEST(vectors_may_lie_apart),
-           TEST(every_operator_works_on_every_dtype), TEST(long_vectors_have_the_same_bits),
-           TEST(shared_buffers_give_the_same_bits), TEST(parts_are_folded_where_they_lie),
-           TEST(many_at_once_keep_apart))

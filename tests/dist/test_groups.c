@@ -32,7 +32,7 @@ static void expect_sums(lk__groups *g, int rank, int size)
     }
 }
 
-static void every_element_is_joined(lk_comm *comm)
+RANKS_TEST(every_element_is_joined)
 {
     int size = lk_comm_size(comm);
     lk_model *model = NULL;
@@ -65,9 +65,3 @@ static void every_element_is_joined(lk_comm *comm)
     }
     lk_model_free(model);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(every_element_is_joined))

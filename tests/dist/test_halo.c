@@ -80,11 +80,6 @@ static const struct program programs[] = {{"periodic", tile, around},
                                           {"padded", tile, padded},
                                           {"neighbours", three_rows, neighbours}};
 
-static void derivatives_are_those_of_the_sum_of_all_losses(lk_comm *comm)
-{
-    check_programs(comm, programs, sizeof programs / sizeof programs[0]);
-}
-
 /* ---- values: every element of the whole is its own number ---- */
 
 struct line {
@@ -113,7 +108,7 @@ static double number_at(const struct line *rows, const struct line *columns, int
     return 1 + (double)(i * columns->all + j);
 }
 
-static void values_are_those_of_the_whole(lk_comm *comm)
+RANKS_TEST(values_are_those_of_the_whole)
 {
     for (int kind = 0; kind < 3; kind++) {
         bool periodic = kind == 0, zeros = kind == 2;
@@ -151,7 +146,7 @@ static void values_are_those_of_the_whole(lk_comm *comm)
 }
 
 /* Without axes it is a copy. */
-static void no_halo_is_the_tile(lk_comm *comm)
+RANKS_TEST(no_halo_is_the_tile)
 {
     lk_tape *tape;
     lk_grid g = grid_of(comm, true);
@@ -168,7 +163,7 @@ static void no_halo_is_the_tile(lk_comm *comm)
 }
 
 /* Corners come through the neighbours of two faces: nothing is sent to the rank behind a corner. */
-static void messages_go_through_faces_alone(lk_comm *comm)
+RANKS_TEST(messages_go_through_faces_alone)
 {
     static const int step[][2] = {{-1, 0}, {1, 0}, {0, -1}, {0, 1}};
     lk_grid g = grid_of(comm, false);
@@ -187,6 +182,7 @@ static void messages_go_through_faces_alone(lk_comm *comm)
     lk_tape_free(tape);
 }
 
-RANKS_MAIN(TEST(values_are_those_of_the_whole), TEST(no_halo_is_the_tile),
-           TEST(messages_go_through_faces_alone),
-           TEST(derivatives_are_those_of_the_sum_of_all_losses))
+RANKS_TEST(derivatives_are_those_of_the_sum_of_all_losses)
+{
+    check_programs(comm, programs, sizeof programs / sizeof programs[0]);
+}

@@ -135,7 +135,7 @@ static void identity(lk_comm *comm, int ndim, int kind)
     sides_end(&s);
 }
 
-static void each_is_the_adjoint_of_the_other(lk_comm *comm)
+RANKS_TEST(each_is_the_adjoint_of_the_other)
 {
     everywhere(comm, identity);
 }
@@ -169,7 +169,7 @@ static void overlap_twice(struct sides *s)
 }
 
 /* What the identity would say of a view that loses corners, or adds an overlap twice. */
-static void the_identity_finds_what_is_lost_or_doubled(lk_comm *comm)
+RANKS_TEST(the_identity_finds_what_is_lost_or_doubled)
 {
     for (int ndim = 1; ndim <= CUT_AXES; ndim++)
         for (int fault = 0; fault < 2; fault++) {
@@ -264,7 +264,7 @@ static void sums_of(lk_comm *comm, int ndim, int kind)
     }
 }
 
-static void sums_are_those_of_one_process(lk_comm *comm)
+RANKS_TEST(sums_are_those_of_one_process)
 {
     everywhere(comm, sums_of);
 }
@@ -299,13 +299,13 @@ static void gradients_of(lk_comm *comm, int ndim, int kind)
     sides_end(&s);
 }
 
-static void gradients_are_what_the_other_call_gives(lk_comm *comm)
+RANKS_TEST(gradients_are_what_the_other_call_gives)
 {
     everywhere(comm, gradients_of);
 }
 
 /* Without axes, and with halos of no rows, it is a copy. */
-static void no_halo_is_the_tile(lk_comm *comm)
+RANKS_TEST(no_halo_is_the_tile)
 {
     struct sides s;
     lk_var x, same, none;
@@ -319,7 +319,3 @@ static void no_halo_is_the_tile(lk_comm *comm)
     assert_bits(value(same), s.x);
     sides_end(&s);
 }
-
-RANKS_MAIN(TEST(each_is_the_adjoint_of_the_other), TEST(the_identity_finds_what_is_lost_or_doubled),
-           TEST(sums_are_those_of_one_process), TEST(gradients_are_what_the_other_call_gives),
-           TEST(no_halo_is_the_tile))

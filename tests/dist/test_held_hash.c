@@ -8,7 +8,7 @@ static const held_size small = {16, 40};
 
 enum { SEED = 3 };
 
-static void parts_have_the_hash_of_the_whole(lk_comm *comm)
+RANKS_TEST(parts_have_the_hash_of_the_whole)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     uint64_t want = held_hash_of_whole(small, SEED, true);
@@ -22,7 +22,7 @@ static void parts_have_the_hash_of_the_whole(lk_comm *comm)
 }
 
 /* Blocks that several hold: all of them, the same ones by pairs, or some of the next rank's too. */
-static void what_several_hold_is_counted_once(lk_comm *comm)
+RANKS_TEST(what_several_hold_is_counted_once)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     uint64_t want = held_hash_of_whole(small, SEED, true);
@@ -42,7 +42,7 @@ static void what_several_hold_is_counted_once(lk_comm *comm)
 }
 
 /* One rank has all and the others nothing, seen with any axes; of a scalar too. */
-static void ranks_that_hold_nothing_count_nothing(lk_comm *comm)
+RANKS_TEST(ranks_that_hold_nothing_count_nothing)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     float data[24] = {1, 2, 3}, one = 4;
@@ -67,7 +67,7 @@ static void ranks_that_hold_nothing_count_nothing(lk_comm *comm)
     ASSERT_TRUE(lk_hash_value(&h) == lk_hash_value(&want));
 }
 
-static void what_cannot_be_hashed_is_named(lk_comm *comm)
+RANKS_TEST(what_cannot_be_hashed_is_named)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     float data[24] = {0};
@@ -96,6 +96,3 @@ static void what_cannot_be_hashed_is_named(lk_comm *comm)
     }
     ASSERT_SAME_BITS(&h, &before, sizeof h);
 }
-
-RANKS_MAIN(TEST(parts_have_the_hash_of_the_whole), TEST(what_several_hold_is_counted_once),
-           TEST(ranks_that_hold_nothing_count_nothing), TEST(what_cannot_be_hashed_is_named))

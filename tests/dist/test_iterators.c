@@ -92,7 +92,7 @@ static int masters(const lk_comm *comm, int *out)
 
 /* ---- batches ---- */
 
-static void a_serial_iterator_has_the_batches_of_its_loader(lk_comm *comm)
+RANKS_TEST(a_serial_iterator_has_the_batches_of_its_loader)
 {
     (void)comm;
     for (int i = 0; i < 2; i++) {
@@ -116,7 +116,7 @@ static void a_serial_iterator_has_the_batches_of_its_loader(lk_comm *comm)
     }
 }
 
-static void a_master_feeds_all_ranks(lk_comm *comm)
+RANKS_TEST(a_master_feeds_all_ranks)
 {
     int who[3], n = masters(comm, who), rank = lk_comm_rank(comm);
     for (int m = 0; m < n; m++)
@@ -139,7 +139,7 @@ static void a_master_feeds_all_ranks(lk_comm *comm)
 }
 
 /* The master's options count: the others ask for another epoch. */
-static void the_end_reaches_all_ranks(lk_comm *comm)
+RANKS_TEST(the_end_reaches_all_ranks)
 {
     int who[3], n = masters(comm, who), rank = lk_comm_rank(comm);
     for (int m = 0; m < n; m++) {
@@ -160,7 +160,7 @@ static void the_end_reaches_all_ranks(lk_comm *comm)
 }
 
 /* There are more samples than floats, and 32 bits, can count. */
-static void numbers_of_samples_are_exact(lk_comm *comm)
+RANKS_TEST(numbers_of_samples_are_exact)
 {
     const int64_t count = (INT64_C(1) << 40) + 3;
     const int64_t steps[] = {0, (INT64_C(1) << 24) + 1, (INT64_C(1) << 33) + 1, (INT64_C(1) << 38),
@@ -180,7 +180,7 @@ static void numbers_of_samples_are_exact(lk_comm *comm)
     lk_loader_free(loader);
 }
 
-static void synchronized_loaders_have_the_order_of_rank_0(lk_comm *comm)
+RANKS_TEST(synchronized_loaders_have_the_order_of_rank_0)
 {
     int rank = lk_comm_rank(comm);
     for (int i = 0; i < 2; i++) {
@@ -196,7 +196,7 @@ static void synchronized_loaders_have_the_order_of_rank_0(lk_comm *comm)
 }
 
 /* A rank without values is at the same samples, as the second half of a network has to be. */
-static void an_empty_set_is_at_the_same_samples(lk_comm *comm)
+RANKS_TEST(an_empty_set_is_at_the_same_samples)
 {
     int rank = lk_comm_rank(comm);
     known_set k = {.fails_at = -1};
@@ -232,7 +232,7 @@ static void an_empty_set_is_at_the_same_samples(lk_comm *comm)
 
 /* What comes behind a restored state is what came behind the saved one: of another loader with another
  * seed, and whatever ranks that are no master say. */
-static void a_restored_iterator_goes_on(lk_comm *comm)
+RANKS_TEST(a_restored_iterator_goes_on)
 {
     int rank = lk_comm_rank(comm), master = lk_comm_size(comm) - 1;
     for (int kind = LK_ITERATOR_SERIAL; kind <= LK_ITERATOR_SYNCHRONIZED; kind++) {
@@ -260,7 +260,7 @@ static void a_restored_iterator_goes_on(lk_comm *comm)
     }
 }
 
-static void a_state_goes_through_a_checkpoint(lk_comm *comm)
+RANKS_TEST(a_state_goes_through_a_checkpoint)
 {
     int rank = lk_comm_rank(comm);
     char folder[PATH];
@@ -290,7 +290,7 @@ static void a_state_goes_through_a_checkpoint(lk_comm *comm)
     lk_loader_free(loader);
 }
 
-static void a_state_of_other_batches_is_refused_on_all(lk_comm *comm)
+RANKS_TEST(a_state_of_other_batches_is_refused_on_all)
 {
     int rank = lk_comm_rank(comm), master = lk_comm_size(comm) - 1;
     known_set k = {.fails_at = -1};
@@ -319,7 +319,7 @@ static void a_state_of_other_batches_is_refused_on_all(lk_comm *comm)
 
 /* A sample that the master cannot read: all ranks fail in the same call, stay where they are, and go on
  * when it can. */
-static void a_read_error_of_the_master_reaches_all(lk_comm *comm)
+RANKS_TEST(a_read_error_of_the_master_reaches_all)
 {
     int who[3], n = masters(comm, who), rank = lk_comm_rank(comm);
     for (int m = 0; m < n; m++) {
@@ -345,7 +345,7 @@ static void a_read_error_of_the_master_reaches_all(lk_comm *comm)
     }
 }
 
-static void other_boxes_than_before_are_refused_on_all(lk_comm *comm)
+RANKS_TEST(other_boxes_than_before_are_refused_on_all)
 {
     int rank = lk_comm_rank(comm);
     known_set k = {.fails_at = -1};
@@ -364,7 +364,7 @@ static void other_boxes_than_before_are_refused_on_all(lk_comm *comm)
     lk_loader_free(loader);
 }
 
-static void what_is_wrong_on_one_rank_fails_on_all(lk_comm *comm)
+RANKS_TEST(what_is_wrong_on_one_rank_fails_on_all)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm), last = size - 1;
     known_set k = {.fails_at = -1};
@@ -385,7 +385,7 @@ static void what_is_wrong_on_one_rank_fails_on_all(lk_comm *comm)
     lk_loader_free(loader);
 }
 
-static void loaders_that_differ_cannot_be_synchronized(lk_comm *comm)
+RANKS_TEST(loaders_that_differ_cannot_be_synchronized)
 {
     static const char *const other[] = {"batch=8", "batch=7 shuffle=false"};
     static const char *const words[] = {"batches of 8 of 100 samples, on rank 0 of 7 of 100",
@@ -402,14 +402,3 @@ static void loaders_that_differ_cannot_be_synchronized(lk_comm *comm)
     }
     lk_dataset_free(ds);
 }
-
-RANKS_MAIN(TEST(a_serial_iterator_has_the_batches_of_its_loader), TEST(a_master_feeds_all_ranks),
-           TEST(the_end_reaches_all_ranks), TEST(numbers_of_samples_are_exact),
-           TEST(synchronized_loaders_have_the_order_of_rank_0),
-           TEST(an_empty_set_is_at_the_same_samples), TEST(a_restored_iterator_goes_on),
-           TEST(a_state_goes_through_a_checkpoint),
-           TEST(a_state_of_other_batches_is_refused_on_all),
-           TEST(a_read_error_of_the_master_reaches_all),
-           TEST(other_boxes_than_before_are_refused_on_all),
-           TEST(what_is_wrong_on_one_rank_fails_on_all),
-           TEST(loaders_that_differ_cannot_be_synchronized))

@@ -218,13 +218,13 @@ static const struct program programs[] = {
     {"minloc", same, minloc},       {"minloc for its value", same, minloc_value},
     {"ported", same, ported}};
 
-static void derivatives_are_those_of_the_sum_of_all_losses(lk_comm *comm)
+RANKS_TEST(derivatives_are_those_of_the_sum_of_all_losses)
 {
     check_programs(comm, programs, sizeof programs / sizeof programs[0]);
 }
 
 /* Ties go to the lowest index, and their gradient to one rank. */
-static void the_index_is_the_lowest_that_has_it(lk_comm *comm)
+RANKS_TEST(the_index_is_the_lowest_that_has_it)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk_tape *tape;
@@ -262,7 +262,7 @@ static void the_index_is_the_lowest_that_has_it(lk_comm *comm)
 }
 
 /* Nothing is sent when arguments are refused. */
-static void what_has_no_derivative_is_refused(lk_comm *comm)
+RANKS_TEST(what_has_no_derivative_is_refused)
 {
     lk_tape *tape;
     lk_var x, n, y, where;
@@ -286,6 +286,3 @@ static void what_has_no_derivative_is_refused(lk_comm *comm)
                  LK_EINVAL, "value 1 is LK_NO_VAR");
     lk_tape_free(tape);
 }
-
-RANKS_MAIN(TEST(derivatives_are_those_of_the_sum_of_all_losses),
-           TEST(the_index_is_the_lowest_that_has_it), TEST(what_has_no_derivative_is_refused))

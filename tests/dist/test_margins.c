@@ -46,10 +46,40 @@ static int64_t given(int64_t n, int64_t depth, int64_t channels)
     return 4 * (2 * n + 1) * depth * channels * (int64_t)sizeof(float); /* of four samples */
 }
 
+/* Boxes of all ranks are not kept for each layer.  It is the first test: a peak is that of the process. */
+RANKS_TEST(a_plan_of_thousands_of_ranks_is_small)
+{
+    char net[4096] = "data: {type: shapes, count: 4, test_count: 2, shape: [64, 64, 1], batch: 2,\n"
+                     "       shards: 2, prefetch: 0}\n"
+                     "model: [";
+    static const char layer[] = "{type: conv, filters: 2, kernel: 3, padding: 1}, relu, ",
+                      rest[] = "global_avgpool, {type: linear, units: 2}]\n"
+                               "pieces: {tiles: 64x64, least_tile: 1}\n"
+                               "loss: softmax_cross_entropy\n"
+                               "optimizer: sgd\n";
+    lk_mesh_shape shape = {.data = 1, .ndim = 2, .space = {64, 64}};
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_plan *plan = NULL;
+    if (lk_comm_size(comm) > 1 || strcmp(lk_comm_transport(comm), "mpi") == 0)
+        return;
+    for (int i = 0; i < 20; i++)
+        strcat(net, layer);
+    strcat(net, rest);
+    ASSERT_OK(job_of(net, NULL, (const char *[MAX_SETTINGS]){NULL}, &e, &job));
+    lk_alloc_stats before = lk_alloc_stats_now();
+    ASSERT_TRUE(before.peak_bytes - before.live_bytes < 1 << 20);
+    ASSERT_OK(lk_trainer_plan_of(lk_job_trainer(job), &shape, 4096, 77, &plan));
+    ASSERT_TRUE(lk_alloc_stats_now().peak_bytes - before.live_bytes < 2 << 20);
+    lk_plan_free(plan);
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
 /* Convolutions of three positions fetch, each what it reads, but for the first, whose margin the loader has
  * read; pools and transposed convolutions of two positions lie in tiles, and a skip is fetched where it is
  * joined. */
-static void a_unet_fetches_each_margin_once(lk_comm *comm)
+RANKS_TEST(a_unet_fetches_each_margin_once)
 {
     const struct {
         lk_step_phase when;
@@ -150,7 +180,7 @@ static uint64_t state_after(lk_comm *comm, const char *model, const char *spatia
     return state;
 }
 
-static void a_value_that_two_layers_read_is_fetched_once(lk_comm *comm)
+RANKS_TEST(a_value_that_two_layers_read_is_fetched_once)
 {
     static const char *const grid[] = {NULL, NULL, NULL, NULL, "2x2", NULL, "3x2"};
     int size = lk_comm_size(comm);
@@ -164,40 +194,3 @@ static void a_value_that_two_layers_read_is_fetched_once(lk_comm *comm)
         ASSERT_EQ(together, state_after(NULL, model, NULL, 0));
     }
 }
-
-/* Boxes of all ranks are not kept for each layer.  It is the first test: a peak is that of the process. */
-static void a_plan_of_thousands_of_ranks_is_small(lk_comm *comm)
-{
-    char net[4096] = "data: {type: shapes, count: 4, test_count: 2, shape: [64, 64, 1], batch: 2,\n"
-                     "       shards: 2, prefetch: 0}\n"
-                     "model: [";
-    static const char layer[] = "{type: conv, filters: 2, kernel: 3, padding: 1}, relu, ",
-                      rest[] = "global_avgpool, {type: linear, units: 2}]\n"
-                               "pieces: {tiles: 64x64, least_tile: 1}\n"
-                               "loss: softmax_cross_entropy\n"
-                               "optimizer: sgd\n";
-    lk_mesh_shape shape = {.data = 1, .ndim = 2, .space = {64, 64}};
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
-    lk_plan *plan = NULL;
-    if (lk_comm_size(comm) > 1 || strcmp(lk_comm_transport(comm), "mpi") == 0)
-        return;
-    for (int i = 0; i < 20; i++)
-        strcat(net, layer);
-    strcat(net, rest);
-    ASSERT_OK(job_of(net, NULL, (const char *[MAX_SETTINGS]){NULL}, &e, &job));
-    lk_alloc_stats before = lk_alloc_stats_now();
-    ASSERT_TRUE(before.peak_bytes - before.live_bytes < 1 << 20);
-    ASSERT_OK(lk_trainer_plan_of(lk_job_trainer(job), &shape, 4096, 77, &plan));
-    ASSERT_TRUE(lk_alloc_stats_now().peak_bytes - before.live_bytes < 2 << 20);
-    lk_plan_free(plan);
-    lk_job_free(job);
-    lk_experiment_free(e);
-}
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(a_plan_of_thousands_of_ranks_is_small), TEST_OF(a_unet_fetches_each_margin_once),
-           TEST_OF(a_value_that_two_layers_read_is_fetched_once))

@@ -7,7 +7,7 @@
 
 /* ---- bcast_data ---- */
 
-static void all_get_what_a_root_has(lk_comm *comm)
+RANKS_TEST(all_get_what_a_root_has)
 {
     int rank = lk_comm_rank(comm), last = lk_comm_size(comm) - 1;
     for (int root = 0; root <= last; root += last > 0 ? last : 1) {
@@ -35,7 +35,7 @@ static lk_slab *mixed_of(int fill)
     return slab;
 }
 
-static void any_dtypes_are_sent(lk_comm *comm)
+RANKS_TEST(any_dtypes_are_sent)
 {
     lk_slab *slab = mixed_of(17 + lk_comm_rank(comm)), *want = mixed_of(17);
     ASSERT_OK(lk_bcast_data(comm, slab, 0));
@@ -45,7 +45,7 @@ static void any_dtypes_are_sent(lk_comm *comm)
     lk_slab_free(want);
 }
 
-static void other_tensors_are_named(lk_comm *comm)
+RANKS_TEST(other_tensors_are_named)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk_slab *slab = model_of(rank == size - 1 ? LK_F64 : LK_F32);
@@ -63,7 +63,7 @@ static void other_tensors_are_named(lk_comm *comm)
 /* ---- means ---- */
 
 /* Gradients rank, rank + 1, rank + 2: the means are base, base + 1, base + 2. */
-static void means_are_those_of_all_ranks(lk_comm *comm)
+RANKS_TEST(means_are_those_of_all_ranks)
 {
     static const char *const names[] = {NULL,           "naive",           "flat",
                                         "hierarchical", "two_dimensional", "non_cuda_aware",
@@ -94,7 +94,7 @@ static void means_are_those_of_all_ranks(lk_comm *comm)
     lk_slab_free(grads);
 }
 
-static void what_nobody_has_is_left_out(lk_comm *comm)
+RANKS_TEST(what_nobody_has_is_left_out)
 {
     double base = (lk_comm_size(comm) - 1) / 2.0;
     for (int zero_fill = 0; zero_fill < 2; zero_fill++) {
@@ -114,7 +114,7 @@ static void what_nobody_has_is_left_out(lk_comm *comm)
 }
 
 /* Odd ranks have no gradient of the last tensor: the mean is the sum of even ones over all ranks. */
-static void half_of_the_ranks_have_one(lk_comm *comm)
+RANKS_TEST(half_of_the_ranks_have_one)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     double sum = 0, base = (size - 1) / 2.0;
@@ -137,7 +137,7 @@ static void half_of_the_ranks_have_one(lk_comm *comm)
 }
 
 /* Rank r has r + 1 samples, and a gradient of r: the mean of means is another number. */
-static void samples_count_not_ranks(lk_comm *comm)
+RANKS_TEST(samples_count_not_ranks)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     double sum = 0, samples = 0;
@@ -167,7 +167,7 @@ static void samples_count_not_ranks(lk_comm *comm)
 }
 
 /* All but the samples must be given alike. */
-static void other_options_are_named(lk_comm *comm)
+RANKS_TEST(other_options_are_named)
 {
     int size = lk_comm_size(comm);
     bool last = lk_comm_rank(comm) == size - 1;
@@ -190,7 +190,7 @@ static void other_options_are_named(lk_comm *comm)
     lk_slab_free(grads);
 }
 
-static void what_has_diverged_is_named(lk_comm *comm)
+RANKS_TEST(what_has_diverged_is_named)
 {
     lk_slab *grads = model_of(LK_F32);
     char words[80];
@@ -215,7 +215,7 @@ static void what_has_diverged_is_named(lk_comm *comm)
 /* ---- persistent values ---- */
 
 /* What batch norm keeps, rank * k, and a counter. */
-static void persistent_values_are_averaged(lk_comm *comm)
+RANKS_TEST(persistent_values_are_averaged)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk_slab_layout *layout;
@@ -241,13 +241,3 @@ static void persistent_values_are_averaged(lk_comm *comm)
     lk_tensor_free(n);
     lk_slab_free(slab);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(all_get_what_a_root_has), TEST_OF(any_dtypes_are_sent),
-           TEST_OF(other_tensors_are_named), TEST_OF(means_are_those_of_all_ranks),
-           TEST_OF(what_nobody_has_is_left_out), TEST_OF(half_of_the_ranks_have_one),
-           TEST_OF(samples_count_not_ranks), TEST_OF(other_options_are_named),
-           TEST_OF(what_has_diverged_is_named), TEST_OF(persistent_values_are_averaged))

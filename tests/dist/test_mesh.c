@@ -69,7 +69,7 @@ static void mesh_check(lk_comm *comm, const lk_mesh_shape *shape)
 
 /* Every product of data, space, features and stages that these ranks can be; space along one axis, or
  * two if it can. */
-static void every_product_has_its_lines(lk_comm *comm)
+RANKS_TEST(every_product_has_its_lines)
 {
     int size = lk_comm_size(comm);
     for (int data = 1; data <= size; data++)
@@ -99,7 +99,7 @@ static lk_status products(lk_comm *comm, void *arg)
 }
 
 /* All sizes up to 24 ranks; once, from the program on two threads. */
-static void many_ranks_have_their_lines(lk_comm *comm)
+RANKS_TEST(many_ranks_have_their_lines)
 {
     if (strcmp(lk_comm_transport(comm), "local") != 0 || lk_comm_size(comm) != 2 ||
         lk_comm_rank(comm) != 0)
@@ -133,7 +133,7 @@ static lk_status take_turns(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void ranks_of_a_node_stay_together(lk_comm *comm)
+RANKS_TEST(ranks_of_a_node_stay_together)
 {
     if (strcmp(lk_comm_transport(comm), "self") != 0 && lk_comm_size(comm) > 1)
         return;
@@ -142,7 +142,7 @@ static void ranks_of_a_node_stay_together(lk_comm *comm)
     ASSERT_EQ(unsetenv("LK_LOCAL_NODES"), 0);
 }
 
-static void what_does_not_multiply_is_refused(lk_comm *comm)
+RANKS_TEST(what_does_not_multiply_is_refused)
 {
     lk_mesh *m = NULL;
     int size = lk_comm_size(comm);
@@ -162,7 +162,7 @@ static void what_does_not_multiply_is_refused(lk_comm *comm)
                  LK_EINVAL, "ranks, but there");
 }
 
-static void words_say_what_they_mean(lk_comm *comm)
+RANKS_TEST(words_say_what_they_mean)
 {
     static const char *const words[] = {"1",
                                         "data2",
@@ -196,11 +196,3 @@ static void words_say_what_they_mean(lk_comm *comm)
     ASSERT_OK(lk_mesh_shape_read("stages2.data3", &s));
     ASSERT_TRUE(strcmp(lk_mesh_shape_text(&s, text), "data3.stages2") == 0);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(every_product_has_its_lines), TEST_OF(many_ranks_have_their_lines),
-           TEST_OF(ranks_of_a_node_stay_together), TEST_OF(what_does_not_multiply_is_refused),
-           TEST_OF(words_say_what_they_mean))

@@ -16,7 +16,7 @@ static float *ramp(int64_t n, float from)
     return x;
 }
 
-static void a_ring_passes_everything_on(lk_comm *comm)
+RANKS_TEST(a_ring_passes_everything_on)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int next = (rank + 1) % size, before = (rank + size - 1) % size;
@@ -37,7 +37,7 @@ static void a_ring_passes_everything_on(lk_comm *comm)
     }
 }
 
-static void a_border_has_no_partner(lk_comm *comm)
+RANKS_TEST(a_border_has_no_partner)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm), mine = rank, got = -5;
     lk_sendrecv_side send = {&mine, 1, rank + 1 < size ? rank + 1 : -1, 0},
@@ -47,7 +47,7 @@ static void a_border_has_no_partner(lk_comm *comm)
 }
 
 /* Tags choose the message, whatever the order it was sent in; large numbers are fine. */
-static void tags_choose_the_message(lk_comm *comm)
+RANKS_TEST(tags_choose_the_message)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     const int64_t far = INT64_C(1) << 60;
@@ -79,7 +79,7 @@ static void tags_choose_the_message(lk_comm *comm)
 }
 
 /* Everybody sends to rank 0, which takes whatever comes; from each sender in order. */
-static void any_source_keeps_the_order_of_each(lk_comm *comm)
+RANKS_TEST(any_source_keeps_the_order_of_each)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     enum { EACH = 20 };
@@ -97,7 +97,7 @@ static void any_source_keeps_the_order_of_each(lk_comm *comm)
     }
 }
 
-static void test_says_when_it_is_done(lk_comm *comm)
+RANKS_TEST(test_says_when_it_is_done)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     enum { N = 50000 };
@@ -118,7 +118,7 @@ static void test_says_when_it_is_done(lk_comm *comm)
     lk_free(in);
 }
 
-static void objects_bring_their_size(lk_comm *comm)
+RANKS_TEST(objects_bring_their_size)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     char text[64];
@@ -136,25 +136,8 @@ static void objects_bring_their_size(lk_comm *comm)
     }
 }
 
-static void bad_arguments_are_refused(lk_comm *comm)
-{
-    float x = 1;
-    int size = lk_comm_size(comm);
-    ASSERT_FAILS(lk_send(comm, &x, 1, LK_F32, size, 0, "w"), LK_EINVAL, "send(\"w\"): rank");
-    ASSERT_FAILS(lk_send(comm, &x, 1, LK_F32, LK_ANY_RANK, 0, "w"), LK_EINVAL, "rank -1");
-    ASSERT_FAILS(lk_send(comm, &x, 1, LK_F32, 0, -1, "w"), LK_EINVAL, "tag -1");
-    ASSERT_FAILS(lk_recv(comm, &x, -1, LK_F32, 0, 0, "w", NULL), LK_EINVAL, "-1 elements");
-    ASSERT_FAILS(lk_recv(comm, NULL, 1, LK_F32, 0, 0, "w", NULL), LK_EINVAL, "NULL");
-    ASSERT_FAILS(lk_recv(comm, &x, 1, LK_N_DTYPES, 0, 0, "w", NULL), LK_EDTYPE, "dtype");
-    ASSERT_FAILS(lk_recv(comm, &x, INT64_MAX, LK_F32, 0, 0, "w", NULL), LK_EOVERFLOW,
-                 "9223372036854775807 elements of 4 bytes are no memory");
-    ASSERT_FAILS(lk_send(comm, &x, INT64_C(1) << 60, LK_U8, 0, 0, "w"), LK_EOVERFLOW, "no memory");
-    ASSERT_FAILS(lk_allreduce(comm, NULL, &x, INT64_C(1) << 60, LK_U8, LK_REDUCE_SUM, "w"),
-                 LK_EOVERFLOW, "allreduce: 1152921504606846976 elements of 1 bytes are no memory");
-}
-
 /* Objects as only a program that is wrong sends them: a length that is none, or too long. */
-static void a_length_is_not_believed(lk_comm *comm)
+RANKS_TEST(a_length_is_not_believed)
 {
     static const int64_t lengths[] = {4, -5, INT64_MIN};
     if (lk_comm_size(comm) < 2 || lk_comm_rank(comm) > 1)
@@ -175,7 +158,19 @@ static void a_length_is_not_believed(lk_comm *comm)
     }
 }
 
-RANKS_MAIN(TEST(a_ring_passes_everything_on), TEST(a_border_has_no_partner),
-           TEST(tags_choose_the_message), TEST(any_source_keeps_the_order_of_each),
-           TEST(test_says_when_it_is_done), TEST(objects_bring_their_size),
-           TEST(a_length_is_not_believed), TEST(bad_arguments_are_refused))
+RANKS_TEST(bad_arguments_are_refused)
+{
+    float x = 1;
+    int size = lk_comm_size(comm);
+    ASSERT_FAILS(lk_send(comm, &x, 1, LK_F32, size, 0, "w"), LK_EINVAL, "send(\"w\"): rank");
+    ASSERT_FAILS(lk_send(comm, &x, 1, LK_F32, LK_ANY_RANK, 0, "w"), LK_EINVAL, "rank -1");
+    ASSERT_FAILS(lk_send(comm, &x, 1, LK_F32, 0, -1, "w"), LK_EINVAL, "tag -1");
+    ASSERT_FAILS(lk_recv(comm, &x, -1, LK_F32, 0, 0, "w", NULL), LK_EINVAL, "-1 elements");
+    ASSERT_FAILS(lk_recv(comm, NULL, 1, LK_F32, 0, 0, "w", NULL), LK_EINVAL, "NULL");
+    ASSERT_FAILS(lk_recv(comm, &x, 1, LK_N_DTYPES, 0, 0, "w", NULL), LK_EDTYPE, "dtype");
+    ASSERT_FAILS(lk_recv(comm, &x, INT64_MAX, LK_F32, 0, 0, "w", NULL), LK_EOVERFLOW,
+                 "9223372036854775807 elements of 4 bytes are no memory");
+    ASSERT_FAILS(lk_send(comm, &x, INT64_C(1) << 60, LK_U8, 0, 0, "w"), LK_EOVERFLOW, "no memory");
+    ASSERT_FAILS(lk_allreduce(comm, NULL, &x, INT64_C(1) << 60, LK_U8, LK_REDUCE_SUM, "w"),
+                 LK_EOVERFLOW, "allreduce: 1152921504606846976 elements of 1 bytes are no memory");
+}

@@ -162,7 +162,7 @@ static void check_alltoall(lk_comm *comm, int64_t count, bool ragged, int64_t ga
     lk_free(out);
 }
 
-static void parts_arrive_where_they_belong(lk_comm *comm)
+RANKS_TEST(parts_arrive_where_they_belong)
 {
     warm(comm);
     int size = lk_comm_size(comm);
@@ -180,7 +180,7 @@ static void parts_arrive_where_they_belong(lk_comm *comm)
     check_alltoall(comm, 5003, true, 0);
 }
 
-static void bcast_reaches_all_from_any_root(lk_comm *comm)
+RANKS_TEST(bcast_reaches_all_from_any_root)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     const int64_t counts[] = {0, 1, size - 1, size, size + 1, 1009, 5003};
@@ -207,7 +207,7 @@ static void bcast_reaches_all_from_any_root(lk_comm *comm)
 }
 
 /* Several stages long, from every root, private and where all ranks see it, with barriers between. */
-static void bcast_passes_through_shared_memory(lk_comm *comm)
+RANKS_TEST(bcast_passes_through_shared_memory)
 {
     enum { LONG = 3 * 256 * 1024 / 8 + 77 };
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
@@ -240,7 +240,7 @@ static void bcast_passes_through_shared_memory(lk_comm *comm)
 }
 
 /* Nobody leaves a barrier before all have come, by any algorithm. */
-static void barriers_wait_for_all(lk_comm *comm)
+RANKS_TEST(barriers_wait_for_all)
 {
     int size = lk_comm_size(comm);
     lk_shm *s = NULL;
@@ -263,7 +263,7 @@ static void barriers_wait_for_all(lk_comm *comm)
 }
 
 /* A periodic line: what goes down arrives from above, on a ring of two and of one too. */
-static void neighbours_on_a_ring_get_the_right_side(lk_comm *comm)
+RANKS_TEST(neighbours_on_a_ring_get_the_right_side)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int side[] = {(rank + size - 1) % size, (rank + 1) % size};
@@ -293,7 +293,7 @@ static void neighbours_on_a_ring_get_the_right_side(lk_comm *comm)
 }
 
 /* A line with ends, of which the halos have different sizes. */
-static void borders_are_left_alone(lk_comm *comm)
+RANKS_TEST(borders_are_left_alone)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int side[] = {rank - 1, rank + 1 < size ? rank + 1 : -1};
@@ -318,7 +318,7 @@ static void borders_are_left_alone(lk_comm *comm)
     ASSERT_EQ(got[1], rank + 1 < size ? rank + 1 : GUARD);
 }
 
-static void the_short_calls_do_the_same(lk_comm *comm)
+RANKS_TEST(the_short_calls_do_the_same)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int32_t mine[8], all[8], two[2] = {rank, rank + 50}, got[16];
@@ -355,7 +355,7 @@ static void the_short_calls_do_the_same(lk_comm *comm)
     ASSERT_OK(lk_barrier(comm, "end"));
 }
 
-static void bad_arguments_are_refused(lk_comm *comm)
+RANKS_TEST(bad_arguments_are_refused)
 {
     int size = lk_comm_size(comm);
     int64_t x[16], counts[8] = {0}, huge[8] = {0};
@@ -383,8 +383,3 @@ static void bad_arguments_are_refused(lk_comm *comm)
     bad = c, bad.call = LK_CALL_SPLIT;
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "no collective call");
 }
-
-RANKS_MAIN(TEST(parts_arrive_where_they_belong), TEST(bcast_reaches_all_from_any_root),
-           TEST(bcast_passes_through_shared_memory), TEST(barriers_wait_for_all),
-           TEST(neighbours_on_a_ring_get_the_right_side), TEST(borders_are_left_alone),
-           TEST(the_short_calls_do_the_same), TEST(bad_arguments_are_refused))

@@ -191,7 +191,7 @@ static void expect_bits_of_one_rank(lk_comm *comm, lk_dtype dtype, int64_t total
     result_free(&got);
 }
 
-static void shards_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(shards_have_the_bits_of_one_rank)
 {
     for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype++) {
         expect_bits_of_one_rank(comm, dtype, 16, 2);
@@ -202,7 +202,7 @@ static void shards_have_the_bits_of_one_rank(lk_comm *comm)
 }
 
 /* Rank r has r % 3 * 2 samples, the last one none at all, and the first some; nobody says how many. */
-static void parts_of_any_size_have_the_values_of_one_rank(lk_comm *comm)
+RANKS_TEST(parts_of_any_size_have_the_values_of_one_rank)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     struct part p = {.dtype = LK_F64};
@@ -228,7 +228,7 @@ static void parts_of_any_size_have_the_values_of_one_rank(lk_comm *comm)
 /* ---- running statistics ---- */
 
 /* Rank r has r + 1 samples, all of them r: a mean of means, or of variances, is not that of the batch. */
-static void running_statistics_are_those_of_all_samples(lk_comm *comm)
+RANKS_TEST(running_statistics_are_those_of_all_samples)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     double m = 0, sum = 0, squares = 0, got;
@@ -264,7 +264,7 @@ static void running_statistics_are_those_of_all_samples(lk_comm *comm)
 }
 
 /* The layer batch_norm with statistics: batch, in the program's own loop, keeps the same bits. */
-static void the_layer_keeps_the_same_statistics(lk_comm *comm)
+RANKS_TEST(the_layer_keeps_the_same_statistics)
 {
     enum { EACH = 2, SHARDS = 8 };
     int64_t first[MOST_SIZE + 1];
@@ -362,7 +362,7 @@ static bool is_near(const double *a, const double *b)
     return near;
 }
 
-static void of_four_nets_the_plain_one_on_many_ranks_differs(lk_comm *comm)
+RANKS_TEST(of_four_nets_the_plain_one_on_many_ranks_differs)
 {
     int64_t rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     double single[UNITS * FEATURES], single_link[UNITS * FEATURES], multi_link[UNITS * FEATURES],
@@ -380,7 +380,7 @@ static void of_four_nets_the_plain_one_on_many_ranks_differs(lk_comm *comm)
 
 /* ---- options and misuse ---- */
 
-static void params_can_be_left_out(lk_comm *comm)
+RANKS_TEST(params_can_be_left_out)
 {
     lk_tape *tape;
     lk_multi_node_batch_norm *norm;
@@ -407,7 +407,7 @@ static void params_can_be_left_out(lk_comm *comm)
     lk_multi_node_batch_norm_free(norm);
 }
 
-static void misuse_is_refused_before_anything_is_sent(lk_comm *comm)
+RANKS_TEST(misuse_is_refused_before_anything_is_sent)
 {
     lk_tape *tape;
     lk_multi_node_batch_norm *norm;
@@ -441,14 +441,3 @@ static void misuse_is_refused_before_anything_is_sent(lk_comm *comm)
     lk_tape_free(tape);
     lk_multi_node_batch_norm_free(norm);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(shards_have_the_bits_of_one_rank),
-           TEST_OF(parts_of_any_size_have_the_values_of_one_rank),
-           TEST_OF(running_statistics_are_those_of_all_samples),
-           TEST_OF(the_layer_keeps_the_same_statistics),
-           TEST_OF(of_four_nets_the_plain_one_on_many_ranks_differs),
-           TEST_OF(params_can_be_left_out), TEST_OF(misuse_is_refused_before_anything_is_sent))

@@ -58,7 +58,7 @@ static void expect_params(const side *s, const double *moved, const char *what)
 
 /* ---- what updates do ---- */
 
-static void the_first_update_broadcasts_and_does_not_step(lk_comm *comm)
+RANKS_TEST(the_first_update_broadcasts_and_does_not_step)
 {
     static const char *const wires[] = {"wire=dtype", "wire=f16", "wire=bf16"};
     for (int w = 0; w < 3; w++) {
@@ -79,7 +79,7 @@ static void the_first_update_broadcasts_and_does_not_step(lk_comm *comm)
 }
 
 /* A model that has grown, in the middle of its training. */
-static void other_parameters_are_broadcast_again(lk_comm *comm)
+RANKS_TEST(other_parameters_are_broadcast_again)
 {
     side s;
     side_open(&s, comm, "sgd", "rate=0.5", NULL);
@@ -116,7 +116,7 @@ static void other_parameters_are_broadcast_again(lk_comm *comm)
 }
 
 /* The same parameters, which ranks have changed meanwhile. */
-static void another_optimizer_begins_with_a_broadcast(lk_comm *comm)
+RANKS_TEST(another_optimizer_begins_with_a_broadcast)
 {
     side s;
     side_open(&s, comm, "sgd", "rate=0.5", NULL);
@@ -133,7 +133,7 @@ static void another_optimizer_begins_with_a_broadcast(lk_comm *comm)
 }
 
 /* With decay, a parameter that has no gradient moves if zeros are filled in, and otherwise stays. */
-static void zero_fill_decides_whether_parameters_move(lk_comm *comm)
+RANKS_TEST(zero_fill_decides_whether_parameters_move)
 {
     for (int fill = 0; fill < 2; fill++) {
         side s;
@@ -159,7 +159,7 @@ static void zero_fill_decides_whether_parameters_move(lk_comm *comm)
 }
 
 /* Rank r has r + 1 samples: the mean over all of them, or on request that of ranks. */
-static void the_mean_is_over_samples(lk_comm *comm)
+RANKS_TEST(the_mean_is_over_samples)
 {
     for (int of_means = 0; of_means < 2; of_means++) {
         side s;
@@ -178,7 +178,7 @@ static void the_mean_is_over_samples(lk_comm *comm)
 }
 
 /* Two micro-batches of 3 and 1 samples; and on the last rank, of none at all. */
-static void micro_batches_are_added_up(lk_comm *comm)
+RANKS_TEST(micro_batches_are_added_up)
 {
     for (int of_means = 0; of_means < 2; of_means++) {
         side s;
@@ -207,7 +207,7 @@ static void micro_batches_are_added_up(lk_comm *comm)
 }
 
 /* Samples that nobody tells: each micro-batch counts alike. */
-static void micro_batches_without_numbers_count_alike(lk_comm *comm)
+RANKS_TEST(micro_batches_without_numbers_count_alike)
 {
     side s;
     side_open(&s, comm, "sgd", "rate=1", "accumulate=4");
@@ -220,7 +220,7 @@ static void micro_batches_without_numbers_count_alike(lk_comm *comm)
 
 /* ---- double buffering ---- */
 
-static void gradients_are_one_update_old(lk_comm *comm)
+RANKS_TEST(gradients_are_one_update_old)
 {
     static const char *const options[] = {"double_buffering=true",
                                           "double_buffering=true wire=bf16"};
@@ -251,7 +251,7 @@ static void gradients_are_one_update_old(lk_comm *comm)
 }
 
 /* Parameters without a gradient in one update stay in the next, whose gradients they would be. */
-static void what_was_missing_is_missing_one_late(lk_comm *comm)
+RANKS_TEST(what_was_missing_is_missing_one_late)
 {
     side s;
     bool none[TENSORS] = {true, false, true};
@@ -270,7 +270,7 @@ static void what_was_missing_is_missing_one_late(lk_comm *comm)
 
 /* ---- failures ---- */
 
-static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
+RANKS_TEST(a_failure_of_one_rank_is_that_of_all)
 {
     static const char *const options[] = {NULL, "double_buffering=true", "accumulate=3"};
     for (int k = 0; k < 3; k++) {
@@ -397,8 +397,169 @@ static uint64_t hash_of(side *s)
     return lk_hash_value(&h);
 }
 
+/* ---- means that fail, and what ranks must give alike ---- */
+
+/* An update in which the last rank has diverged; where it is alone, nothing travels, and there is none. */
+static void update_diverged(side *s, const char *words)
+{
+    model_fill(s->grads, s->rank + 100);
+    if (s->rank == s->size - 1)
+        tensor_fill(s->grads, 1, (double)NAN);
+    lk_multi_node_input input = {.grads = s->grads};
+    if (words)
+        ASSERT_FAILS(lk_multi_node_optimizer_update(s->optimizer, &input, NULL), LK_ENAN, words);
+    else
+        ASSERT_OK(lk_multi_node_optimizer_update(s->optimizer, &input, NULL));
+}
+
+/* The first mean of an optimizer is waited for, so a resumed one, which has a mean to follow, finds there that
+ * a rank has diverged: nothing is stepped, and that mean is followed by the next update. */
+RANKS_TEST(a_mean_stays_pending_when_the_next_cannot_begin)
+{
+    side a, b;
+    if (lk_comm_size(comm) == 1)
+        return;
+    ASSERT_OK(lk_comm_set_finite_check(comm, true));
+    side_open(&a, comm, "sgd", "rate=0.5", "double_buffering=true zero_fill=false");
+    side_open(&b, comm, "sgd", "rate=0.5", "double_buffering=true zero_fill=false");
+    model_fill(b.params, 0);
+    (void)update(&a, 50, 0);
+    bool none[TENSORS] = {true, true, false};
+    model_fill(a.grads, a.rank);
+    ASSERT_OK(lk_multi_node_optimizer_update(
+        a.optimizer, &(lk_multi_node_input){.grads = a.grads, .has_grad = none}, NULL));
+    hand_over(&a, &b);
+    update_diverged(&b, "it has diverged");
+    model_expect(b.params, 0, "nothing was stepped");
+    lk_multi_node_report did = update(&b, b.rank + 16, 0);
+    ASSERT_TRUE(did.act == LK_MULTI_NODE_STEPPED && did.steps == 1);
+    expect_params(&b, (double[]){b.base / 2, (b.base + 1) / 2, 0}, "the mean that was pending");
+    (void)update(&b, 0, 0);
+    model_expect(b.grads, b.base + 16, "the next one");
+    ASSERT_OK(lk_comm_set_finite_check(comm, false));
+    side_close(&a);
+    side_close(&b);
+}
+
+/* Later means are under way when a rank is found to have diverged: those are dropped, on all ranks. */
+RANKS_TEST(a_mean_that_fails_under_way_is_dropped)
+{
+    if (lk_comm_size(comm) == 1)
+        return;
+    ASSERT_OK(lk_comm_set_finite_check(comm, true));
+    for (int settles = 0; settles < 2; settles++) {
+        side s;
+        side_open(&s, comm, "sgd", "rate=0.5", "double_buffering=true");
+        (void)update(&s, 50, 0);
+        (void)update(&s, s.rank, 0);
+        update_diverged(&s, NULL); /* follows the mean before */
+        model_expect(s.grads, s.base, "the mean before");
+        if (settles)
+            ASSERT_FAILS(lk_multi_node_optimizer_settle(s.optimizer), LK_ENAN, "it has diverged");
+        else
+            ASSERT_FAILS(lk_multi_node_optimizer_update(
+                             s.optimizer, &(lk_multi_node_input){.grads = s.grads}, NULL),
+                         LK_ENAN, "it has diverged");
+        ASSERT_EQ(lk_multi_node_optimizer_steps(s.optimizer), 1);
+        ASSERT_TRUE(update(&s, s.rank + 16, 0).act == LK_MULTI_NODE_STARTED);
+        expect_params(&s, (double[]){s.base / 2, (s.base + 1) / 2, (s.base + 2) / 2}, "one step");
+        ASSERT_EQ(update(&s, 0, 0).steps, 2);
+        model_expect(s.grads, s.base + 16, "the first that did not fail");
+        side_close(&s);
+    }
+    ASSERT_OK(lk_comm_set_finite_check(comm, false));
+}
+
+/* One rank alone cannot finish the mean: all drop it. */
+RANKS_TEST(a_mean_that_one_rank_cannot_finish_is_dropped_by_all)
+{
+    for (int settles = 0; settles < 2; settles++) {
+        side s;
+        side_open(&s, comm, "sgd", "rate=0.5", "double_buffering=true");
+        (void)update(&s, 50, 0);
+        (void)update(&s, s.rank, 0);
+        lk_multi_node_input input = {.grads = s.grads};
+        bool last = s.rank == s.size - 1;
+        if (last)
+            fesetround(FE_UPWARD);
+        lk_status st = settles ? lk_multi_node_optimizer_settle(s.optimizer)
+                               : lk_multi_node_optimizer_update(s.optimizer, &input, NULL);
+        if (last)
+            fesetround(FE_TONEAREST);
+        bool divides = s.size > 1 || !settles; /* alone it is the mean as it is */
+        ASSERT_EQ(st, divides ? LK_EFPENV : LK_OK);
+        bool alone = s.size == 1;
+        ASSERT_TRUE(update(&s, s.rank + 16, 0).act ==
+                    (alone ? LK_MULTI_NODE_STEPPED : LK_MULTI_NODE_STARTED));
+        if (!alone)
+            model_expect(s.params, 0, "nothing was stepped");
+        side_close(&s);
+    }
+}
+
+RANKS_TEST(options_are_compared_between_ranks)
+{
+    static const char *const differs[][3] = {
+        {"mean_of_means=true", "mean_of_means=false", "mean_of_means is 1 on rank 0 and 0 on rank"},
+        {"double_buffering=true", NULL, "double_buffering is 1 on rank 0 and 0 on rank"},
+        {"zero_fill=false", NULL, "zero_fill is 0 on rank 0 and 1 on rank"},
+        {"accumulate=3", "accumulate=2", "accumulate is 3 on rank 0 and 2 on rank"},
+        {"wire=f16", "wire=bf16", "has another wire than rank 0"},
+        {"communicator=flat", NULL, "has another communicator than rank 0"}};
+    bool last = lk_comm_rank(comm) == lk_comm_size(comm) - 1;
+    lk_slab *params = model_of(LK_F32);
+    lk_optimizer *actual;
+    lk_multi_node_optimizer *none;
+    ASSERT_OK(lk_optimizer_new(params, "sgd", NULL, &actual));
+    for (size_t i = 0; i < sizeof differs / sizeof *differs && lk_comm_size(comm) > 1; i++) {
+        ASSERT_FAILS(lk_multi_node_optimizer_new(actual, comm, differs[i][last ? 1 : 0], &none),
+                     LK_ESTATE, differs[i][2]);
+        ASSERT_TRUE(!none);
+    }
+    ASSERT_OK(lk_barrier(comm, "and the ranks go on"));
+    lk_optimizer_free(actual);
+    lk_slab_free(params);
+}
+
+/* An algorithm that there is not, also where nothing travels, or that cannot do what is asked. */
+RANKS_TEST(communicators_are_looked_at_when_it_is_made)
+{
+    lk_slab *params = model_of(LK_F32);
+    lk_optimizer *actual;
+    lk_multi_node_optimizer *none;
+    ASSERT_OK(lk_optimizer_new(params, "sgd", NULL, &actual));
+    ASSERT_FAILS(lk_multi_node_optimizer_new(actual, comm, "communicator=bogus", &none), LK_EINVAL,
+                 "no allreduce algorithm named \"bogus\"");
+    ASSERT_FAILS(lk_multi_node_optimizer_new(actual, NULL, "communicator=bogus", &none), LK_EINVAL,
+                 "no allreduce algorithm named \"bogus\"");
+    if (lk_comm_size(comm) > 1)
+        ASSERT_FAILS(
+            lk_multi_node_optimizer_new(actual, comm, "communicator=naive wire=bf16", &none),
+            LK_ENOTSUP, "f16 and bf16 would be rounded on the way");
+    ASSERT_OK(lk_multi_node_optimizer_new(actual, NULL, "communicator=naive wire=bf16", &none));
+    lk_multi_node_optimizer_free(none);
+    lk_optimizer_free(actual);
+    lk_slab_free(params);
+}
+
+RANKS_TEST(too_many_samples_are_refused)
+{
+    side s;
+    side_open(&s, comm, "sgd", "rate=0.5", "accumulate=3");
+    (void)update(&s, s.rank, 0);
+    lk_multi_node_input input = {.grads = s.grads, .samples = INT64_MAX / s.size};
+    ASSERT_OK(lk_multi_node_optimizer_update(s.optimizer, &input, NULL));
+    input.samples = s.rank == s.size - 1 ? INT64_MAX : 0;
+    ASSERT_FAILS(lk_multi_node_optimizer_update(s.optimizer, &input, NULL), LK_EOVERFLOW,
+                 "more than can be counted");
+    for (int i = 1; i <= 3; i++) /* what was accumulated is dropped */
+        ASSERT_TRUE(update(&s, s.rank, 1).act ==
+                    (i < 3 ? LK_MULTI_NODE_ACCUMULATED : LK_MULTI_NODE_STEPPED));
+    side_close(&s);
+}
+
 /* Stopped behind each update, gone on with by another, to the same bits. */
-static void a_state_goes_on(lk_comm *comm)
+RANKS_TEST(a_state_goes_on)
 {
     static const char *const options[] = {NULL, "double_buffering=true", "accumulate=3 wire=bf16",
                                           "accumulate=2 double_buffering=true wire=f16"};
@@ -429,7 +590,7 @@ static void a_state_goes_on(lk_comm *comm)
     }
 }
 
-static void numbers_that_cannot_be_are_refused(lk_comm *comm)
+RANKS_TEST(numbers_that_cannot_be_are_refused)
 {
     side s;
     const char *name;
@@ -451,183 +612,3 @@ static void numbers_that_cannot_be_are_refused(lk_comm *comm)
     }
     side_close(&s);
 }
-
-/* ---- means that fail, and what ranks must give alike ---- */
-
-/* An update in which the last rank has diverged; where it is alone, nothing travels, and there is none. */
-static void update_diverged(side *s, const char *words)
-{
-    model_fill(s->grads, s->rank + 100);
-    if (s->rank == s->size - 1)
-        tensor_fill(s->grads, 1, (double)NAN);
-    lk_multi_node_input input = {.grads = s->grads};
-    if (words)
-        ASSERT_FAILS(lk_multi_node_optimizer_update(s->optimizer, &input, NULL), LK_ENAN, words);
-    else
-        ASSERT_OK(lk_multi_node_optimizer_update(s->optimizer, &input, NULL));
-}
-
-/* The first mean of an optimizer is waited for, so a resumed one, which has a mean to follow, finds there that
- * a rank has diverged: nothing is stepped, and that mean is followed by the next update. */
-static void a_mean_stays_pending_when_the_next_cannot_begin(lk_comm *comm)
-{
-    side a, b;
-    if (lk_comm_size(comm) == 1)
-        return;
-    ASSERT_OK(lk_comm_set_finite_check(comm, true));
-    side_open(&a, comm, "sgd", "rate=0.5", "double_buffering=true zero_fill=false");
-    side_open(&b, comm, "sgd", "rate=0.5", "double_buffering=true zero_fill=false");
-    model_fill(b.params, 0);
-    (void)update(&a, 50, 0);
-    bool none[TENSORS] = {true, true, false};
-    model_fill(a.grads, a.rank);
-    ASSERT_OK(lk_multi_node_optimizer_update(
-        a.optimizer, &(lk_multi_node_input){.grads = a.grads, .has_grad = none}, NULL));
-    hand_over(&a, &b);
-    update_diverged(&b, "it has diverged");
-    model_expect(b.params, 0, "nothing was stepped");
-    lk_multi_node_report did = update(&b, b.rank + 16, 0);
-    ASSERT_TRUE(did.act == LK_MULTI_NODE_STEPPED && did.steps == 1);
-    expect_params(&b, (double[]){b.base / 2, (b.base + 1) / 2, 0}, "the mean that was pending");
-    (void)update(&b, 0, 0);
-    model_expect(b.grads, b.base + 16, "the next one");
-    ASSERT_OK(lk_comm_set_finite_check(comm, false));
-    side_close(&a);
-    side_close(&b);
-}
-
-/* Later means are under way when a rank is found to have diverged: those are dropped, on all ranks. */
-static void a_mean_that_fails_under_way_is_dropped(lk_comm *comm)
-{
-    if (lk_comm_size(comm) == 1)
-        return;
-    ASSERT_OK(lk_comm_set_finite_check(comm, true));
-    for (int settles = 0; settles < 2; settles++) {
-        side s;
-        side_open(&s, comm, "sgd", "rate=0.5", "double_buffering=true");
-        (void)update(&s, 50, 0);
-        (void)update(&s, s.rank, 0);
-        update_diverged(&s, NULL); /* follows the mean before */
-        model_expect(s.grads, s.base, "the mean before");
-        if (settles)
-            ASSERT_FAILS(lk_multi_node_optimizer_settle(s.optimizer), LK_ENAN, "it has diverged");
-        else
-            ASSERT_FAILS(lk_multi_node_optimizer_update(
-                             s.optimizer, &(lk_multi_node_input){.grads = s.grads}, NULL),
-                         LK_ENAN, "it has diverged");
-        ASSERT_EQ(lk_multi_node_optimizer_steps(s.optimizer), 1);
-        ASSERT_TRUE(update(&s, s.rank + 16, 0).act == LK_MULTI_NODE_STARTED);
-        expect_params(&s, (double[]){s.base / 2, (s.base + 1) / 2, (s.base + 2) / 2}, "one step");
-        ASSERT_EQ(update(&s, 0, 0).steps, 2);
-        model_expect(s.grads, s.base + 16, "the first that did not fail");
-        side_close(&s);
-    }
-    ASSERT_OK(lk_comm_set_finite_check(comm, false));
-}
-
-/* One rank alone cannot finish the mean: all drop it. */
-static void a_mean_that_one_rank_cannot_finish_is_dropped_by_all(lk_comm *comm)
-{
-    for (int settles = 0; settles < 2; settles++) {
-        side s;
-        side_open(&s, comm, "sgd", "rate=0.5", "double_buffering=true");
-        (void)update(&s, 50, 0);
-        (void)update(&s, s.rank, 0);
-        lk_multi_node_input input = {.grads = s.grads};
-        bool last = s.rank == s.size - 1;
-        if (last)
-            fesetround(FE_UPWARD);
-        lk_status st = settles ? lk_multi_node_optimizer_settle(s.optimizer)
-                               : lk_multi_node_optimizer_update(s.optimizer, &input, NULL);
-        if (last)
-            fesetround(FE_TONEAREST);
-        bool divides = s.size > 1 || !settles; /* alone it is the mean as it is */
-        ASSERT_EQ(st, divides ? LK_EFPENV : LK_OK);
-        bool alone = s.size == 1;
-        ASSERT_TRUE(update(&s, s.rank + 16, 0).act ==
-                    (alone ? LK_MULTI_NODE_STEPPED : LK_MULTI_NODE_STARTED));
-        if (!alone)
-            model_expect(s.params, 0, "nothing was stepped");
-        side_close(&s);
-    }
-}
-
-static void options_are_compared_between_ranks(lk_comm *comm)
-{
-    static const char *const differs[][3] = {
-        {"mean_of_means=true", "mean_of_means=false", "mean_of_means is 1 on rank 0 and 0 on rank"},
-        {"double_buffering=true", NULL, "double_buffering is 1 on rank 0 and 0 on rank"},
-        {"zero_fill=false", NULL, "zero_fill is 0 on rank 0 and 1 on rank"},
-        {"accumulate=3", "accumulate=2", "accumulate is 3 on rank 0 and 2 on rank"},
-        {"wire=f16", "wire=bf16", "has another wire than rank 0"},
-        {"communicator=flat", NULL, "has another communicator than rank 0"}};
-    bool last = lk_comm_rank(comm) == lk_comm_size(comm) - 1;
-    lk_slab *params = model_of(LK_F32);
-    lk_optimizer *actual;
-    lk_multi_node_optimizer *none;
-    ASSERT_OK(lk_optimizer_new(params, "sgd", NULL, &actual));
-    for (size_t i = 0; i < sizeof differs / sizeof *differs && lk_comm_size(comm) > 1; i++) {
-        ASSERT_FAILS(lk_multi_node_optimizer_new(actual, comm, differs[i][last ? 1 : 0], &none),
-                     LK_ESTATE, differs[i][2]);
-        ASSERT_TRUE(!none);
-    }
-    ASSERT_OK(lk_barrier(comm, "and the ranks go on"));
-    lk_optimizer_free(actual);
-    lk_slab_free(params);
-}
-
-/* An algorithm that there is not, also where nothing travels, or that cannot do what is asked. */
-static void communicators_are_looked_at_when_it_is_made(lk_comm *comm)
-{
-    lk_slab *params = model_of(LK_F32);
-    lk_optimizer *actual;
-    lk_multi_node_optimizer *none;
-    ASSERT_OK(lk_optimizer_new(params, "sgd", NULL, &actual));
-    ASSERT_FAILS(lk_multi_node_optimizer_new(actual, comm, "communicator=bogus", &none), LK_EINVAL,
-                 "no allreduce algorithm named \"bogus\"");
-    ASSERT_FAILS(lk_multi_node_optimizer_new(actual, NULL, "communicator=bogus", &none), LK_EINVAL,
-                 "no allreduce algorithm named \"bogus\"");
-    if (lk_comm_size(comm) > 1)
-        ASSERT_FAILS(
-            lk_multi_node_optimizer_new(actual, comm, "communicator=naive wire=bf16", &none),
-            LK_ENOTSUP, "f16 and bf16 would be rounded on the way");
-    ASSERT_OK(lk_multi_node_optimizer_new(actual, NULL, "communicator=naive wire=bf16", &none));
-    lk_multi_node_optimizer_free(none);
-    lk_optimizer_free(actual);
-    lk_slab_free(params);
-}
-
-static void too_many_samples_are_refused(lk_comm *comm)
-{
-    side s;
-    side_open(&s, comm, "sgd", "rate=0.5", "accumulate=3");
-    (void)update(&s, s.rank, 0);
-    lk_multi_node_input input = {.grads = s.grads, .samples = INT64_MAX / s.size};
-    ASSERT_OK(lk_multi_node_optimizer_update(s.optimizer, &input, NULL));
-    input.samples = s.rank == s.size - 1 ? INT64_MAX : 0;
-    ASSERT_FAILS(lk_multi_node_optimizer_update(s.optimizer, &input, NULL), LK_EOVERFLOW,
-                 "more than can be counted");
-    for (int i = 1; i <= 3; i++) /* what was accumulated is dropped */
-        ASSERT_TRUE(update(&s, s.rank, 1).act ==
-                    (i < 3 ? LK_MULTI_NODE_ACCUMULATED : LK_MULTI_NODE_STEPPED));
-    side_close(&s);
-}
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(the_first_update_broadcasts_and_does_not_step),
-           TEST_OF(other_parameters_are_broadcast_again),
-           TEST_OF(another_optimizer_begins_with_a_broadcast),
-           TEST_OF(zero_fill_decides_whether_parameters_move), TEST_OF(the_mean_is_over_samples),
-           TEST_OF(micro_batches_are_added_up), TEST_OF(micro_batches_without_numbers_count_alike),
-           TEST_OF(gradients_are_one_update_old), TEST_OF(what_was_missing_is_missing_one_late),
-           TEST_OF(a_failure_of_one_rank_is_that_of_all),
-           TEST_OF(a_mean_stays_pending_when_the_next_cannot_begin),
-           TEST_OF(a_mean_that_fails_under_way_is_dropped),
-           TEST_OF(a_mean_that_one_rank_cannot_finish_is_dropped_by_all),
-           TEST_OF(options_are_compared_between_ranks),
-           TEST_OF(communicators_are_looked_at_when_it_is_made),
-           TEST_OF(too_many_samples_are_refused), TEST_OF(a_state_goes_on),
-           TEST_OF(numbers_that_cannot_be_are_refused))

@@ -180,13 +180,13 @@ static const struct program programs[] = {{"ring", same, ring},
                                           {"own send", same, own_send},
                                           {"own sendrecv", same, own_sendrecv}};
 
-static void derivatives_are_those_of_the_sum_of_all_losses(lk_comm *comm)
+RANKS_TEST(derivatives_are_those_of_the_sum_of_all_losses)
 {
     check_programs(comm, programs, sizeof programs / sizeof programs[0]);
 }
 
 /* The gradient of L = sum over ranks of sum of y, twice over the same tape. */
-static void long_messages_and_two_passes(lk_comm *comm)
+RANKS_TEST(long_messages_and_two_passes)
 {
     struct program p = {"long ring", long_one, ring};
     lk_tape *tape;
@@ -226,7 +226,7 @@ static lk_status own_run(lk_tape *tape, void *arg, lk_var *out)
 }
 
 /* y = x * x by a message, whose gradient is 2 x; large ones too, and in segments. */
-static void a_rank_may_send_to_itself(lk_comm *comm)
+RANKS_TEST(a_rank_may_send_to_itself)
 {
     static lk_status (*const runs[])(lk_comm *, lk_var, lk_var *) = {own_recv, own_send,
                                                                      own_sendrecv};
@@ -255,7 +255,7 @@ static void a_rank_may_send_to_itself(lk_comm *comm)
 }
 
 /* A message to oneself that could not arrive is refused, and nothing is under way then. */
-static void a_rank_does_not_wait_for_itself(lk_comm *comm)
+RANKS_TEST(a_rank_does_not_wait_for_itself)
 {
     int own = lk_comm_rank(comm);
     lk_tape *tape;
@@ -285,7 +285,7 @@ static void a_rank_does_not_wait_for_itself(lk_comm *comm)
 }
 
 /* Integers have no gradient, and a constant's is thrown away; neither disturbs the others. */
-static void integers_and_constants_travel_too(lk_comm *comm)
+RANKS_TEST(integers_and_constants_travel_too)
 {
     lk_tape *tape;
     lk_tensor *t, *grad;
@@ -322,7 +322,7 @@ static void integers_and_constants_travel_too(lk_comm *comm)
 }
 
 /* Second step of a training loop: no memory is taken. */
-static void a_step_like_the_last_takes_no_memory(lk_comm *comm)
+RANKS_TEST(a_step_like_the_last_takes_no_memory)
 {
     lk_tape *tape;
     lk_tensor *t, *grad;
@@ -346,7 +346,3 @@ static void a_step_like_the_last_takes_no_memory(lk_comm *comm)
     lk_tensor_free(t);
     lk_tensor_free(grad);
 }
-
-RANKS_MAIN(TEST(derivatives_are_those_of_the_sum_of_all_losses), TEST(long_messages_and_two_passes),
-           TEST(a_rank_may_send_to_itself), TEST(a_rank_does_not_wait_for_itself),
-           TEST(integers_and_constants_travel_too), TEST(a_step_like_the_last_takes_no_memory))

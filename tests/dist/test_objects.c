@@ -34,7 +34,7 @@ static const struct {
     int64_t n, most;
 } broadcasts[] = {{10, 1}, {1024, 7}, {355678, 2378}, {234, INT_MAX - 1}, {0, 5}};
 
-static void pieces_of_any_length_give_the_object(lk_comm *comm)
+RANKS_TEST(pieces_of_any_length_give_the_object)
 {
     int rank = lk_comm_rank(comm);
     for (size_t i = 0; i < sizeof broadcasts / sizeof broadcasts[0]; i++) {
@@ -47,7 +47,7 @@ static void pieces_of_any_length_give_the_object(lk_comm *comm)
     }
 }
 
-static void an_object_goes_from_any_root_to_all(lk_comm *comm)
+RANKS_TEST(an_object_goes_from_any_root_to_all)
 {
     int rank = lk_comm_rank(comm);
     for (int root = 0; root < lk_comm_size(comm); root++) {
@@ -65,7 +65,7 @@ static void an_object_goes_from_any_root_to_all(lk_comm *comm)
 }
 
 /* Rank r has an object of 100 r bytes, so that rank 0 has an empty one. */
-static void objects_of_different_sizes_are_gathered(lk_comm *comm)
+RANKS_TEST(objects_of_different_sizes_are_gathered)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int64_t first[MOST_RANKS + 1], n = INT64_C(100) * rank;
@@ -126,7 +126,7 @@ static void tree_text(int first, int n, char *text)
     strcat(text, ")");
 }
 
-static void objects_are_joined_by_the_tree_of_ranks(lk_comm *comm)
+RANKS_TEST(objects_are_joined_by_the_tree_of_ranks)
 {
     char own[16], want[TEXT] = "";
     void *got;
@@ -155,7 +155,7 @@ static lk_status join_lists(void *context, const void *a, int64_t n_a, const voi
     return LK_OK;
 }
 
-static void lists_are_joined_lower_ranks_first(lk_comm *comm)
+RANKS_TEST(lists_are_joined_lower_ranks_first)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int32_t own[MOST_RANKS];
@@ -174,7 +174,7 @@ static void lists_are_joined_lower_ranks_first(lk_comm *comm)
 /* ---- failures ---- */
 
 /* A rank that gives no object fails as usual, the others with its words. */
-static void an_object_that_is_none_fails_on_all(lk_comm *comm)
+RANKS_TEST(an_object_that_is_none_fails_on_all)
 {
     int rank = lk_comm_rank(comm), last = lk_comm_size(comm) - 1;
     char words[64], x = 'x';
@@ -192,7 +192,7 @@ static void an_object_that_is_none_fails_on_all(lk_comm *comm)
     ASSERT_OK(lk_barrier(comm, "and the ranks go on"));
 }
 
-static void arguments_are_refused(lk_comm *comm)
+RANKS_TEST(arguments_are_refused)
 {
     int64_t n, first[MOST_RANKS + 1];
     void *got;
@@ -222,7 +222,7 @@ static lk_status join_nothing(void *context, const void *a, int64_t n_a, const v
 }
 
 /* Rank 0 joins last, rank 2 in the middle: whoever fails, all do. */
-static void a_join_that_fails_fails_on_all(lk_comm *comm)
+RANKS_TEST(a_join_that_fails_fails_on_all)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     void *got;
@@ -237,9 +237,3 @@ static void a_join_that_fails_fails_on_all(lk_comm *comm)
         ASSERT_FAILS(lk_allreduce_bytes(comm, "x", 1, join_nothing, NULL, "x", &got, &n), LK_EINVAL,
                      "joined are 0 bytes at");
 }
-
-RANKS_MAIN(TEST(pieces_of_any_length_give_the_object), TEST(an_object_goes_from_any_root_to_all),
-           TEST(objects_of_different_sizes_are_gathered),
-           TEST(objects_are_joined_by_the_tree_of_ranks), TEST(lists_are_joined_lower_ranks_first),
-           TEST(an_object_that_is_none_fails_on_all), TEST(arguments_are_refused),
-           TEST(a_join_that_fails_fails_on_all))

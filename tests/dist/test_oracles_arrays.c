@@ -41,7 +41,7 @@ static void check_chain(lk_comm *comm, lk_dtype dtype, lk_shape shape, int n)
     lk_tape_free(tape);
 }
 
-static void arrays_of_all_shapes_and_dtypes_pass_along_the_ranks(lk_comm *comm)
+RANKS_TEST(arrays_of_all_shapes_and_dtypes_pass_along_the_ranks)
 {
     const lk_dtype dtypes[] = {LK_I32, LK_I64, LK_F32, LK_F64};
     const lk_shape shapes[] = {LK_SHAPE(50), LK_SHAPE(50, 20), LK_SHAPE(50, 20, 5),
@@ -54,7 +54,7 @@ static void arrays_of_all_shapes_and_dtypes_pass_along_the_ranks(lk_comm *comm)
 }
 
 /* Every second column of [4,6], whose elements are 0 to 23, and its transpose. */
-static void arrays_that_are_not_contiguous_pass_along_the_ranks(lk_comm *comm)
+RANKS_TEST(arrays_that_are_not_contiguous_pass_along_the_ranks)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk_tape *tape;
@@ -101,7 +101,7 @@ static lk_tensor *range_new(lk_shape shape, double shift)
     return t;
 }
 
-static void allreduce_adds_ranges(lk_comm *comm)
+RANKS_TEST(allreduce_adds_ranges)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     const int64_t counts[] = {1, 18, 32};
@@ -123,7 +123,7 @@ static void allreduce_adds_ranges(lk_comm *comm)
 }
 
 /* The rank's number from each; and of [size,4] with elements 0, 1, 2, ... a row to or from each. */
-static void collectives_move_numbers_and_rows(lk_comm *comm)
+RANKS_TEST(collectives_move_numbers_and_rows)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk_tape *tape;
@@ -154,7 +154,7 @@ static void collectives_move_numbers_and_rows(lk_comm *comm)
 }
 
 /* Gradients rank, rank + 1 and rank + 2 of three parameters; of the last, odd ranks may have none. */
-static void the_mean_of_gradients_is_that_of_all_ranks(lk_comm *comm)
+RANKS_TEST(the_mean_of_gradients_is_that_of_all_ranks)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     const lk_shape shapes[] = {LK_SHAPE(3, 2), LK_SHAPE(4, 3), LK_SHAPE(5)};
@@ -174,8 +174,3 @@ static void the_mean_of_gradients_is_that_of_all_ranks(lk_comm *comm)
     expect_value(y, half / size, "mean of half");
     lk_tape_free(tape);
 }
-
-RANKS_MAIN(TEST(arrays_of_all_shapes_and_dtypes_pass_along_the_ranks),
-           TEST(arrays_that_are_not_contiguous_pass_along_the_ranks), TEST(allreduce_adds_ranges),
-           TEST(collectives_move_numbers_and_rows),
-           TEST(the_mean_of_gradients_is_that_of_all_ranks))

@@ -126,19 +126,19 @@ static void check_pipeline(lk_comm *comm, lk_dtype dtype, enum ring ring)
     lk_tape_free(tape);
 }
 
-static void a_pipeline_has_the_bits_of_one_process(lk_comm *comm)
+RANKS_TEST(a_pipeline_has_the_bits_of_one_process)
 {
     check_pipeline(comm, LK_F32, NO_RING);
     check_pipeline(comm, LK_F64, NO_RING);
 }
 
-static void backward_goes_round_a_ring_without_a_delegate(lk_comm *comm)
+RANKS_TEST(backward_goes_round_a_ring_without_a_delegate)
 {
     check_pipeline(comm, LK_F32, RING);
     check_pipeline(comm, LK_F64, RING);
 }
 
-static void delegates_change_nothing(lk_comm *comm)
+RANKS_TEST(delegates_change_nothing)
 {
     check_pipeline(comm, LK_F32, RING_WITH_DELEGATES);
     check_pipeline(comm, LK_F64, RING_WITH_DELEGATES);
@@ -181,14 +181,14 @@ static void check_tuple(lk_comm *comm, int n)
     lk_tape_free(tape);
 }
 
-static void tuples_pass_along_the_pipeline(lk_comm *comm)
+RANKS_TEST(tuples_pass_along_the_pipeline)
 {
     check_tuple(comm, 1);
     check_tuple(comm, 2);
 }
 
 /* Rank 0 sends data, which needs no gradient; the others do not know, and it takes part. */
-static void data_that_needs_no_gradient_can_be_sent(lk_comm *comm)
+RANKS_TEST(data_that_needs_no_gradient_can_be_sent)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk_tape *tape;
@@ -211,7 +211,7 @@ static void data_that_needs_no_gradient_can_be_sent(lk_comm *comm)
     lk_tape_free(tape);
 }
 
-static void a_message_to_oneself_that_nobody_takes_is_refused(lk_comm *comm)
+RANKS_TEST(a_message_to_oneself_that_nobody_takes_is_refused)
 {
     int rank = lk_comm_rank(comm);
     lk_tape *tape;
@@ -292,7 +292,7 @@ static void check_gather(lk_comm *comm, shape_fn *shape, bool all)
     lk_tape_free(tape);
 }
 
-static void gathered_arrays_have_no_error(lk_comm *comm)
+RANKS_TEST(gathered_arrays_have_no_error)
 {
     check_gather(comm, square_100, false);
     check_gather(comm, growing_square, false);
@@ -326,13 +326,13 @@ static void check_scatter(lk_comm *comm, shape_fn *shape)
     lk_tape_free(tape);
 }
 
-static void scattered_arrays_have_no_error(lk_comm *comm)
+RANKS_TEST(scattered_arrays_have_no_error)
 {
     check_scatter(comm, square_100);
     check_scatter(comm, growing_square);
 }
 
-static void a_broadcast_array_has_no_error(lk_comm *comm)
+RANKS_TEST(a_broadcast_array_has_no_error)
 {
     int rank = lk_comm_rank(comm);
     lk_tape *tape;
@@ -384,15 +384,8 @@ static void check_alltoall(lk_comm *comm, int shift)
     lk_tape_free(tape);
 }
 
-static void alltoall_takes_ragged_and_empty_arrays(lk_comm *comm)
+RANKS_TEST(alltoall_takes_ragged_and_empty_arrays)
 {
     check_alltoall(comm, 0);
     check_alltoall(comm, 1);
 }
-
-RANKS_MAIN(TEST(a_pipeline_has_the_bits_of_one_process),
-           TEST(backward_goes_round_a_ring_without_a_delegate), TEST(delegates_change_nothing),
-           TEST(tuples_pass_along_the_pipeline), TEST(data_that_needs_no_gradient_can_be_sent),
-           TEST(a_message_to_oneself_that_nobody_takes_is_refused),
-           TEST(gathered_arrays_have_no_error), TEST(scattered_arrays_have_no_error),
-           TEST(a_broadcast_array_has_no_error), TEST(alltoall_takes_ragged_and_empty_arrays))

@@ -5,7 +5,7 @@
  */
 #include "oracles.h"
 
-static void the_gradient_of_allreduce_is_the_number_of_ranks(lk_comm *comm)
+RANKS_TEST(the_gradient_of_allreduce_is_the_number_of_ranks)
 {
     lk_tape *tape;
     lk_var y;
@@ -18,7 +18,7 @@ static void the_gradient_of_allreduce_is_the_number_of_ranks(lk_comm *comm)
     lk_tape_free(tape);
 }
 
-static void the_gradient_of_reduce_is_one(lk_comm *comm)
+RANKS_TEST(the_gradient_of_reduce_is_one)
 {
     lk_tape *tape;
     lk_var y;
@@ -35,7 +35,7 @@ static void the_gradient_of_reduce_is_one(lk_comm *comm)
 
 /* There it is an error to use x again; here reduce leaves it alone, and x + reduce(x) has a gradient
  * of 1 from each term. */
-static void a_value_can_be_used_again_after_reduce(lk_comm *comm)
+RANKS_TEST(a_value_can_be_used_again_after_reduce)
 {
     lk_tape *tape;
     lk_var x0, y;
@@ -50,7 +50,7 @@ static void a_value_can_be_used_again_after_reduce(lk_comm *comm)
     lk_tape_free(tape);
 }
 
-static void the_gradient_of_bcast_is_all_on_its_root(lk_comm *comm)
+RANKS_TEST(the_gradient_of_bcast_is_all_on_its_root)
 {
     lk_tape *tape;
     lk_var y;
@@ -89,7 +89,7 @@ static double marked_sum(lk_var y)
     return sum;
 }
 
-static void gather_along_axis_2_has_gradient_one(lk_comm *comm)
+RANKS_TEST(gather_along_axis_2_has_gradient_one)
 {
     lk_tape *tape;
     lk_var y;
@@ -106,7 +106,7 @@ static void gather_along_axis_2_has_gradient_one(lk_comm *comm)
     lk_tape_free(tape);
 }
 
-static void the_gradient_of_allgather_is_the_number_of_ranks(lk_comm *comm)
+RANKS_TEST(the_gradient_of_allgather_is_the_number_of_ranks)
 {
     lk_tape *tape;
     lk_var y;
@@ -123,7 +123,7 @@ static void the_gradient_of_allgather_is_the_number_of_ranks(lk_comm *comm)
 
 /* There, losses that differ between ranks get a wrong gradient from three ranks on.  With the loss
  * (rank + 1) * sum it is the sum of all factors. */
-static void allgather_is_right_when_losses_differ(lk_comm *comm)
+RANKS_TEST(allgather_is_right_when_losses_differ)
 {
     lk_tape *tape;
     lk_var y;
@@ -140,7 +140,7 @@ static void allgather_is_right_when_losses_differ(lk_comm *comm)
 
 /* On the root [2,5,size,2,3], with the index along axis 2 at [0,0,:,0,0]; elsewhere one number, of
  * which only the dtype matters. */
-static void scatter_gives_each_its_part_and_gather_takes_it_back(lk_comm *comm)
+RANKS_TEST(scatter_gives_each_its_part_and_gather_takes_it_back)
 {
     lk_tape *tape;
     lk_var y, back;
@@ -187,7 +187,7 @@ static void check_equivalence(lk_comm *comm, int64_t mine, int64_t all, int64_t 
     lk_tape_free(tape);
 }
 
-static void alltoall_is_scatter_of_gather(lk_comm *comm)
+RANKS_TEST(alltoall_is_scatter_of_gather)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     check_equivalence(comm, 1, size, 1);
@@ -195,7 +195,7 @@ static void alltoall_is_scatter_of_gather(lk_comm *comm)
     check_equivalence(comm, rank + 1, size * (size + 1) / 2, rank + 1);
 }
 
-static void alltoall_and_back_is_the_identity(lk_comm *comm)
+RANKS_TEST(alltoall_and_back_is_the_identity)
 {
     lk_tape *tape;
     lk_var y;
@@ -212,7 +212,7 @@ static void alltoall_and_back_is_the_identity(lk_comm *comm)
 }
 
 /* Rank r holds r + 1 of 0, 1, 2, ... and asks for size - r: of 3 ranks [0,1,2], [3,4], [5]. */
-static void alltoall_along_one_axis_cuts_anew(lk_comm *comm)
+RANKS_TEST(alltoall_along_one_axis_cuts_anew)
 {
     lk_tape *tape;
     lk_tensor *value;
@@ -241,7 +241,7 @@ static void alltoall_along_one_axis_cuts_anew(lk_comm *comm)
     lk_tape_free(tape);
 }
 
-static void joined_dummies_have_gradient_zero(lk_comm *comm)
+RANKS_TEST(joined_dummies_have_gradient_zero)
 {
     lk_tape *tape;
     lk_var y;
@@ -263,7 +263,7 @@ static void joined_dummies_have_gradient_zero(lk_comm *comm)
 }
 
 /* There the order of these calls must be spelled out with dummies, or the gradient is 1. */
-static void isend_recv_wait_has_gradient_two(lk_comm *comm)
+RANKS_TEST(isend_recv_wait_has_gradient_two)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm), left = (rank + size - 1) % size;
     lk_tape *tape;
@@ -285,7 +285,7 @@ static void isend_recv_wait_has_gradient_two(lk_comm *comm)
 }
 
 /* The same with all the dummies that it needs there: they change nothing. */
-static void dummies_change_nothing(lk_comm *comm)
+RANKS_TEST(dummies_change_nothing)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm), left = (rank + size - 1) % size;
     lk_tape *tape;
@@ -311,7 +311,7 @@ static void dummies_change_nothing(lk_comm *comm)
 
 /* There the adjoint of a message with tag 0 has tag 10.  Here a receive of the program that waits during
  * backward, for any tag from any rank, gets what the program sends behind it. */
-static void backward_uses_no_tags_of_the_program(lk_comm *comm)
+RANKS_TEST(backward_uses_no_tags_of_the_program)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int left = (rank + size - 1) % size, right = (rank + 1) % size;
@@ -335,20 +335,7 @@ static void backward_uses_no_tags_of_the_program(lk_comm *comm)
 }
 
 /* Longer than any buffer; tests/long has it with ten million numbers. */
-static void a_long_ring_has_the_right_rank_as_gradient(lk_comm *comm)
+RANKS_TEST(a_long_ring_has_the_right_rank_as_gradient)
 {
     check_ring(comm, 100000);
 }
-
-RANKS_MAIN(TEST(the_gradient_of_allreduce_is_the_number_of_ranks),
-           TEST(the_gradient_of_reduce_is_one), TEST(a_value_can_be_used_again_after_reduce),
-           TEST(the_gradient_of_bcast_is_all_on_its_root),
-           TEST(gather_along_axis_2_has_gradient_one),
-           TEST(the_gradient_of_allgather_is_the_number_of_ranks),
-           TEST(allgather_is_right_when_losses_differ),
-           TEST(scatter_gives_each_its_part_and_gather_takes_it_back),
-           TEST(alltoall_is_scatter_of_gather), TEST(alltoall_and_back_is_the_identity),
-           TEST(alltoall_along_one_axis_cuts_anew), TEST(joined_dummies_have_gradient_zero),
-           TEST(isend_recv_wait_has_gradient_two), TEST(dummies_change_nothing),
-           TEST(backward_uses_no_tags_of_the_program),
-           TEST(a_long_ring_has_the_right_rank_as_gradient))

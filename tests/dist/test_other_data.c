@@ -54,7 +54,7 @@ static bool is_last(const lk_comm *comm)
     return lk_comm_rank(comm) == lk_comm_size(comm) - 1;
 }
 
-static void another_value_is_found_with_its_sample(lk_comm *comm)
+RANKS_TEST(another_value_is_found_with_its_sample)
 {
     small_trainer s;
     begin(&s, comm);
@@ -98,7 +98,7 @@ static void replace_loader(small_trainer *s, int64_t n, int64_t batch, int64_t s
     replace_set(s, n, 0, batch, seed);
 }
 
-static void another_number_of_samples_is_told_with_both(lk_comm *comm)
+RANKS_TEST(another_number_of_samples_is_told_with_both)
 {
     small_trainer s;
     begin(&s, comm);
@@ -109,7 +109,7 @@ static void another_number_of_samples_is_told_with_both(lk_comm *comm)
 }
 
 /* The samples that are left are the same, the sets are not. */
-static void records_that_one_rank_leaves_out_are_told(lk_comm *comm)
+RANKS_TEST(records_that_one_rank_leaves_out_are_told)
 {
     small_trainer s;
     begin(&s, comm);
@@ -121,7 +121,7 @@ static void records_that_one_rank_leaves_out_are_told(lk_comm *comm)
 }
 
 /* Of batches, order, values to begin with, and optimizer. */
-static void what_else_differs_is_told_too(lk_comm *comm)
+RANKS_TEST(what_else_differs_is_told_too)
 {
     small_trainer s;
     bool odd = is_last(comm);
@@ -148,7 +148,7 @@ static void what_else_differs_is_told_too(lk_comm *comm)
 }
 
 /* All ranks get the message of the one whose text is refused. */
-static void a_text_that_one_rank_cannot_read_stops_all(lk_comm *comm)
+RANKS_TEST(a_text_that_one_rank_cannot_read_stops_all)
 {
     small_trainer s;
     begin(&s, comm);
@@ -165,7 +165,7 @@ static void a_text_that_one_rank_cannot_read_stops_all(lk_comm *comm)
 }
 
 /* It decides what ranks talk about from the first call on. */
-static void another_mode_is_named(lk_comm *comm)
+RANKS_TEST(another_mode_is_named)
 {
     for (int fast_first = 0; fast_first < 2; fast_first++) {
         small_trainer s;
@@ -182,7 +182,7 @@ static void another_mode_is_named(lk_comm *comm)
 }
 
 /* Samples that are found by their parts: the first, the last, and one in between, of many. */
-static void one_sample_of_many_is_found(lk_comm *comm)
+RANKS_TEST(one_sample_of_many_is_found)
 {
     static const int64_t place[] = {0, 4321, MANY - 1};
     for (int k = 0; k < 3; k++) {
@@ -227,7 +227,7 @@ static lk_status count_row(void *context, int64_t index, void *const *row)
     return LK_OK;
 }
 
-static void a_set_is_compared_once(lk_comm *comm)
+RANKS_TEST(a_set_is_compared_once)
 {
     int reads = 0;
     lk_dataset_info info = {
@@ -255,14 +255,3 @@ static void a_set_is_compared_once(lk_comm *comm)
     s.trainer = NULL;
     small_free(&s);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(another_value_is_found_with_its_sample),
-           TEST_OF(another_number_of_samples_is_told_with_both),
-           TEST_OF(records_that_one_rank_leaves_out_are_told),
-           TEST_OF(what_else_differs_is_told_too),
-           TEST_OF(a_text_that_one_rank_cannot_read_stops_all), TEST_OF(another_mode_is_named),
-           TEST_OF(one_sample_of_many_is_found), TEST_OF(a_set_is_compared_once))

@@ -51,7 +51,7 @@ static const lk_layer own = {.descriptor = {.name = "own", .summary = "filters o
                              .forward = own_forward};
 
 /* Alone behind the input, and between layers whose parameters all positions share. */
-static void parameters_of_positions_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(parameters_of_positions_have_the_bits_of_one_rank)
 {
     for (int before = 0; before < 2 && lk_comm_size(comm) <= 4; before++) {
         struct net net = {.in = {LK_F32, LK_SHAPE(6, 5, 1)}};
@@ -66,9 +66,3 @@ static void parameters_of_positions_have_the_bits_of_one_rank(lk_comm *comm)
         ASSERT_EQ(r.domain, lk_comm_size(comm) > 1 ? LK_BY_TILE : r.domain);
     }
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(parameters_of_positions_have_the_bits_of_one_rank))

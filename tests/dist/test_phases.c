@@ -32,7 +32,7 @@ static uint64_t run_state(lk_comm *comm, const char *const *settings)
     return end.state;
 }
 
-static void phases_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(phases_have_the_bits_of_one_rank)
 {
     uint64_t alone = run_state(NULL, (const char *[MAX_SETTINGS]){NULL});
     static const char *const layout[] = {"parallel.update=auto", "parallel.update=shared",
@@ -56,7 +56,7 @@ static lk_model *model_like(const lk_experiment *e, const lk_loader *loader)
 }
 
 /* The run of the file by hand: three trainers, one after the other, on one model. */
-static void phases_are_trainers_one_after_the_other(lk_comm *comm)
+RANKS_TEST(phases_are_trainers_one_after_the_other)
 {
     static const char *const options[] = {
         "loss=softmax_cross_entropy optimizer=sgd(momentum=0.9 decay=0.1) layers=linear2",
@@ -110,7 +110,7 @@ static const char *slice_of(const lk_slab *slab, int64_t i, const char *layer, i
 }
 
 /* Of all layers but one, parameters and running statistics stay to the bit. */
-static void frozen_layers_stay(lk_comm *comm)
+RANKS_TEST(frozen_layers_stay)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -138,7 +138,7 @@ static void frozen_layers_stay(lk_comm *comm)
 }
 
 /* What runs for no loss that counts stays, whatever the decay: layers that decode, or that come behind. */
-static void layers_that_do_not_run_stay(lk_comm *comm)
+RANKS_TEST(layers_that_do_not_run_stay)
 {
     static const char *const settings[][MAX_SETTINGS] = {
         {"model.0={type: autoencoder, name: a, encode: [{type: conv, filters: 2, kernel: 3}], "
@@ -251,7 +251,7 @@ static void second_train(lk_comm *comm, bool alone, float out[HIDDEN * 2 + 2])
     small_free(&s);
 }
 
-static void a_layer_learns_as_if_the_frozen_one_were_data(lk_comm *comm)
+RANKS_TEST(a_layer_learns_as_if_the_frozen_one_were_data)
 {
     float behind[HIDDEN * 2 + 2], alone[HIDDEN * 2 + 2];
     second_train(comm, false, behind);
@@ -270,7 +270,7 @@ static void expect_refused(lk_comm *comm, const char *setting, const char *why)
     lk_experiment_free(e);
 }
 
-static void wrong_phases_are_refused(lk_comm *comm)
+RANKS_TEST(wrong_phases_are_refused)
 {
     expect_refused(comm, "phases.0.layers=[linear3]",
                    "phase last: no layer is called \"linear3\"; did you mean \"linear");
@@ -282,7 +282,7 @@ static void wrong_phases_are_refused(lk_comm *comm)
 }
 
 /* Layers are frozen for one trainer at a time, whose end brings back what the program had said. */
-static void trainers_freeze_one_at_a_time(lk_comm *comm)
+RANKS_TEST(trainers_freeze_one_at_a_time)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -315,7 +315,7 @@ static void phase_change(void *arg, const lk_job *job, const lk_step_report *rep
     ASSERT_FAILS(lk_job_set_phase(arg, 1), LK_ESTATE, "goes through its phases by itself");
 }
 
-static void a_job_that_runs_goes_through_its_phases(lk_comm *comm)
+RANKS_TEST(a_job_that_runs_goes_through_its_phases)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -326,7 +326,7 @@ static void a_job_that_runs_goes_through_its_phases(lk_comm *comm)
 }
 
 /* A rank that moves other layers is found. */
-static void ranks_move_the_same_layers(lk_comm *comm)
+RANKS_TEST(ranks_move_the_same_layers)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -338,9 +338,3 @@ static void ranks_move_the_same_layers(lk_comm *comm)
                  "another experiment");
     lk_experiment_free(e);
 }
-
-RANKS_MAIN(TEST(phases_have_the_bits_of_one_rank), TEST(phases_are_trainers_one_after_the_other),
-           TEST(frozen_layers_stay), TEST(layers_that_do_not_run_stay),
-           TEST(a_layer_learns_as_if_the_frozen_one_were_data), TEST(wrong_phases_are_refused),
-           TEST(trainers_freeze_one_at_a_time), TEST(a_job_that_runs_goes_through_its_phases),
-           TEST(ranks_move_the_same_layers))

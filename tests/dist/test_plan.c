@@ -46,7 +46,7 @@ static void expect_planned(lk_comm *comm, const char *const *settings)
     lk_experiment_free(e);
 }
 
-static void a_step_sends_what_was_planned(lk_comm *comm)
+RANKS_TEST(a_step_sends_what_was_planned)
 {
     static const char *const settings[][MAX_SETTINGS - 1] = {
         {"parallel.update=each"},
@@ -71,7 +71,7 @@ static void a_step_sends_what_was_planned(lk_comm *comm)
 }
 
 /* A plan that is made of numbers alone is that of the trainer. */
-static void arithmetic_gives_the_trainers_plan(lk_comm *comm)
+RANKS_TEST(arithmetic_gives_the_trainers_plan)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -102,7 +102,7 @@ static const lk_layer_plan *layer_of(const lk_plan *plan, const char *name)
 }
 
 /* Ranks have all samples of the batch, each whole; layers say what they reach. */
-static void every_sample_is_planned_once(lk_comm *comm)
+RANKS_TEST(every_sample_is_planned_once)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -135,7 +135,7 @@ static void every_sample_is_planned_once(lk_comm *comm)
     lk_experiment_free(e);
 }
 
-static void what_the_pieces_do_not_allow_is_refused(lk_comm *comm)
+RANKS_TEST(what_the_pieces_do_not_allow_is_refused)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -208,7 +208,7 @@ static lk_status memory_count(lk_comm *comm, void *arg)
 }
 
 /* On 1 to 4 ranks that are threads of this process. */
-static void presets_take_what_was_planned(lk_comm *comm)
+RANKS_TEST(presets_take_what_was_planned)
 {
     static const struct {
         const char *file, *data, *parallel;
@@ -244,11 +244,3 @@ static void presets_take_what_was_planned(lk_comm *comm)
             lk_experiment_free(e);
         }
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(a_step_sends_what_was_planned), TEST_OF(arithmetic_gives_the_trainers_plan),
-           TEST_OF(every_sample_is_planned_once), TEST_OF(what_the_pieces_do_not_allow_is_refused),
-           TEST_OF(presets_take_what_was_planned))

@@ -25,7 +25,7 @@ static bool completes(lk_request *r)
     return lk__request_done(r);
 }
 
-static void allreduce_goes_on(lk_comm *comm)
+RANKS_TEST(allreduce_goes_on)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     static const char *const algorithms[] = {"tree", "direct", "ring", "shared"};
@@ -50,7 +50,7 @@ static void allreduce_goes_on(lk_comm *comm)
 }
 
 /* Small and large, each rank with all others at once. */
-static void messages_go_on(lk_comm *comm)
+RANKS_TEST(messages_go_on)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     float *x, *y;
@@ -74,7 +74,7 @@ static void messages_go_on(lk_comm *comm)
 }
 
 /* Other calls in between, on this and other communicators, while large messages are under way. */
-static void calls_and_helper_mix(lk_comm *comm)
+RANKS_TEST(calls_and_helper_mix)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     enum { ROUNDS = TEST_SLOWNESS > 1 ? 5 : 20 };
@@ -105,7 +105,7 @@ static void calls_and_helper_mix(lk_comm *comm)
 }
 
 /* Without the progress thread nothing goes on, and what is under way ends in a wait; then again with it. */
-static void it_can_be_switched(lk_comm *comm)
+RANKS_TEST(it_can_be_switched)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     for (int k = 0; k < 4; k++) {
@@ -152,7 +152,7 @@ static double cpu_s(void)
 }
 
 /* While it waits for what does not come it sleeps; switched off, there is no thread. */
-static void it_sleeps(lk_comm *comm)
+RANKS_TEST(it_sleeps)
 {
     const double seconds = 0.3;
     float x;
@@ -195,7 +195,7 @@ static lk_status one_differs(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void a_fault_reaches_the_next_call(lk_comm *comm)
+RANKS_TEST(a_fault_reaches_the_next_call)
 {
     if (strcmp(lk_comm_transport(comm), "local") == 0 && lk_comm_rank(comm) == 0)
         ASSERT_OK(lk_run_local(3, one_differs, NULL));
@@ -204,9 +204,6 @@ static void a_fault_reaches_the_next_call(lk_comm *comm)
 
 int main(void)
 {
-    static const struct ranks_test tests[] = {
-        TEST(allreduce_goes_on),  TEST(messages_go_on), TEST(calls_and_helper_mix),
-        TEST(it_can_be_switched), TEST(it_sleeps),      TEST(a_fault_reaches_the_next_call)};
     setenv("LK_PROGRESS", "1", 1);
-    return ranks_main(tests, (int)(sizeof tests / sizeof tests[0]));
+    return test_main();
 }

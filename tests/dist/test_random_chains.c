@@ -72,7 +72,7 @@ static bool accepted_by_all(lk_comm *comm, lk_chain *chain)
     return !refused;
 }
 
-static void random_chains_that_are_accepted_have_the_bits_of_one_process(lk_comm *comm)
+RANKS_TEST(random_chains_that_are_accepted_have_the_bits_of_one_process)
 {
     const char *text = getenv("TEST_PASSES");
     int n = 3 * (text ? atoi(text) : 5), ran = 0;
@@ -93,5 +93,3 @@ static void random_chains_that_are_accepted_have_the_bits_of_one_process(lk_comm
     }
     ASSERT_TRUE(ran > 0);
 }
-
-RANKS_MAIN(TEST(random_chains_that_are_accepted_have_the_bits_of_one_process))

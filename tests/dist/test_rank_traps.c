@@ -35,7 +35,7 @@ static void folds_run(lk_comm *comm, lk_dtype dtype, int sort)
     lk_tensor_free(given);
 }
 
-static void folds_do_not_trap(lk_comm *comm)
+RANKS_TEST(folds_do_not_trap)
 {
     static const lk_dtype dtype[] = {LK_F32, LK_F64, LK_F16, LK_BF16};
     for (int sort = 0; sort < N_TRAPS_SORTS; sort++)
@@ -44,7 +44,7 @@ static void folds_do_not_trap(lk_comm *comm)
 }
 
 /* Whatever joins the vectors, at once and begun: there the join runs inside of lk_wait(). */
-static void no_algorithm_traps(lk_comm *comm)
+RANKS_TEST(no_algorithm_traps)
 {
     static const int64_t count[] = {1, COUNT, 40 * COUNT};
     lk_coll_info a;
@@ -106,7 +106,7 @@ static lk_status job_train(lk_comm *comm, const char *rate)
     return st;
 }
 
-static void jobs_do_not_trap(lk_comm *comm)
+RANKS_TEST(jobs_do_not_trap)
 {
     if (lk_comm_size(comm) > FEW)
         return;
@@ -118,7 +118,7 @@ static void jobs_do_not_trap(lk_comm *comm)
     lk_error_clear();
 }
 
-static void checks_of_gradients_do_not_trap(lk_comm *comm)
+RANKS_TEST(checks_of_gradients_do_not_trap)
 {
     for (int i = 0; lk_dist_checks[i]; i++) {
         lk_gradcheck_result r;
@@ -127,6 +127,3 @@ static void checks_of_gradients_do_not_trap(lk_comm *comm)
                      lk_dist_checks[i]->name);
     }
 }
-
-RANKS_MAIN(TEST(folds_do_not_trap), TEST(no_algorithm_traps), TEST(jobs_do_not_trap),
-           TEST(checks_of_gradients_do_not_trap))

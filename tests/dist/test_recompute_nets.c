@@ -69,18 +69,18 @@ static void expect_kept(lk_comm *comm, const char *network, const char *pieces,
     }
 }
 
-static void nests_have_the_bits_of_keeping(lk_comm *comm)
+RANKS_TEST(nests_have_the_bits_of_keeping)
 {
     expect_kept(comm, nest, "pieces.tiles=4x3", few);
 }
 
-static void unets_have_the_bits_of_keeping(lk_comm *comm)
+RANKS_TEST(unets_have_the_bits_of_keeping)
 {
     static const struct grid some[] = {{2, "2x1x1"}, {4, "2x1x2"}, {4, "2x2x1"}, {0, NULL}};
     expect_kept(comm, volumes, "pieces.tiles=2x2x2", some);
 }
 
-static void changes_of_domain_have_the_bits_of_keeping(lk_comm *comm)
+RANKS_TEST(changes_of_domain_have_the_bits_of_keeping)
 {
     expect_kept(comm, images, "pieces.tiles=4x3", few);
     expect_kept(comm, series, "pieces.tiles=4x3", few);
@@ -228,7 +228,7 @@ static void expect_less(lk_comm *comm, const char *pieces, const char *grid, dou
     ASSERT_OK(lk_barrier(comm, "compared"));
 }
 
-static void a_unet_takes_less_memory(lk_comm *comm)
+RANKS_TEST(a_unet_takes_less_memory)
 {
     int size = lk_comm_size(comm);
     if ((size != 1 && size != 4) || strcmp(lk_comm_transport(comm), "mpi") == 0)
@@ -241,10 +241,3 @@ static void a_unet_takes_less_memory(lk_comm *comm)
     else
         expect_less(comm, "pieces.tiles=2x2x1", "parallel.spatial=2x2x1", 0.83, 0.89);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(nests_have_the_bits_of_keeping), TEST_OF(unets_have_the_bits_of_keeping),
-           TEST_OF(changes_of_domain_have_the_bits_of_keeping), TEST_OF(a_unet_takes_less_memory))

@@ -52,7 +52,7 @@ static void check_sequence(lk_comm *comm, const struct sequence *s)
         member_free(&want[k]);
 }
 
-static void times_on_ranks_have_the_bits_of_one_process(lk_comm *comm)
+RANKS_TEST(times_on_ranks_have_the_bits_of_one_process)
 {
     for (int net = 0; net < N_NETS; net++)
         for (int dtype = 0; dtype < 2; dtype++)
@@ -63,7 +63,7 @@ static void times_on_ranks_have_the_bits_of_one_process(lk_comm *comm)
 }
 
 /* A rank between two others whose output nobody uses, so that all it says in backward comes by the carry. */
-static void a_rank_without_a_loss_passes_the_gradient_on(lk_comm *comm)
+RANKS_TEST(a_rank_without_a_loss_passes_the_gradient_on)
 {
     int r = lk_comm_rank(comm), n = lk_comm_size(comm);
     for (int net = 0; net < N_NETS; net++) {
@@ -160,7 +160,7 @@ static void check_one_net(lk_comm *comm, struct sequence *s)
     member_free(&own);
 }
 
-static void the_same_weights_on_all_ranks_are_one_net_over_all_times(lk_comm *comm)
+RANKS_TEST(the_same_weights_on_all_ranks_are_one_net_over_all_times)
 {
     for (int net = 0; net < N_NETS; net++)
         for (int dtype = 0; dtype < 2 && nets[net] != net_last; dtype++)
@@ -203,7 +203,7 @@ static lk_status sample_run(const lk_dist_sample *sample, lk_comm *comm, const l
                                          r + 1 < n ? r + 1 : LK_NO_RANK, "carry", &out[0]));
 }
 
-static void gradients_are_differences_of_the_loss(lk_comm *comm)
+RANKS_TEST(gradients_are_differences_of_the_loss)
 {
     for (int net = 0; net < N_NETS; net++) {
         struct sequence s = sequence_of(comm, net, 1, 0);
@@ -227,7 +227,7 @@ static void gradients_are_differences_of_the_loss(lk_comm *comm)
 
 /* ---- refusals ---- */
 
-static void what_cannot_run_is_refused_before_anything_is_sent(lk_comm *comm)
+RANKS_TEST(what_cannot_run_is_refused_before_anything_is_sent)
 {
     static const char *const plain[] = {"linear", "units=4", NULL};
     int n = lk_comm_size(comm);
@@ -292,19 +292,6 @@ static lk_status carry_misfits(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void a_carry_of_other_layers_ends_the_job(lk_comm *comm)
-{
-    const char *transport = getenv("TEST_TRANSPORT");
-    lk_comm *own = comm;
-    if (lk_comm_size(comm) == 1)
-        return;
-    if (transport)
-        ASSERT_OK(lk_comm_open(transport, &own)); /* others go on with theirs */
-    ASSERT_OK(carry_misfits(own, NULL));
-    if (transport)
-        lk_comm_close(own);
-}
-
 /* ---- memory ---- */
 
 static lk_status two_ranks_run(lk_comm *comm, void *arg)
@@ -335,16 +322,21 @@ done:
 }
 
 /* On threads, whichever rank asks for the n-th block: both return, and nothing is left. */
-static void a_rank_without_memory_keeps_no_other_waiting(lk_comm *comm)
+RANKS_TEST(a_rank_without_memory_keeps_no_other_waiting)
 {
     if (!getenv("TEST_TRANSPORT") && lk_comm_size(comm) == 1)
         expect_scarce_memory_is_told(two_ranks_run);
 }
 
-RANKS_MAIN(TEST(times_on_ranks_have_the_bits_of_one_process),
-           TEST(a_rank_without_a_loss_passes_the_gradient_on),
-           TEST(the_same_weights_on_all_ranks_are_one_net_over_all_times),
-           TEST(gradients_are_differences_of_the_loss),
-           TEST(what_cannot_run_is_refused_before_anything_is_sent),
-           TEST(a_rank_without_memory_keeps_no_other_waiting),
-           TEST(a_carry_of_other_layers_ends_the_job))
+RANKS_TEST(a_carry_of_other_layers_ends_the_job)
+{
+    const char *transport = getenv("TEST_TRANSPORT");
+    lk_comm *own = comm;
+    if (lk_comm_size(comm) == 1)
+        return;
+    if (transport)
+        ASSERT_OK(lk_comm_open(transport, &own)); /* others go on with theirs */
+    ASSERT_OK(carry_misfits(own, NULL));
+    if (transport)
+        lk_comm_close(own);
+}

@@ -42,7 +42,7 @@ static void check_over_ranks(lk_comm *comm, const struct sequence *s)
         member_free(&want[k]);
 }
 
-static void carries_go_from_rank_to_rank(lk_comm *comm)
+RANKS_TEST(carries_go_from_rank_to_rank)
 {
     for (int net = 0; net < N_NETS; net++)
         for (int dtype = 0; dtype < 2; dtype++)
@@ -129,7 +129,7 @@ static void check_two_sides(lk_comm *comm, const struct sequence *s, const struc
     member_free(&own[1]);
 }
 
-static void an_encoder_gives_its_carry_alone(lk_comm *comm)
+RANKS_TEST(an_encoder_gives_its_carry_alone)
 {
     for (int net = 0; net < N_NETS; net++)
         for (int number = 0; number < 2; number++) {
@@ -170,7 +170,7 @@ static lk_status shifted(const lk_pass *pass, void *arg, const lk_list *in, int 
     return LK_OK;
 }
 
-static void a_function_may_stand_between_two_carries(lk_comm *comm)
+RANKS_TEST(a_function_may_stand_between_two_carries)
 {
     int r = lk_comm_rank(comm), next = 1, own = 0;
     struct sequence s = sequence_of(comm, 2, 0, 1);
@@ -239,7 +239,7 @@ static lk_status open_build(lk_comm *comm, const char *type, lk_model **m, lk_ch
     return lk_chain_build(*chain, &x, 1);
 }
 
-static void open_models_are_built_and_those_without_a_carry_refused(lk_comm *comm)
+RANKS_TEST(open_models_are_built_and_those_without_a_carry_refused)
 {
     lk_model *m;
     lk_chain *chain;
@@ -255,7 +255,7 @@ static void open_models_are_built_and_those_without_a_carry_refused(lk_comm *com
     lk_model_free(m);
 }
 
-static void what_is_no_carry_is_refused(lk_comm *comm)
+RANKS_TEST(what_is_no_carry_is_refused)
 {
     int r = lk_comm_rank(comm), rank = lk_comm_size(comm), own = r;
     struct sequence s = sequence_of(comm, 2, 0, 0), other = s;
@@ -294,8 +294,3 @@ static void what_is_no_carry_is_refused(lk_comm *comm)
     lk_model_free(m);
     lk_model_free(none);
 }
-
-RANKS_MAIN(TEST(carries_go_from_rank_to_rank), TEST(an_encoder_gives_its_carry_alone),
-           TEST(a_function_may_stand_between_two_carries),
-           TEST(open_models_are_built_and_those_without_a_carry_refused),
-           TEST(what_is_no_carry_is_refused))

@@ -43,7 +43,7 @@ static void expect_part(lk_comm *comm, const lk_dataset *mine, int64_t n,
     ASSERT_TRUE(longest == want.n || (!o->equal_length && longest == want.n + 1));
 }
 
-static void each_rank_has_its_samples(lk_comm *comm)
+RANKS_TEST(each_rank_has_its_samples)
 {
     int size = lk_comm_size(comm);
     const int64_t counts[] = {0, 1, size, 5 * size - 1, 23};
@@ -61,7 +61,7 @@ static void each_rank_has_its_samples(lk_comm *comm)
 }
 
 /* The root sends each rank its samples, once, and reads no other; nobody else sends a message. */
-static void only_what_a_rank_needs_travels(lk_comm *comm)
+RANKS_TEST(only_what_a_rank_needs_travels)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm), root = size / 2;
     for (int equal = 0; equal < 2; equal++) {
@@ -85,7 +85,7 @@ static void only_what_a_rank_needs_travels(lk_comm *comm)
 }
 
 /* Samples larger than what is sent at once, and more of them than that. */
-static void large_sets_travel_in_pieces(lk_comm *comm)
+RANKS_TEST(large_sets_travel_in_pieces)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     const int64_t lengths[] = {300001, 100000}, samples[] = {3, 11};
@@ -117,7 +117,7 @@ static void large_sets_travel_in_pieces(lk_comm *comm)
     }
 }
 
-static void sets_without_fields_are_parted_too(lk_comm *comm)
+RANKS_TEST(sets_without_fields_are_parted_too)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk_dataset *ds = NULL, *mine;
@@ -131,7 +131,7 @@ static void sets_without_fields_are_parted_too(lk_comm *comm)
     lk_dataset_free(ds);
 }
 
-static void the_text_has_the_defaults_of_the_original(lk_comm *comm)
+RANKS_TEST(the_text_has_the_defaults_of_the_original)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     known_set k = {.fails_at = -1};
@@ -149,7 +149,7 @@ static void the_text_has_the_defaults_of_the_original(lk_comm *comm)
 /* ---- failures ---- */
 
 /* Whichever sample cannot be read, all ranks fail with the root's words, and go on. */
-static void a_sample_that_cannot_be_read_fails_on_all(lk_comm *comm)
+RANKS_TEST(a_sample_that_cannot_be_read_fails_on_all)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm), root = size - 1;
     for (int64_t sample = 0; sample < 2 * size; sample++) {
@@ -167,7 +167,7 @@ static void a_sample_that_cannot_be_read_fails_on_all(lk_comm *comm)
 }
 
 /* The same where each rank gets several pieces: those before have arrived. */
-static void a_failure_between_pieces_ends_the_wait(lk_comm *comm)
+RANKS_TEST(a_failure_between_pieces_ends_the_wait)
 {
     enum { PER_RANK = 45000 }; /* of 53 bytes: three pieces */
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
@@ -181,7 +181,7 @@ static void a_failure_between_pieces_ends_the_wait(lk_comm *comm)
     }
 }
 
-static void labels_that_are_no_classes_fail_on_all(lk_comm *comm)
+RANKS_TEST(labels_that_are_no_classes_fail_on_all)
 {
     known_set k = {.fails_at = -1};
     lk_dataset *ds = known_new(&k, 20, 9), *mine; /* labels go to 9 */
@@ -190,7 +190,7 @@ static void labels_that_are_no_classes_fail_on_all(lk_comm *comm)
     lk_dataset_free(ds);
 }
 
-static void arguments_that_are_wrong_on_one_rank_fail_on_all(lk_comm *comm)
+RANKS_TEST(arguments_that_are_wrong_on_one_rank_fail_on_all)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     known_set k = {.fails_at = -1};
@@ -204,11 +204,3 @@ static void arguments_that_are_wrong_on_one_rank_fail_on_all(lk_comm *comm)
     ASSERT_FAILS(lk_scatter_dataset(NULL, ds, NULL, &mine), LK_EINVAL, "comm is NULL");
     lk_dataset_free(ds);
 }
-
-RANKS_MAIN(TEST(each_rank_has_its_samples), TEST(only_what_a_rank_needs_travels),
-           TEST(large_sets_travel_in_pieces), TEST(sets_without_fields_are_parted_too),
-           TEST(the_text_has_the_defaults_of_the_original),
-           TEST(a_sample_that_cannot_be_read_fails_on_all),
-           TEST(a_failure_between_pieces_ends_the_wait),
-           TEST(labels_that_are_no_classes_fail_on_all),
-           TEST(arguments_that_are_wrong_on_one_rank_fail_on_all))

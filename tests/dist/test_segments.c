@@ -130,7 +130,7 @@ static lk_status adds_two(lk_tape *tape, void *arg, lk_var *out)
     return LK_TRACE(lk_add(a, b, out));
 }
 
-static void a_first_run_takes_no_message_of_a_second(lk_comm *comm)
+RANKS_TEST(a_first_run_takes_no_message_of_a_second)
 {
     int rank = lk_comm_rank(comm);
     for (int64_t n = 1; lk_comm_size(comm) > 2 && n <= LARGE; n += LARGE - 1) {
@@ -157,7 +157,7 @@ static lk_status receives(lk_tape *tape, void *arg, lk_var *out)
     return LK_TRACE(lk_affine(*out, 1, 0, out));
 }
 
-static void a_plain_receive_takes_no_message_of_a_second_run(lk_comm *comm)
+RANKS_TEST(a_plain_receive_takes_no_message_of_a_second_run)
 {
     struct side s;
     lk_var y;
@@ -266,18 +266,6 @@ static void check_turns(lk_comm *comm, struct side want, int passes)
     side_end(&s);
 }
 
-static void a_second_run_takes_what_the_first_took(lk_comm *comm)
-{
-    for (int how = 0; lk_comm_size(comm) > 1 && how < N_HOWS; how++)
-        for (int large = 0; large < 2; large++)
-            for (int depth = 1; depth <= MOST_DEEP; depth++)
-                for (int passes = 1; passes <= 2; passes++)
-                    check_turns(
-                        comm,
-                        (struct side){.how = (enum how)how, .n = large ? LARGE : 2, .depth = depth},
-                        passes);
-}
-
 /* ---- plain calls, on ranks of which one has no gradient ---- */
 
 /* Who has `n` elements sends them to the next rank; without, all add up. */
@@ -308,7 +296,7 @@ static lk_status calls_plainly(lk_tape *tape, void *arg, lk_var *out)
     return LK_OK;
 }
 
-static void plain_calls_are_made_again_on_ranks_without_gradient(lk_comm *comm)
+RANKS_TEST(plain_calls_are_made_again_on_ranks_without_gradient)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     static const int64_t n[] = {0, 1, LARGE};
@@ -328,9 +316,14 @@ static void plain_calls_are_made_again_on_ranks_without_gradient(lk_comm *comm)
         }
 }
 
-RANKS_MAIN({"a_first_run_takes_no_message_of_a_second", a_first_run_takes_no_message_of_a_second},
-           {"a_plain_receive_takes_no_message_of_a_second_run",
-            a_plain_receive_takes_no_message_of_a_second_run},
-           {"plain_calls_are_made_again_on_ranks_without_gradient",
-            plain_calls_are_made_again_on_ranks_without_gradient},
-           {"a_second_run_takes_what_the_first_took", a_second_run_takes_what_the_first_took})
+RANKS_TEST(a_second_run_takes_what_the_first_took)
+{
+    for (int how = 0; lk_comm_size(comm) > 1 && how < N_HOWS; how++)
+        for (int large = 0; large < 2; large++)
+            for (int depth = 1; depth <= MOST_DEEP; depth++)
+                for (int passes = 1; passes <= 2; passes++)
+                    check_turns(
+                        comm,
+                        (struct side){.how = (enum how)how, .n = large ? LARGE : 2, .depth = depth},
+                        passes);
+}

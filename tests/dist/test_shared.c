@@ -12,7 +12,7 @@ static int64_t bytes_of(int intra_rank)
 }
 
 /* Every rank writes its part, and reads those of the others. */
-static void parts_are_seen_by_all_ranks_of_the_node(lk_comm *comm)
+RANKS_TEST(parts_are_seen_by_all_ranks_of_the_node)
 {
     int me = lk_comm_node_rank(comm), n = lk_comm_node_size(comm);
     lk_shm *s;
@@ -36,7 +36,7 @@ static void parts_are_seen_by_all_ranks_of_the_node(lk_comm *comm)
 }
 
 /* Parts of equal size do not begin a power of two apart. */
-static void parts_are_staggered(lk_comm *comm)
+RANKS_TEST(parts_are_staggered)
 {
     int64_t bytes = 1 << 20;
     lk_shm *s;
@@ -46,7 +46,7 @@ static void parts_are_staggered(lk_comm *comm)
     lk_shm_close(s);
 }
 
-static void an_address_finds_its_memory(lk_comm *comm)
+RANKS_TEST(an_address_finds_its_memory)
 {
     int me = lk_comm_node_rank(comm);
     lk_shm *a, *b;
@@ -66,7 +66,7 @@ static void an_address_finds_its_memory(lk_comm *comm)
 }
 
 /* Rank after rank adds to a number that the next one waits for, without a message. */
-static void flags_pass_data_on(lk_comm *comm)
+RANKS_TEST(flags_pass_data_on)
 {
     enum { ROUNDS = 200 };
     int me = lk_comm_node_rank(comm), n = lk_comm_node_size(comm);
@@ -106,7 +106,7 @@ static int shared_maps(void)
 }
 
 /* Between processes the memory is nobody else's, has no file open, and goes when it is freed. */
-static void nothing_is_left_of_it(lk_comm *comm)
+RANKS_TEST(nothing_is_left_of_it)
 {
     lk_shm *s;
     struct stat info;
@@ -125,7 +125,7 @@ static void nothing_is_left_of_it(lk_comm *comm)
     }
 }
 
-static void bad_arguments_are_refused(lk_comm *comm)
+RANKS_TEST(bad_arguments_are_refused)
 {
     lk_shm *s;
     ASSERT_FAILS(lk_shm_open(comm, -1, "s", &s), LK_EINVAL, "share(\"s\"): -1 bytes");
@@ -136,7 +136,7 @@ static void bad_arguments_are_refused(lk_comm *comm)
 }
 
 /* No rank is left with memory that another could not get, and the communicator can be used on. */
-static void memory_that_is_not_there_is_refused_to_all(lk_comm *comm)
+RANKS_TEST(memory_that_is_not_there_is_refused_to_all)
 {
     if (TEST_SLOWNESS > 1)
         return; /* sanitizers do not let such a request through */
@@ -146,7 +146,3 @@ static void memory_that_is_not_there_is_refused_to_all(lk_comm *comm)
     ASSERT_TRUE(!s);
     ASSERT_OK(lk_barrier(comm, "after"));
 }
-
-RANKS_MAIN(TEST(parts_are_seen_by_all_ranks_of_the_node), TEST(parts_are_staggered),
-           TEST(an_address_finds_its_memory), TEST(flags_pass_data_on), TEST(nothing_is_left_of_it),
-           TEST(bad_arguments_are_refused), TEST(memory_that_is_not_there_is_refused_to_all))

@@ -44,35 +44,24 @@ static void expect_same(lk_comm *comm, const char *network, const char *pieces, 
     }
 }
 
-static void classes_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(classes_have_the_bits_of_one_rank)
 {
     expect_same(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes);
 }
 
-static void branches_have_the_bits_of_one_rank(lk_comm *comm)
-{
-    expect_same(comm, branches, "pieces.tiles=2x4", "pieces.least_tile=4", few);
-}
-
-static void changes_of_domain_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(changes_of_domain_have_the_bits_of_one_rank)
 {
     expect_same(comm, images, "pieces.tiles=4x3", "pieces.least_tile=4", planes);
 }
 
-static void volumes_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(volumes_have_the_bits_of_one_rank)
 {
     expect_same(comm, volumes, "pieces.tiles=3x2x2", "pieces.least_tile=1", cubes);
     expect_same(comm, volumes, "pieces.tiles=3x2x2", "pieces.least_tile=8", cubes);
 }
 
-/* Shard by shard, and layers that carry something from one time to the next on whole samples. */
-static void times_behind_tiles_have_the_bits_of_one_rank(lk_comm *comm)
-{
-    expect_same(comm, series, "pieces.tiles=4x3", "pieces.least_tile=1", few);
-}
-
 /* Values that backward computes again: margins are fetched again, statistics are taken once. */
-static void recomputing_has_the_bits_of_keeping(lk_comm *comm)
+RANKS_TEST(recomputing_has_the_bits_of_keeping)
 {
     static const char *const nets[] = {classes, volumes};
     for (int i = 0; i < 2; i++) {
@@ -117,7 +106,7 @@ static int64_t peak_of(const char *recompute)
     return most;
 }
 
-static void recomputing_takes_less_memory(lk_comm *comm)
+RANKS_TEST(recomputing_takes_less_memory)
 {
     if (lk_comm_size(comm) > 1)
         return; /* ranks of one process share the counters */
@@ -125,8 +114,19 @@ static void recomputing_takes_less_memory(lk_comm *comm)
     ASSERT_TRUE(again < kept - kept / 4);
 }
 
+RANKS_TEST(branches_have_the_bits_of_one_rank)
+{
+    expect_same(comm, branches, "pieces.tiles=2x4", "pieces.least_tile=4", few);
+}
+
+/* Shard by shard, and layers that carry something from one time to the next on whole samples. */
+RANKS_TEST(times_behind_tiles_have_the_bits_of_one_rank)
+{
+    expect_same(comm, series, "pieces.tiles=4x3", "pieces.least_tile=1", few);
+}
+
 /* Sums in any order, statistics of the whole batch among them: the numbers are nearly the same. */
-static void fast_mode_trains_on_grids_of_replicas(lk_comm *comm)
+RANKS_TEST(fast_mode_trains_on_grids_of_replicas)
 {
     const char *const grid[] = {"pieces.tiles=2x2", "model.4={type: batch_norm, statistics: batch}",
                                 "parallel.spatial=2x1", "parallel.mode=fast"};
@@ -156,7 +156,7 @@ static lk_status broken_box(void *context, int64_t index, int field, const lk_bo
 }
 
 /* The last rank cannot read its tile: all stop in that step, or evaluation, which can be tried again. */
-static void a_tile_that_cannot_be_read_stops_all_in_that_step(lk_comm *comm)
+RANKS_TEST(a_tile_that_cannot_be_read_stops_all_in_that_step)
 {
     bool fails = false;
     int64_t ranks = lk_comm_size(comm);
@@ -212,15 +212,3 @@ static void a_tile_that_cannot_be_read_stops_all_in_that_step(lk_comm *comm)
     lk_loader_free(loader);
     lk_dataset_free(set);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(classes_have_the_bits_of_one_rank),
-           TEST_OF(changes_of_domain_have_the_bits_of_one_rank),
-           TEST_OF(volumes_have_the_bits_of_one_rank), TEST_OF(recomputing_has_the_bits_of_keeping),
-           TEST_OF(recomputing_takes_less_memory), TEST_OF(branches_have_the_bits_of_one_rank),
-           TEST_OF(times_behind_tiles_have_the_bits_of_one_rank),
-           TEST_OF(fast_mode_trains_on_grids_of_replicas),
-           TEST_OF(a_tile_that_cannot_be_read_stops_all_in_that_step))

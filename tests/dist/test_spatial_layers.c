@@ -98,7 +98,7 @@ static bool has_grid(lk_comm *comm)
     return lk_comm_size(comm) >= (ranks_brief() ? 4 : 2) && lk_comm_size(comm) <= 4;
 }
 
-static void every_layer_has_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(every_layer_has_the_bits_of_one_rank)
 {
     for (int i = 0; has_grid(comm) && lk_layers[i]; i++)
         for (const lk_layer_sample *s = lk_layers[i]->samples; s->shape.ndim >= 0; s++)
@@ -106,7 +106,7 @@ static void every_layer_has_the_bits_of_one_rank(lk_comm *comm)
 }
 
 /* Sizes that tiles do not divide, of which no tile is empty. */
-static void larger_values_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(larger_values_have_the_bits_of_one_rank)
 {
     static const struct {
         const char *type, *options;
@@ -313,7 +313,7 @@ static const lk_layer scale_each = {.descriptor = {.name = "scale_each", .summar
                                     .build = scale_build,
                                     .forward = scale_forward};
 
-static void layers_of_a_program_run_by_tiles(lk_comm *comm)
+RANKS_TEST(layers_of_a_program_run_by_tiles)
 {
     static const struct {
         const lk_layer *layer;
@@ -363,7 +363,7 @@ static lk_status forgetful_step(lk_comm *comm, void *by_tiles)
     return LK_TRACE(st);
 }
 
-static void a_window_that_does_not_ask_is_refused(lk_comm *comm)
+RANKS_TEST(a_window_that_does_not_ask_is_refused)
 {
     if (lk_comm_size(comm) > 1 || strcmp(lk_comm_transport(comm), "mpi") == 0)
         return; /* it has ranks of its own */
@@ -374,12 +374,3 @@ static void a_window_that_does_not_ask_is_refused(lk_comm *comm)
                  "lk_dist_tile_*(), or leave out lk_build_window(), and it works by samples");
     ASSERT_OK(lk_run_local(2, forgetful_step, &(bool){false}));
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(every_layer_has_the_bits_of_one_rank),
-           TEST_OF(larger_values_have_the_bits_of_one_rank),
-           TEST_OF(layers_of_a_program_run_by_tiles),
-           TEST_OF(a_window_that_does_not_ask_is_refused))

@@ -121,13 +121,28 @@ static void expect_same(lk_comm *comm, const char *network, const char *pieces,
     }
 }
 
-static void planes_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(planes_have_the_bits_of_one_rank)
 {
     expect_same(comm, planes, "pieces.tiles=4x3", grids_2d);
 }
 
+RANKS_TEST(rows_have_the_bits_of_one_rank)
+{
+    expect_same(comm, rows, "pieces.tiles=5", grids_1d);
+}
+
+RANKS_TEST(volumes_have_the_bits_of_one_rank)
+{
+    expect_same(comm, volumes, "pieces.tiles=3x2x2", grids_3d);
+}
+
+RANKS_TEST(ties_have_the_bits_of_one_rank)
+{
+    expect_same(comm, ties, "pieces.tiles=4x3", grids_2d);
+}
+
 /* Norms and dot products over all parameters; and nothing is shared that ranks hold parts of. */
-static void updates_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(updates_have_the_bits_of_one_rank)
 {
     static const char *const setting[] = {"optimizer={type: sgd, rate: 0.5, clip_norm: 0.1}",
                                           "optimizer={type: lbfgs, rate: 0.1}",
@@ -147,21 +162,6 @@ static void updates_have_the_bits_of_one_rank(lk_comm *comm)
             ASSERT_SAME_BITS(&alone, &together, sizeof alone);
         }
     }
-}
-
-static void rows_have_the_bits_of_one_rank(lk_comm *comm)
-{
-    expect_same(comm, rows, "pieces.tiles=5", grids_1d);
-}
-
-static void volumes_have_the_bits_of_one_rank(lk_comm *comm)
-{
-    expect_same(comm, volumes, "pieces.tiles=3x2x2", grids_3d);
-}
-
-static void ties_have_the_bits_of_one_rank(lk_comm *comm)
-{
-    expect_same(comm, ties, "pieces.tiles=4x3", grids_2d);
 }
 
 /* ---- what is held ---- */
@@ -214,7 +214,7 @@ static lk_plan_memory memory_of(const lk_trainer *t, int ranks, int rank)
     return memory;
 }
 
-static void a_rank_holds_what_belongs_to_its_positions(lk_comm *comm)
+RANKS_TEST(a_rank_holds_what_belongs_to_its_positions)
 {
     int n = lk_comm_size(comm);
     char spatial[64];
@@ -251,7 +251,7 @@ static void a_rank_holds_what_belongs_to_its_positions(lk_comm *comm)
 }
 
 /* A model that holds something else is refused, and the message says what to do. */
-static void a_model_that_holds_something_else_is_refused(lk_comm *comm)
+RANKS_TEST(a_model_that_holds_something_else_is_refused)
 {
     lk_experiment *e = NULL;
     lk_job *alone = NULL;
@@ -332,7 +332,7 @@ static void expect_same_file(const char *folder, const char *a, const char *b, c
 }
 
 /* Saved by all ranks, gone on with by fewer on another grid, then by one. */
-static void another_layout_goes_on_and_files_are_the_same(lk_comm *comm)
+RANKS_TEST(another_layout_goes_on_and_files_are_the_same)
 {
     char folder[200];
     int n = lk_comm_size(comm);
@@ -364,14 +364,3 @@ static void another_layout_goes_on_and_files_are_the_same(lk_comm *comm)
     }
     folder_remove(comm, folder);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(planes_have_the_bits_of_one_rank), TEST_OF(rows_have_the_bits_of_one_rank),
-           TEST_OF(volumes_have_the_bits_of_one_rank), TEST_OF(ties_have_the_bits_of_one_rank),
-           TEST_OF(updates_have_the_bits_of_one_rank),
-           TEST_OF(a_rank_holds_what_belongs_to_its_positions),
-           TEST_OF(a_model_that_holds_something_else_is_refused),
-           TEST_OF(another_layout_goes_on_and_files_are_the_same))

@@ -46,7 +46,7 @@ static void expect_sent(lk_comm *comm, const char *const *settings)
     lk_experiment_free(e);
 }
 
-static void a_step_of_stages_sends_what_was_planned(lk_comm *comm)
+RANKS_TEST(a_step_of_stages_sends_what_was_planned)
 {
     static const char *const options[] = {"schedule: 1f1b", "schedule: gpipe, micro_batch: 2",
                                           "schedule: zb1p, lag: full",
@@ -66,7 +66,7 @@ static void a_step_of_stages_sends_what_was_planned(lk_comm *comm)
 
 /* Whatever a rank has, it plans for all stages, of which each has the lag of the formula: here of layers that give
  * as much as they take. */
-static void lags_are_those_of_the_bytes(lk_comm *comm)
+RANKS_TEST(lags_are_those_of_the_bytes)
 {
     static const struct {
         const char *model, *recompute;
@@ -175,7 +175,7 @@ static int64_t memory_counted(lk_comm *comm, const char *const *settings, bool a
     return now - before - sets;
 }
 
-static void stages_take_what_was_planned(lk_comm *comm)
+RANKS_TEST(stages_take_what_was_planned)
 {
     static const char *const options[] = {"schedule: 1f1b", "schedule: gpipe",
                                           "schedule: zb1p, lag: full", "schedule: zb1p",
@@ -202,7 +202,7 @@ static void stages_take_what_was_planned(lk_comm *comm)
 
 /* Parameters, optimizer and gradients of all stages are those of one rank; slabs of gradients are one more for
  * each doubling of the micro-batches. */
-static void stages_share_what_one_rank_holds(lk_comm *comm)
+RANKS_TEST(stages_share_what_one_rank_holds)
 {
     const char *settings[MAX_SETTINGS] = {"parallel.micro_batch=1"};
     if (lk_comm_size(comm) != 1)
@@ -233,7 +233,7 @@ static void stages_share_what_one_rank_holds(lk_comm *comm)
 
 /* What micro-batches under way hold, by the plan, whose values are counted: of 1f1b p - s of them on stage s, of
  * gpipe all.  What one holds comes from two schedules that differ in nothing else. */
-static void a_stage_holds_its_micro_batches(lk_comm *comm)
+RANKS_TEST(a_stage_holds_its_micro_batches)
 {
     enum { STAGES = 4, ALL = 16 };
     if (lk_comm_size(comm) != 1)
@@ -264,7 +264,7 @@ static const char deep[] = "model=[" CONV CONV CONV CONV CONV
         CONV CONV " flatten, {type: linear, units: 10}]";
 
 /* A stage that computes again holds of all micro-batches but one what comes in and goes out. */
-static void a_stage_that_computes_again_holds_one(lk_comm *comm)
+RANKS_TEST(a_stage_that_computes_again_holds_one)
 {
     static const char *const options[] = {
         "parallel={schedule: gpipe, micro_batch: 1}",
@@ -282,11 +282,3 @@ static void a_stage_that_computes_again_holds_one(lk_comm *comm)
         TEST_FAIL("%lld bytes, computing again %lld, with two under way %lld", (long long)values[0],
                   (long long)values[1], (long long)values[2]);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(a_step_of_stages_sends_what_was_planned), TEST_OF(lags_are_those_of_the_bytes),
-           TEST_OF(stages_take_what_was_planned), TEST_OF(stages_share_what_one_rank_holds),
-           TEST_OF(a_stage_holds_its_micro_batches), TEST_OF(a_stage_that_computes_again_holds_one))

@@ -45,7 +45,7 @@ static uint64_t state_behind(lk_comm *comm, const char *layout, int64_t microbat
     return state;
 }
 
-static void every_schedule_comes_to_its_end(lk_comm *comm)
+RANKS_TEST(every_schedule_comes_to_its_end)
 {
     static const char *const schedules[] = {"1f1b", "gpipe", "zb1p", "zb1p, lag: full"};
     int stages = lk_comm_size(comm), kinds = (int)(sizeof schedules / sizeof schedules[0]);
@@ -65,5 +65,3 @@ static void every_schedule_comes_to_its_end(lk_comm *comm)
         }
     }
 }
-
-RANKS_MAIN(TEST(every_schedule_comes_to_its_end))

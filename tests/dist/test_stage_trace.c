@@ -95,7 +95,7 @@ static int count(char what)
     return n;
 }
 
-static void as_many_are_under_way_as_stages_follow(lk_comm *comm)
+RANKS_TEST(as_many_are_under_way_as_stages_follow)
 {
     int size = lk_comm_size(comm), rank = lk_comm_rank(comm);
     if (size == 1)
@@ -109,7 +109,7 @@ static void as_many_are_under_way_as_stages_follow(lk_comm *comm)
 
 /* Of zb1p with its largest lag: as many under way on each stage as on the first, W being s behind; and behind the
  * last F, where 1f1b has gaps between its backwards, a W between any two B. */
-static void gradients_of_weights_fill_the_gaps(lk_comm *comm)
+RANKS_TEST(gradients_of_weights_fill_the_gaps)
 {
     int size = lk_comm_size(comm), rank = lk_comm_rank(comm), ahead = 0, largest = 0, last = -1;
     if (size == 1)
@@ -154,7 +154,7 @@ static void action_note(void *context, lk_action a, lk_action_span span)
 
 /* A watch is told the list of its stage, one action behind the other, and the seconds that a step waits have those
  * of its messages. */
-static void a_watch_is_told_the_list(lk_comm *comm)
+RANKS_TEST(a_watch_is_told_the_list)
 {
     lk_pipeline_spec spec = {LK_PIPELINE_ZB1P, lk_comm_size(comm), MICROBATCHES, NULL};
     struct told told = {.n = 0};
@@ -181,10 +181,3 @@ static void a_watch_is_told_the_list(lk_comm *comm)
     lk_experiment_free(e);
     lk_pipeline_free(lists);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(as_many_are_under_way_as_stages_follow),
-           TEST_OF(gradients_of_weights_fill_the_gaps), TEST_OF(a_watch_is_told_the_list))

@@ -43,7 +43,7 @@ static uint64_t hash_alone(lk_trainer *t)
     return lk_hash_value(&h);
 }
 
-static void the_state_is_one_wherever_copies_lie(lk_comm *comm)
+RANKS_TEST(the_state_is_one_wherever_copies_lie)
 {
     uint64_t first = 0;
     for (int u = 0; u < 2; u++) {
@@ -95,7 +95,7 @@ static int first_of_last_node(lk_comm *comm)
     return first;
 }
 
-static void a_copy_that_differs_is_named(lk_comm *comm)
+RANKS_TEST(a_copy_that_differs_is_named)
 {
     for (int u = 0; u < 2; u++) {
         lk_experiment *e = NULL;
@@ -110,9 +110,3 @@ static void a_copy_that_differs_is_named(lk_comm *comm)
         lk_experiment_free(e);
     }
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(the_state_is_one_wherever_copies_lie), TEST_OF(a_copy_that_differs_is_named))

@@ -164,14 +164,14 @@ static void sum_of(sums *s)
     ASSERT_SAME_BITS(lk_tensor_data(value(x)), before, bytes); /* joined in a copy */
 }
 
-static void sums_are_those_of_the_nested_tree(lk_comm *comm)
+RANKS_TEST(sums_are_those_of_the_nested_tree)
 {
     everywhere(comm, sum_of);
     each_tiling(comm, 3, sum_of);
 }
 
 /* The numbers can tell one order from another. */
-static void another_tree_has_other_bits(lk_comm *comm)
+RANKS_TEST(another_tree_has_other_bits)
 {
     int differs = 0;
     (void)comm;
@@ -217,7 +217,7 @@ static void gradients_of(sums *s)
     assert_tensor(value(again), s->want);
 }
 
-static void each_is_the_gradient_of_the_other(lk_comm *comm)
+RANKS_TEST(each_is_the_gradient_of_the_other)
 {
     everywhere(comm, gradients_of);
 }
@@ -252,14 +252,14 @@ static void identity_of(sums *s)
     ASSERT_SAME_BITS(&sides[0], &sides[1], sizeof sides[0]);
 }
 
-static void both_sides_of_the_identity_are_equal(lk_comm *comm)
+RANKS_TEST(both_sides_of_the_identity_are_equal)
 {
     everywhere(comm, identity_of);
 }
 
 /* ---- edges, misuse and failures ---- */
 
-static void empty_values_and_misfits(lk_comm *comm)
+RANKS_TEST(empty_values_and_misfits)
 {
     int size = lk_comm_size(comm);
     const int64_t tiles[] = {size + 1};
@@ -312,12 +312,8 @@ done:
     return st;
 }
 
-static void scarce_memory_is_told(lk_comm *comm)
+RANKS_TEST(scarce_memory_is_told)
 {
     if (lk_comm_size(comm) == 1 && strcmp(lk_comm_transport(comm), "mpi") != 0)
         expect_scarce_memory_is_told(scarce);
 }
-
-RANKS_MAIN(TEST(sums_are_those_of_the_nested_tree), TEST(another_tree_has_other_bits),
-           TEST(each_is_the_gradient_of_the_other), TEST(both_sides_of_the_identity_are_equal),
-           TEST(empty_values_and_misfits), TEST(scarce_memory_is_told))

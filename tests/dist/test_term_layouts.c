@@ -214,101 +214,51 @@ static void expect_same(lk_comm *comm, const struct net *net)
         }
 }
 
-static void codes_by_tiles_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(codes_by_tiles_have_the_bits_of_one_rank)
 {
     expect_same(comm, &images);
 }
 
-static void codes_before_whole_samples_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(codes_before_whole_samples_have_the_bits_of_one_rank)
 {
     expect_same(comm, &classes);
 }
 
-static void codes_of_whole_samples_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(codes_of_whole_samples_have_the_bits_of_one_rank)
 {
     expect_same(comm, &samples);
 }
 
-static void passes_of_shards_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(passes_of_shards_have_the_bits_of_one_rank)
 {
     expect_same(comm, &times);
 }
 
-static void statistics_of_the_batch_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(statistics_of_the_batch_have_the_bits_of_one_rank)
 {
     expect_same(comm, &statistics);
 }
 
-static void codes_of_positions_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(codes_of_positions_have_the_bits_of_one_rank)
 {
     expect_same(comm, &filters);
 }
 
-/* Each loss that counts has, in the first step, the bits that it has where it counts alone; the step's is
- * their sum in this order. */
-static void losses_are_added_up_apart(lk_comm *comm)
+/* Sums in any order: the numbers are nearly the same. */
+RANKS_TEST(fast_mode_has_the_losses)
 {
-    static const struct net *const nets[] = {&images, &samples};
-    static const char *const names[][3] = {{"loss", "code", "sparse"}, {"loss", "code", "cost"}};
-    for (int k = 0; k < 2; k++) {
-        struct result all = train(nets[k], "", comm, &grids[0]);
-        ASSERT_EQ(all.n, 3);
-        for (int i = 0; i < 3; i++) {
-            struct result one = train(nets[k], names[k][i], comm, &grids[0]);
-            ASSERT_EQ(one.n, 1);
-            ASSERT_TRUE(memcmp(&one.each[0][0], &all.each[0][i], sizeof(double)) == 0);
-            ASSERT_TRUE(memcmp(&one.each[0][0], &one.loss[0], sizeof(double)) == 0);
-        }
-        ASSERT_NEAR(all.loss[0], all.each[0][0] + all.each[0][1] + all.each[0][2], 1e-12);
-        ASSERT_NEAR(all.loss[STEPS], all.each[STEPS][0] + all.each[STEPS][1] + all.each[STEPS][2],
-                    1e-12);
+    struct layout fast = {{1, 1}, {lk_comm_size(comm) % 2 ? 1 : 2, 1}, .fast = true};
+    struct result alone = train(&images, "", NULL, &grids[4]),
+                  got = train(&images, "", comm, &fast);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_NEAR(got.each[0][i], alone.each[0][i], 1e-4);
+        ASSERT_NEAR(got.each[STEPS][i], alone.each[STEPS][i], 1e-2);
     }
-}
-
-/* ---- by tiles in fact ---- */
-
-static void layers_and_losses_are_by_tiles(lk_comm *comm)
-{
-    for (int i = 0; i < GRIDS; i++) {
-        struct run r = {.model = NULL};
-        if (!is_layout(&grids[i], lk_comm_size(comm)) || grids[i].ranks[0] * grids[i].ranks[1] == 1)
-            continue;
-        ASSERT_OK(run_make(&images, "", comm, &grids[i], &r));
-        const lk_plan *p = lk_trainer_plan(r.trainer);
-        int terms = 0;
-        ASSERT_TRUE(p->loss_tiled && p->in == LK_BY_TILE && p->out == LK_BY_TILE);
-        for (int64_t k = 0; k < p->n_layers; k++) {
-            ASSERT_TRUE(p->layer[k].domain == LK_BY_TILE && p->part[k].before == LK_STAY &&
-                        p->part[k].after == LK_STAY && p->runs[k]);
-            terms += p->part[k].term != NULL;
-        }
-        ASSERT_EQ(terms, 2);
-        run_free(&r);
-    }
-}
-
-/* Also where some layers do not run. */
-static void a_step_sends_what_was_planned(lk_comm *comm)
-{
-    static const struct net *const nets[] = {&images, &classes, &samples, &statistics, &filters};
-    for (int n = 0; n < 5; n++)
-        for (int k = 0; k < 5 && nets[n]->losses[k]; k++)
-            for (int i = 0; i < GRIDS; i++) {
-                struct run r = {.model = NULL};
-                char what[64];
-                if (!is_run(comm, k, i))
-                    continue;
-                ASSERT_OK(run_make(nets[n], nets[n]->losses[k], comm, &grids[i], &r));
-                snprintf(what, sizeof what, "net %d, losses \"%s\", grid %d", n, nets[n]->losses[k],
-                         i);
-                planned_expect(comm, r.trainer, what);
-                run_free(&r);
-            }
 }
 
 /* Gradients that travel during backward, in small buckets, of layers that do not run too; one copy of the
  * parameters for all ranks. */
-static void gradients_travel_in_other_ways(lk_comm *comm)
+RANKS_TEST(gradients_travel_in_other_ways)
 {
     const struct layout ways[] = {{{1, 1}, {1, 1}, false, 0, LK_OVERLAP_YES},
                                   {{1, 1}, {1, 1}, false, LK_UPDATE_SHARED, 0}};
@@ -321,22 +271,8 @@ static void gradients_travel_in_other_ways(lk_comm *comm)
     }
 }
 
-/* Sums in any order: the numbers are nearly the same. */
-static void fast_mode_has_the_losses(lk_comm *comm)
-{
-    struct layout fast = {{1, 1}, {lk_comm_size(comm) % 2 ? 1 : 2, 1}, .fast = true};
-    struct result alone = train(&images, "", NULL, &grids[4]),
-                  got = train(&images, "", comm, &fast);
-    for (int i = 0; i < 3; i++) {
-        ASSERT_NEAR(got.each[0][i], alone.each[0][i], 1e-4);
-        ASSERT_NEAR(got.each[STEPS][i], alone.each[STEPS][i], 1e-2);
-    }
-}
-
-/* ---- what goes wrong ---- */
-
 /* Nobody would take them. */
-static void a_chain_list_is_refused(lk_comm *comm)
+RANKS_TEST(a_chain_list_is_refused)
 {
     struct run r = {.model = NULL};
     lk_model *model = NULL;
@@ -363,7 +299,71 @@ static void a_chain_list_is_refused(lk_comm *comm)
     run_free(&r);
 }
 
-static void ranks_with_other_losses_are_refused(lk_comm *comm)
+/* Each loss that counts has, in the first step, the bits that it has where it counts alone; the step's is
+ * their sum in this order. */
+RANKS_TEST(losses_are_added_up_apart)
+{
+    static const struct net *const nets[] = {&images, &samples};
+    static const char *const names[][3] = {{"loss", "code", "sparse"}, {"loss", "code", "cost"}};
+    for (int k = 0; k < 2; k++) {
+        struct result all = train(nets[k], "", comm, &grids[0]);
+        ASSERT_EQ(all.n, 3);
+        for (int i = 0; i < 3; i++) {
+            struct result one = train(nets[k], names[k][i], comm, &grids[0]);
+            ASSERT_EQ(one.n, 1);
+            ASSERT_TRUE(memcmp(&one.each[0][0], &all.each[0][i], sizeof(double)) == 0);
+            ASSERT_TRUE(memcmp(&one.each[0][0], &one.loss[0], sizeof(double)) == 0);
+        }
+        ASSERT_NEAR(all.loss[0], all.each[0][0] + all.each[0][1] + all.each[0][2], 1e-12);
+        ASSERT_NEAR(all.loss[STEPS], all.each[STEPS][0] + all.each[STEPS][1] + all.each[STEPS][2],
+                    1e-12);
+    }
+}
+
+/* ---- by tiles in fact ---- */
+
+RANKS_TEST(layers_and_losses_are_by_tiles)
+{
+    for (int i = 0; i < GRIDS; i++) {
+        struct run r = {.model = NULL};
+        if (!is_layout(&grids[i], lk_comm_size(comm)) || grids[i].ranks[0] * grids[i].ranks[1] == 1)
+            continue;
+        ASSERT_OK(run_make(&images, "", comm, &grids[i], &r));
+        const lk_plan *p = lk_trainer_plan(r.trainer);
+        int terms = 0;
+        ASSERT_TRUE(p->loss_tiled && p->in == LK_BY_TILE && p->out == LK_BY_TILE);
+        for (int64_t k = 0; k < p->n_layers; k++) {
+            ASSERT_TRUE(p->layer[k].domain == LK_BY_TILE && p->part[k].before == LK_STAY &&
+                        p->part[k].after == LK_STAY && p->runs[k]);
+            terms += p->part[k].term != NULL;
+        }
+        ASSERT_EQ(terms, 2);
+        run_free(&r);
+    }
+}
+
+/* Also where some layers do not run. */
+RANKS_TEST(a_step_sends_what_was_planned)
+{
+    static const struct net *const nets[] = {&images, &classes, &samples, &statistics, &filters};
+    for (int n = 0; n < 5; n++)
+        for (int k = 0; k < 5 && nets[n]->losses[k]; k++)
+            for (int i = 0; i < GRIDS; i++) {
+                struct run r = {.model = NULL};
+                char what[64];
+                if (!is_run(comm, k, i))
+                    continue;
+                ASSERT_OK(run_make(nets[n], nets[n]->losses[k], comm, &grids[i], &r));
+                snprintf(what, sizeof what, "net %d, losses \"%s\", grid %d", n, nets[n]->losses[k],
+                         i);
+                planned_expect(comm, r.trainer, what);
+                run_free(&r);
+            }
+}
+
+/* ---- what goes wrong ---- */
+
+RANKS_TEST(ranks_with_other_losses_are_refused)
 {
     struct run r = {.model = NULL};
     if (lk_comm_size(comm) == 1)
@@ -372,17 +372,3 @@ static void ranks_with_other_losses_are_refused(lk_comm *comm)
                  LK_ESTATE, "rank 1 has other losses than rank 0");
     run_free(&r);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(codes_by_tiles_have_the_bits_of_one_rank),
-           TEST_OF(codes_before_whole_samples_have_the_bits_of_one_rank),
-           TEST_OF(codes_of_whole_samples_have_the_bits_of_one_rank),
-           TEST_OF(passes_of_shards_have_the_bits_of_one_rank),
-           TEST_OF(statistics_of_the_batch_have_the_bits_of_one_rank),
-           TEST_OF(codes_of_positions_have_the_bits_of_one_rank), TEST_OF(fast_mode_has_the_losses),
-           TEST_OF(gradients_travel_in_other_ways), TEST_OF(a_chain_list_is_refused),
-           TEST_OF(losses_are_added_up_apart), TEST_OF(layers_and_losses_are_by_tiles),
-           TEST_OF(a_step_sends_what_was_planned), TEST_OF(ranks_with_other_losses_are_refused))

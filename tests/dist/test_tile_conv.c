@@ -104,13 +104,13 @@ static void cases_check(lk_comm *comm, int n, uint64_t seed)
     }
 }
 
-static void random_shapes_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(random_shapes_have_the_bits_of_one_rank)
 {
     bool is_slow = ranks_brief() || getenv("TEST_TRANSPORT");
     cases_check(comm, test_whole() ? 290 : is_slow ? 10 : 29, 7 + (uint64_t)lk_comm_size(comm));
 }
 
-static void groups_of_ranks_do_too(lk_comm *comm)
+RANKS_TEST(groups_of_ranks_do_too)
 {
     lk_comm *half;
     int rank = lk_comm_rank(comm);
@@ -164,29 +164,29 @@ static void named_check(lk_comm *comm, const char *name, int64_t size, lk_window
 #define WINDOW(k, s, d, lo, hi) \
     ((lk_window){.kernel = {k}, .stride = {s}, .dilation = {d}, .pad_lo = {lo}, .pad_hi = {hi}})
 
-static void kernel_7_stride_2_padding_3(lk_comm *comm)
+RANKS_TEST(kernel_7_stride_2_padding_3)
 {
     named_check(comm, "7x7/s2/p3", 16, WINDOW(7, 2, 1, 3, 3));
 }
 
-static void kernel_3_stride_2_padding_1(lk_comm *comm)
+RANKS_TEST(kernel_3_stride_2_padding_1)
 {
     named_check(comm, "3x3/s2/p1", 16, WINDOW(3, 2, 1, 1, 1));
 }
 
-static void even_kernels(lk_comm *comm)
+RANKS_TEST(even_kernels)
 {
     named_check(comm, "2x2", 9, WINDOW(2, 1, 1, 0, 0));
     named_check(comm, "4x4/s2/p1", 12, WINDOW(4, 2, 1, 1, 1));
     named_check(comm, "4x4 same", 11, WINDOW(4, 1, 1, 1, 2));
 }
 
-static void dilation_2(lk_comm *comm)
+RANKS_TEST(dilation_2)
 {
     named_check(comm, "3x3/d2/p2", 13, WINDOW(3, 1, 2, 2, 2));
 }
 
-static void sizes_that_the_stride_does_not_divide(lk_comm *comm)
+RANKS_TEST(sizes_that_the_stride_does_not_divide)
 {
     named_check(comm, "3x3/s2/p1 of 15", 15, WINDOW(3, 2, 1, 1, 1));
     named_check(comm, "2x2/s3 of 17", 17, WINDOW(2, 3, 1, 0, 0));
@@ -236,7 +236,7 @@ static double loss_of(lk_comm *comm, const lk_grid *grid, const struct conv_case
     return sum;
 }
 
-static void gradients_are_differences_of_the_loss(lk_comm *comm)
+RANKS_TEST(gradients_are_differences_of_the_loss)
 {
     for (int back = 0; back < 2; back++) {
         lk_grid grid;
@@ -298,7 +298,7 @@ static void alone_end(struct alone *a)
     conv_whole_free(&a->v);
 }
 
-static void what_does_not_fit_the_tile_is_refused(lk_comm *comm)
+RANKS_TEST(what_does_not_fit_the_tile_is_refused)
 {
     struct alone a;
     lk_conv_attr attr;
@@ -340,7 +340,7 @@ static void what_does_not_fit_the_tile_is_refused(lk_comm *comm)
     alone_end(&a);
 }
 
-static void groups_of_winograd_are_not_cut_apart(lk_comm *comm)
+RANKS_TEST(groups_of_winograd_are_not_cut_apart)
 {
     struct alone a;
     lk_tile *tile;
@@ -360,7 +360,7 @@ static void groups_of_winograd_are_not_cut_apart(lk_comm *comm)
 }
 
 /* Operands with any strides: the same bits. */
-static void operands_may_be_views(lk_comm *comm)
+RANKS_TEST(operands_may_be_views)
 {
     for (int back = 0; back < 2; back++) {
         struct alone a;
@@ -382,9 +382,3 @@ static void operands_may_be_views(lk_comm *comm)
         alone_end(&a);
     }
 }
-
-RANKS_MAIN(TEST(random_shapes_have_the_bits_of_one_rank), TEST(groups_of_ranks_do_too),
-           TEST(kernel_7_stride_2_padding_3), TEST(kernel_3_stride_2_padding_1), TEST(even_kernels),
-           TEST(dilation_2), TEST(sizes_that_the_stride_does_not_divide),
-           TEST(gradients_are_differences_of_the_loss), TEST(what_does_not_fit_the_tile_is_refused),
-           TEST(groups_of_winograd_are_not_cut_apart), TEST(operands_may_be_views))

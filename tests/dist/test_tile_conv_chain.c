@@ -139,7 +139,7 @@ static void assert_tile(const struct result *got, const struct result *want)
     free(b);
 }
 
-static void layers_in_a_row_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(layers_in_a_row_have_the_bits_of_one_rank)
 {
     const lk_grid alone = {.ndim = 2, .dim = {1, 1}};
     struct tile_cut cut = tile_cut_of(lk_comm_size(comm), 2, 0);
@@ -160,5 +160,3 @@ static void layers_in_a_row_have_the_bits_of_one_rank(lk_comm *comm)
     result_free(&serial);
     conv_whole_free(&v);
 }
-
-RANKS_MAIN(TEST(layers_in_a_row_have_the_bits_of_one_rank))

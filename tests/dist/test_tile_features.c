@@ -239,7 +239,7 @@ static void convs_on(const lk_mesh *mesh, const lk_grid *grid, int features)
     }
 }
 
-static void filters_on_tiles_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(filters_on_tiles_have_the_bits_of_one_rank)
 {
     on_all_layouts(comm, convs_on);
 }
@@ -267,7 +267,7 @@ static void winograd_on(const lk_mesh *mesh, const lk_grid *grid, int features)
     }
 }
 
-static void winograd_on_tiles_does_too(lk_comm *comm)
+RANKS_TEST(winograd_on_tiles_does_too)
 {
     on_all_layouts(comm, winograd_on);
 }
@@ -286,7 +286,7 @@ static void groups_on(const lk_mesh *mesh, const lk_grid *grid, int features)
     }
 }
 
-static void whole_groups_on_tiles_do_too(lk_comm *comm)
+RANKS_TEST(whole_groups_on_tiles_do_too)
 {
     on_all_layouts(comm, groups_on);
 }
@@ -303,7 +303,7 @@ static void linears_on(const lk_mesh *mesh, const lk_grid *grid, int features)
     }
 }
 
-static void units_on_tiles_do_too(lk_comm *comm)
+RANKS_TEST(units_on_tiles_do_too)
 {
     on_all_layouts(comm, linears_on);
 }
@@ -330,7 +330,7 @@ static void *partial_of(struct conv_case k, struct layer l, const struct conv_wh
     return dx;
 }
 
-static void partial_gradients_are_subtrees_of_the_whole(lk_comm *comm)
+RANKS_TEST(partial_gradients_are_subtrees_of_the_whole)
 {
     const struct cut_rule rules[] = {{4, 2}, {16, 16}}; /* of the second rank 1 has no filters */
     for (int i = 0; i < 4; i++) {
@@ -413,7 +413,7 @@ static void refused_end(struct refused *r)
                                              "layer", &r.y),                                  \
                  status, text)
 
-static void convs_that_cannot_be_are_refused(lk_comm *comm)
+RANKS_TEST(convs_that_cannot_be_are_refused)
 {
     struct refused r;
     (void)comm;
@@ -447,7 +447,7 @@ static void convs_that_cannot_be_are_refused(lk_comm *comm)
     refused_end(&r);
 }
 
-static void linears_that_cannot_be_are_refused(lk_comm *comm)
+RANKS_TEST(linears_that_cannot_be_are_refused)
 {
     struct refused r;
     (void)comm;
@@ -472,8 +472,3 @@ static void linears_that_cannot_be_are_refused(lk_comm *comm)
     LINEAR_FAILS(LK_EINVAL, "tile_feature_linear with activation number 4");
     refused_end(&r);
 }
-
-RANKS_MAIN(TEST(filters_on_tiles_have_the_bits_of_one_rank), TEST(winograd_on_tiles_does_too),
-           TEST(whole_groups_on_tiles_do_too), TEST(units_on_tiles_do_too),
-           TEST(partial_gradients_are_subtrees_of_the_whole),
-           TEST(convs_that_cannot_be_are_refused), TEST(linears_that_cannot_be_are_refused))

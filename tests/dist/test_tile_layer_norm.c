@@ -120,14 +120,14 @@ static void against_one(lk_comm *comm, const int *dim, struct tiled of)
     held_end(&all);
 }
 
-static void any_ranks_have_the_bits_of_one(lk_comm *comm)
+RANKS_TEST(any_ranks_have_the_bits_of_one)
 {
     on_all_tilings(comm, against_one);
 }
 
 /* ---- one tile: the op on whole samples ---- */
 
-static void one_tile_has_the_bits_of_the_op(lk_comm *comm)
+RANKS_TEST(one_tile_has_the_bits_of_the_op)
 {
     (void)comm;
     for (int kind = 0; kind < 12; kind++) {
@@ -228,7 +228,7 @@ static double samples_sum(const struct tiled *of, const double *v, int64_t n, in
 }
 
 /* 4x3 tiles of 9x7 positions, of 3 shards of which the last has one sample. */
-static void values_are_those_of_a_plain_program(lk_comm *comm)
+RANKS_TEST(values_are_those_of_a_plain_program)
 {
     enum { SAMPLES = 5, ROWS = 9, COLUMNS = 7, CHANNELS = 2, N = ROWS * COLUMNS * CHANNELS };
     struct tiled of = {.ndim = 2,
@@ -299,7 +299,7 @@ static double loss_at(const struct held *h, lk_comm *comm, const struct element 
     return loss;
 }
 
-static void gradients_are_what_differences_say(lk_comm *comm)
+RANKS_TEST(gradients_are_what_differences_say)
 {
     struct tile_cut cut = tile_cut_of(lk_comm_size(comm), 2, 0);
     struct tiled of = tiled_of(cut.dim, 2, 3, LK_F64);
@@ -325,7 +325,7 @@ static void gradients_are_what_differences_say(lk_comm *comm)
 /* ---- edges ---- */
 
 /* Two sums in forward and one in backward, of all samples together. */
-static void it_costs_three_small_sums(lk_comm *comm)
+RANKS_TEST(it_costs_three_small_sums)
 {
     int dim[] = {lk_comm_size(comm)};
     struct tiled of = tiled_of(dim, 1, 0, LK_F32);
@@ -342,7 +342,7 @@ static void it_costs_three_small_sums(lk_comm *comm)
     held_end(&h);
 }
 
-static void a_pass_without_samples_sends_nothing(lk_comm *comm)
+RANKS_TEST(a_pass_without_samples_sends_nothing)
 {
     int dim[] = {lk_comm_size(comm)};
     struct tiled of = tiled_of(dim, 1, 0, LK_F32);
@@ -357,7 +357,7 @@ static void a_pass_without_samples_sends_nothing(lk_comm *comm)
     held_end(&h);
 }
 
-static void misuse_is_refused(lk_comm *comm)
+RANKS_TEST(misuse_is_refused)
 {
     struct tiled of = {
         .ndim = 2, .n = {6, 4}, .tiles = {2, 1}, .samples = 2, .channels = 3, .dtype = LK_F32};
@@ -385,8 +385,3 @@ static void misuse_is_refused(lk_comm *comm)
     lk_tape_free(tape);
     held_end(&h);
 }
-
-RANKS_MAIN(TEST(any_ranks_have_the_bits_of_one), TEST(one_tile_has_the_bits_of_the_op),
-           TEST(values_are_those_of_a_plain_program), TEST(gradients_are_what_differences_say),
-           TEST(it_costs_three_small_sums), TEST(a_pass_without_samples_sends_nothing),
-           TEST(misuse_is_refused))

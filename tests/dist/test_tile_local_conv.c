@@ -292,18 +292,18 @@ static void check_grids(lk_comm *comm, bool back)
     check_grid(comm, 3, (int[]){1, n / rows, rows}, back);
 }
 
-static void tiles_have_the_bits_of_the_whole(lk_comm *comm)
+RANKS_TEST(tiles_have_the_bits_of_the_whole)
 {
     check_grids(comm, false);
 }
 
-static void tiles_of_the_transpose_have_the_bits_of_the_whole(lk_comm *comm)
+RANKS_TEST(tiles_of_the_transpose_have_the_bits_of_the_whole)
 {
     check_grids(comm, true);
 }
 
 /* Ranks that are not the first of their communicator's world. */
-static void a_part_of_the_ranks_has_them_too(lk_comm *comm)
+RANKS_TEST(a_part_of_the_ranks_has_them_too)
 {
     lk_comm *half = NULL;
     int n = lk_comm_size(comm), rank = lk_comm_rank(comm);
@@ -313,7 +313,7 @@ static void a_part_of_the_ranks_has_them_too(lk_comm *comm)
     lk_comm_close(half);
 }
 
-static void what_does_not_fit_is_refused(lk_comm *comm)
+RANKS_TEST(what_does_not_fit_is_refused)
 {
     int n = lk_comm_size(comm);
     lk_grid grid;
@@ -353,11 +353,3 @@ static void what_does_not_fit_is_refused(lk_comm *comm)
     lk_tile_free(tile);
     lk_tiling_free(tiling);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(tiles_have_the_bits_of_the_whole),
-           TEST_OF(tiles_of_the_transpose_have_the_bits_of_the_whole),
-           TEST_OF(a_part_of_the_ranks_has_them_too), TEST_OF(what_does_not_fit_is_refused))

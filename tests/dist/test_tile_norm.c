@@ -86,13 +86,13 @@ static void against_one(lk_comm *comm, const int *dim, struct tiled of)
     held_end(&all);
 }
 
-static void any_ranks_have_the_bits_of_one(lk_comm *comm)
+RANKS_TEST(any_ranks_have_the_bits_of_one)
 {
     on_all_tilings(comm, against_one);
 }
 
 /* Ranks along data have parts of a batch, each of which is cut over ranks along tiles. */
-static void parts_of_a_batch_have_the_bits_of_one(lk_comm *comm)
+RANKS_TEST(parts_of_a_batch_have_the_bits_of_one)
 {
     int size = lk_comm_size(comm), rank = lk_comm_rank(comm), along = 1, n = 2;
     lk_comm *data, *tiles;
@@ -142,7 +142,7 @@ static void assert_like_plain(const struct held *h, struct way way)
     results_free(&want);
 }
 
-static void one_tile_has_the_bits_of_the_op(lk_comm *comm)
+RANKS_TEST(one_tile_has_the_bits_of_the_op)
 {
     lk_comm *own;
     ASSERT_OK(lk_comm_split(comm, lk_comm_rank(comm), 0, &own));
@@ -244,7 +244,7 @@ static void channel_check(struct rows *r, const struct results *got, double gamm
 }
 
 /* 4x3 tiles of 9x7 positions, of 3 shards of which the last has one sample. */
-static void values_are_those_of_a_plain_program(lk_comm *comm)
+RANKS_TEST(values_are_those_of_a_plain_program)
 {
     struct tiled of = {.ndim = 2,
                        .n = {9, 7},
@@ -304,7 +304,7 @@ static double loss_at(const struct held *h, lk_comm *comm, int64_t place, int64_
     return loss;
 }
 
-static void gradients_are_what_differences_say(lk_comm *comm)
+RANKS_TEST(gradients_are_what_differences_say)
 {
     struct tile_cut cut = tile_cut_of(lk_comm_size(comm), 2, 0);
     struct tiled of = tiled_of(cut.dim, 2, 3, LK_F64);
@@ -335,7 +335,7 @@ static void gradients_are_what_differences_say(lk_comm *comm)
 /* ---- edges ---- */
 
 /* Two sums in forward and one in backward, of all shards together. */
-static void it_costs_three_small_sums(lk_comm *comm)
+RANKS_TEST(it_costs_three_small_sums)
 {
     int dim[] = {lk_comm_size(comm)};
     struct tiled of = tiled_of(dim, 1, 3, LK_F32);
@@ -350,7 +350,7 @@ static void it_costs_three_small_sums(lk_comm *comm)
     held_end(&h);
 }
 
-static void a_batch_without_samples_is_none(lk_comm *comm)
+RANKS_TEST(a_batch_without_samples_is_none)
 {
     struct tile_cut cut = tile_cut_of(lk_comm_size(comm), 2, 0);
     struct tiled of = tiled_of(cut.dim, 2, 2, LK_F32);
@@ -364,7 +364,7 @@ static void a_batch_without_samples_is_none(lk_comm *comm)
     held_end(&h);
 }
 
-static void misuse_is_refused(lk_comm *comm)
+RANKS_TEST(misuse_is_refused)
 {
     struct tiled of = {.ndim = 1, .n = {9}, .tiles = {3}, .channels = 2, .dtype = LK_F32};
     lk_tape *tape;
@@ -387,8 +387,3 @@ static void misuse_is_refused(lk_comm *comm)
     lk_tape_free(tape);
     held_end(&h);
 }
-
-RANKS_MAIN(TEST(any_ranks_have_the_bits_of_one), TEST(parts_of_a_batch_have_the_bits_of_one),
-           TEST(one_tile_has_the_bits_of_the_op), TEST(values_are_those_of_a_plain_program),
-           TEST(gradients_are_what_differences_say), TEST(it_costs_three_small_sums),
-           TEST(a_batch_without_samples_is_none), TEST(misuse_is_refused))

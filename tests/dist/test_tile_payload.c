@@ -81,7 +81,7 @@ static void expect_named(lk_comm *comm, const char *algorithm, const char *netwo
     allreduce_name(comm, NULL);
 }
 
-static void calls_send_what_the_chosen_algorithm_says(lk_comm *comm)
+RANKS_TEST(calls_send_what_the_chosen_algorithm_says)
 {
     static const char by_batch[] = "model.4={type: batch_norm, statistics: batch}";
     expect_named(comm, NULL, classes, "pieces.tiles=4x3", planes, NULL);
@@ -99,14 +99,14 @@ static bool one_a_node(lk_comm *comm)
 }
 
 /* Also uneven tiles, of which a rank's are several subtrees. */
-static void named_algorithms_send_what_they_say(lk_comm *comm)
+RANKS_TEST(named_algorithms_send_what_they_say)
 {
     static const struct grid some[] = {{2, "1x2"}, {3, "3x1"}, {4, "2x2"}, {0, NULL}};
     for (int i = 0; one_a_node(comm) && i < 5; i++)
         expect_named(comm, any_tree[i], classes, "pieces.tiles=4x3", some, NULL);
 }
 
-static void halves_send_what_they_say(lk_comm *comm)
+RANKS_TEST(halves_send_what_they_say)
 {
     static const struct grid some[] = {{2, "2x1"}, {4, "2x2"}, {4, "4x1"}, {0, NULL}};
     int size = lk_comm_size(comm);
@@ -203,7 +203,7 @@ static void expect_fetches(lk_comm *comm, const int64_t *grid)
     lk_experiment_free(e);
 }
 
-static void fetches_are_as_deep_as_windows_reach(lk_comm *comm)
+RANKS_TEST(fetches_are_as_deep_as_windows_reach)
 {
     int64_t size = lk_comm_size(comm);
     if (size > 4)
@@ -213,8 +213,3 @@ static void fetches_are_as_deep_as_windows_reach(lk_comm *comm)
     if (size == 4)
         expect_fetches(comm, (const int64_t[]){2, 2});
 }
-
-RANKS_MAIN({"calls_send_what_the_chosen_algorithm_says", calls_send_what_the_chosen_algorithm_says},
-           {"named_algorithms_send_what_they_say", named_algorithms_send_what_they_say},
-           {"halves_send_what_they_say", halves_send_what_they_say},
-           {"fetches_are_as_deep_as_windows_reach", fetches_are_as_deep_as_windows_reach})

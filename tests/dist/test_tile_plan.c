@@ -12,152 +12,7 @@
 
 #include <string.h>
 
-/* ---- what is sent ---- */
-
-/* Train a step in a layout, and count. */
-static void expect_sent(lk_comm *comm, const char *network, const char *const *settings)
-{
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
-    ASSERT_OK(job_of(network, comm, settings, &e, &job));
-    planned_expect(comm, lk_job_trainer(job), settings[2]);
-    lk_job_free(job);
-    lk_experiment_free(e);
-}
-
-static void expect_planned(lk_comm *comm, const char *network, const char *pieces,
-                           const char *least, const struct grid *grids, const char *further)
-{
-    for (int i = 0; grids[i].ranks > 0; i++) {
-        char spatial[64];
-        if (lk_comm_size(comm) % grids[i].ranks != 0 || lk_comm_size(comm) > 8 * grids[i].ranks)
-            continue; /* 8 shards */
-        snprintf(spatial, sizeof spatial, "parallel.spatial=%s", grids[i].spatial);
-        expect_sent(comm, network, (const char *[MAX_SETTINGS]){pieces, least, spatial, further});
-    }
-}
-
-static void a_step_of_tiles_sends_what_was_planned(lk_comm *comm)
-{
-    static const char by_batch[] = "model.4={type: batch_norm, statistics: batch}",
-                      by_sample[] = "model.4={type: layer_norm, axes: 3}";
-    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes, NULL);
-    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes, by_batch);
-    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes, "dtype=f64");
-    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes, by_sample);
-    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=20", planes, by_sample);
-    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=20", planes, by_batch);
-    if (lk_comm_size(comm) <= 4) /* shards are as many as ranks, of whole samples */
-        expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes,
-                       "parallel.mode=fast");
-    expect_planned(comm, images, "pieces.tiles=4x3", "pieces.least_tile=4", planes, NULL);
-    expect_planned(comm, filters, "pieces.tiles=4x3", "pieces.least_tile=0", planes, NULL);
-    expect_planned(comm, volumes, "pieces.tiles=3x2x2", "pieces.least_tile=1", cubes, NULL);
-    expect_planned(comm, volumes, "pieces.tiles=3x2x2", "pieces.least_tile=8", cubes,
-                   "parallel.update=shared");
-}
-
-/* A model that uses a parameter more than once passes shard by shard. */
-static void passes_of_shards_send_what_was_planned(lk_comm *comm)
-{
-    expect_planned(comm, series, "pieces.tiles=4x3", "pieces.least_tile=1", few, NULL);
-}
-
-/* Filters of positions: the first layer, whose x has no gradient, reads none of others; then windows of which
- * some see padding alone, windows across the cuts, and such that no tile shares. */
-#define POSITIONS                                                                               \
-    "data: {type: shapes, count: 21, test_count: 6, shape: [13, 11, 2], batch: 8, shards: 8}\n" \
-    "loss: softmax_cross_entropy\n"                                                             \
-    "optimizer: {type: adam, rate: 0.01}\n"                                                     \
-    "model:\n"                                                                                  \
-    "  - {type: local_conv, filters: 3, kernel: 3, padding: 1}\n"                               \
-    "  - relu\n"                                                                                \
-    "  - {type: local_conv, filters: 3, kernel: 1, padding: [2, 0]}\n"                          \
-    "  - {type: residual, layers: [tanh, {type: local_conv, filters: 3, kernel: [4, 3], pad: "  \
-    "same}]}\n"                                                                                 \
-    "  - {type: l2pool, size: 3, stride: 2}\n"                                                  \
-    "  - {type: local_conv, filters: 4, kernel: 3, stride: 2, padding: 1}\n"                    \
-    "  - {type: local_conv, filters: 2, kernel: 1}\n"                                           \
-    "  - flatten\n"
-static const char positions[] = POSITIONS "  - {type: linear, units: 2}\n";
-static const char positions_of_times[] = POSITIONS "  - {type: reshape, shape: [12, 2]}\n"
-                                                   "  - {type: gru, units: 3}\n"
-                                                   "  - flatten\n"
-                                                   "  - {type: linear, units: 2}\n";
-
-/* What a rank holds of the filters of others, with its own beside them, after some steps. */
-static void expect_filters(lk_comm *comm, const char *spatial)
-{
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
-    const char *settings[MAX_SETTINGS] = {"pieces.tiles=4x3", "pieces.least_tile=0", spatial};
-    int64_t held = 0, listed = 0;
-    ASSERT_OK(job_of(positions, comm, settings, &e, &job));
-    ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
-    const lk_plan *p = lk_trainer_plan(lk_job_trainer(job));
-    for (int64_t i = 0; i < p->n_tiles; i++)
-        held += p->tile[i]->weights ? p->tile[i]->weights->bytes : 0;
-    for (int64_t i = 0; i < p->n_layers; i++)
-        listed += p->layer[i].filter_bytes;
-    ASSERT_EQ(p->memory.filters, held);
-    ASSERT_EQ(listed, held);
-    ASSERT_TRUE(lk_comm_size(comm) == 1 || held > 0);
-    lk_job_free(job);
-    lk_experiment_free(e);
-}
-
-/* The margin of filters travels once a step, however many passes it has. */
-static void filters_of_positions_are_in_the_plan(lk_comm *comm)
-{
-    expect_planned(comm, positions, "pieces.tiles=4x3", "pieces.least_tile=0", planes, NULL);
-    expect_planned(comm, positions, "pieces.tiles=4x3", "pieces.least_tile=0", planes, "dtype=f64");
-    expect_planned(comm, positions_of_times, "pieces.tiles=4x3", "pieces.least_tile=0", few, NULL);
-    for (int i = 0; planes[i].ranks > 0; i++) {
-        char spatial[64];
-        snprintf(spatial, sizeof spatial, "parallel.spatial=%s", planes[i].spatial);
-        if (lk_comm_size(comm) == planes[i].ranks)
-            expect_filters(comm, spatial);
-    }
-}
-
-/* Of layers that do not move, the first ones: backward ends above them, and nothing is fetched for it. */
-static const char still[] =
-    "data: {type: shapes, count: 21, test_count: 0, shape: [13, 11, 2], batch: 8, shards: 8}\n"
-    "model:\n"
-    "  - {type: conv, filters: 3, kernel: 3, padding: 1}\n"
-    "  - batch_norm\n"
-    "  - {type: residual, layers: [relu, {type: conv, filters: 3, kernel: 3, padding: 1}]}\n"
-    "  - {type: conv, filters: 4, kernel: 3, padding: 1, name: last}\n"
-    "  - relu\n"
-    "  - {type: conv, filters: 2, kernel: 3}\n"
-    "  - global_avgpool\n"
-    "  - {type: linear, units: 2}\n"
-    "loss: softmax_cross_entropy\n"
-    "optimizer: sgd\n"
-    "phases: [{name: last, epochs: 1, layers: [last]}]\n";
-
-static void backward_ends_above_what_does_not_move(lk_comm *comm)
-{
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
-    expect_planned(comm, still, "pieces.tiles=4x3", "pieces.least_tile=0", planes, NULL);
-    expect_planned(comm, still, "pieces.tiles=4x3", "pieces.least_tile=0", planes,
-                   "train.recompute=2");
-    if (lk_comm_size(comm) != 4)
-        return;
-    const char *settings[MAX_SETTINGS] = {"pieces.tiles=4x3", "pieces.least_tile=0",
-                                          "parallel.spatial=2x2"};
-    ASSERT_OK(job_of(still, comm, settings, &e, &job));
-    const lk_plan *p = lk_trainer_plan(lk_job_trainer(job));
-    int fetches = 0;
-    for (int64_t i = 0; i < p->n_transfers; i++)
-        fetches += p->transfer[i].when == LK_IN_BACKWARD && p->transfer[i].kind == LK_FETCHED;
-    ASSERT_EQ(fetches, 1); /* of the convolution behind the last */
-    lk_job_free(job);
-    lk_experiment_free(e);
-}
-
-/* ---- by tiles in fact ---- */
+/* ---- memory: first, as what a process had at most is counted ---- */
 
 static const struct {
     const char *file, *data;
@@ -166,44 +21,6 @@ static const struct {
                                      " shape: [28, 28, 1], shards: 8, one_hot: true}"},
     {"experiments/cifar10-cnn.yaml", "data={type: glyphs, count: 32, test_count: 32, batch: 32,"
                                      " shape: [32, 32, 3], shards: 8, one_hot: true}"}};
-
-/* Of a model whose tiles are all large enough, what is before the first layer that needs whole samples runs
- * by tiles, and nothing changes before it. */
-static void layers_before_whole_samples_run_by_tiles(lk_comm *comm)
-{
-    static const int64_t sides[] = {2, 4};
-    if (lk_comm_size(comm) != 1)
-        return;
-    for (int i = 0; i < 4; i++) {
-        int64_t side = sides[i / 2];
-        lk_mesh_shape shape = {.data = 1, .ndim = 2, .space = {side, side}};
-        const char *settings[] = {preset[i % 2].data, "pieces.tiles=4x4", "pieces.least_tile=1"};
-        lk_experiment *e = NULL;
-        lk_job *job = NULL;
-        lk_plan *p = NULL;
-        ASSERT_OK(lk_experiment_read(preset[i % 2].file, settings, 3, &e));
-        ASSERT_OK(lk_job_new(e, NULL, &job));
-        for (int rank = 0; rank < side * side; rank++) {
-            ASSERT_OK(
-                lk_trainer_plan_of(lk_job_trainer(job), &shape, (int)(side * side), rank, &p));
-            int64_t first = 0, seen = 0;
-            while (p->layer[first].reach != LK_REACH_SAMPLE)
-                ASSERT_EQ(p->layer[first++].domain, LK_BY_TILE);
-            ASSERT_TRUE(first >= 4 && p->layer[first].domain == LK_BY_SAMPLE);
-            for (int64_t k = 0; k < p->n_transfers; k++)
-                if (p->transfer[k].kind == LK_CHANGED) {
-                    ASSERT_TRUE(strcmp(p->transfer[k].what, p->layer[first].name) == 0);
-                    seen++;
-                }
-            ASSERT_EQ(seen, 2); /* there and back */
-            lk_plan_free(p);
-        }
-        lk_job_free(job);
-        lk_experiment_free(e);
-    }
-}
-
-/* ---- memory ---- */
 
 /* What all ranks of a layout are planned to hold, or with rank >= 0 one of them. */
 static int64_t memory_planned(const lk_experiment *e, const lk_mesh_shape *shape, int ranks,
@@ -259,7 +76,7 @@ static void memory_compare(lk_comm *comm, const lk_experiment *e, const lk_mesh_
 }
 
 /* First all that is counted, the larger behind the smaller: a peak is that of the process. */
-static void steps_and_evaluations_take_what_was_planned(lk_comm *comm)
+RANKS_TEST(steps_and_evaluations_take_what_was_planned)
 {
     enum { N = sizeof preset / sizeof preset[0] };
     int size = lk_comm_size(comm);
@@ -285,6 +102,191 @@ static void steps_and_evaluations_take_what_was_planned(lk_comm *comm)
         }
 }
 
+/* ---- what is sent ---- */
+
+/* Train a step in a layout, and count. */
+static void expect_sent(lk_comm *comm, const char *network, const char *const *settings)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    ASSERT_OK(job_of(network, comm, settings, &e, &job));
+    planned_expect(comm, lk_job_trainer(job), settings[2]);
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
+static void expect_planned(lk_comm *comm, const char *network, const char *pieces,
+                           const char *least, const struct grid *grids, const char *further)
+{
+    for (int i = 0; grids[i].ranks > 0; i++) {
+        char spatial[64];
+        if (lk_comm_size(comm) % grids[i].ranks != 0 || lk_comm_size(comm) > 8 * grids[i].ranks)
+            continue; /* 8 shards */
+        snprintf(spatial, sizeof spatial, "parallel.spatial=%s", grids[i].spatial);
+        expect_sent(comm, network, (const char *[MAX_SETTINGS]){pieces, least, spatial, further});
+    }
+}
+
+RANKS_TEST(a_step_of_tiles_sends_what_was_planned)
+{
+    static const char by_batch[] = "model.4={type: batch_norm, statistics: batch}",
+                      by_sample[] = "model.4={type: layer_norm, axes: 3}";
+    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes, NULL);
+    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes, by_batch);
+    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes, "dtype=f64");
+    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes, by_sample);
+    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=20", planes, by_sample);
+    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=20", planes, by_batch);
+    if (lk_comm_size(comm) <= 4) /* shards are as many as ranks, of whole samples */
+        expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes,
+                       "parallel.mode=fast");
+    expect_planned(comm, images, "pieces.tiles=4x3", "pieces.least_tile=4", planes, NULL);
+    expect_planned(comm, filters, "pieces.tiles=4x3", "pieces.least_tile=0", planes, NULL);
+    expect_planned(comm, volumes, "pieces.tiles=3x2x2", "pieces.least_tile=1", cubes, NULL);
+    expect_planned(comm, volumes, "pieces.tiles=3x2x2", "pieces.least_tile=8", cubes,
+                   "parallel.update=shared");
+}
+
+/* A model that uses a parameter more than once passes shard by shard. */
+RANKS_TEST(passes_of_shards_send_what_was_planned)
+{
+    expect_planned(comm, series, "pieces.tiles=4x3", "pieces.least_tile=1", few, NULL);
+}
+
+/* Filters of positions: the first layer, whose x has no gradient, reads none of others; then windows of which
+ * some see padding alone, windows across the cuts, and such that no tile shares. */
+#define POSITIONS                                                                               \
+    "data: {type: shapes, count: 21, test_count: 6, shape: [13, 11, 2], batch: 8, shards: 8}\n" \
+    "loss: softmax_cross_entropy\n"                                                             \
+    "optimizer: {type: adam, rate: 0.01}\n"                                                     \
+    "model:\n"                                                                                  \
+    "  - {type: local_conv, filters: 3, kernel: 3, padding: 1}\n"                               \
+    "  - relu\n"                                                                                \
+    "  - {type: local_conv, filters: 3, kernel: 1, padding: [2, 0]}\n"                          \
+    "  - {type: residual, layers: [tanh, {type: local_conv, filters: 3, kernel: [4, 3], pad: "  \
+    "same}]}\n"                                                                                 \
+    "  - {type: l2pool, size: 3, stride: 2}\n"                                                  \
+    "  - {type: local_conv, filters: 4, kernel: 3, stride: 2, padding: 1}\n"                    \
+    "  - {type: local_conv, filters: 2, kernel: 1}\n"                                           \
+    "  - flatten\n"
+static const char positions[] = POSITIONS "  - {type: linear, units: 2}\n";
+static const char positions_of_times[] = POSITIONS "  - {type: reshape, shape: [12, 2]}\n"
+                                                   "  - {type: gru, units: 3}\n"
+                                                   "  - flatten\n"
+                                                   "  - {type: linear, units: 2}\n";
+
+/* What a rank holds of the filters of others, with its own beside them, after some steps. */
+static void expect_filters(lk_comm *comm, const char *spatial)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    const char *settings[MAX_SETTINGS] = {"pieces.tiles=4x3", "pieces.least_tile=0", spatial};
+    int64_t held = 0, listed = 0;
+    ASSERT_OK(job_of(positions, comm, settings, &e, &job));
+    ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
+    const lk_plan *p = lk_trainer_plan(lk_job_trainer(job));
+    for (int64_t i = 0; i < p->n_tiles; i++)
+        held += p->tile[i]->weights ? p->tile[i]->weights->bytes : 0;
+    for (int64_t i = 0; i < p->n_layers; i++)
+        listed += p->layer[i].filter_bytes;
+    ASSERT_EQ(p->memory.filters, held);
+    ASSERT_EQ(listed, held);
+    ASSERT_TRUE(lk_comm_size(comm) == 1 || held > 0);
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
+/* The margin of filters travels once a step, however many passes it has. */
+RANKS_TEST(filters_of_positions_are_in_the_plan)
+{
+    expect_planned(comm, positions, "pieces.tiles=4x3", "pieces.least_tile=0", planes, NULL);
+    expect_planned(comm, positions, "pieces.tiles=4x3", "pieces.least_tile=0", planes, "dtype=f64");
+    expect_planned(comm, positions_of_times, "pieces.tiles=4x3", "pieces.least_tile=0", few, NULL);
+    for (int i = 0; planes[i].ranks > 0; i++) {
+        char spatial[64];
+        snprintf(spatial, sizeof spatial, "parallel.spatial=%s", planes[i].spatial);
+        if (lk_comm_size(comm) == planes[i].ranks)
+            expect_filters(comm, spatial);
+    }
+}
+
+/* Of layers that do not move, the first ones: backward ends above them, and nothing is fetched for it. */
+static const char still[] =
+    "data: {type: shapes, count: 21, test_count: 0, shape: [13, 11, 2], batch: 8, shards: 8}\n"
+    "model:\n"
+    "  - {type: conv, filters: 3, kernel: 3, padding: 1}\n"
+    "  - batch_norm\n"
+    "  - {type: residual, layers: [relu, {type: conv, filters: 3, kernel: 3, padding: 1}]}\n"
+    "  - {type: conv, filters: 4, kernel: 3, padding: 1, name: last}\n"
+    "  - relu\n"
+    "  - {type: conv, filters: 2, kernel: 3}\n"
+    "  - global_avgpool\n"
+    "  - {type: linear, units: 2}\n"
+    "loss: softmax_cross_entropy\n"
+    "optimizer: sgd\n"
+    "phases: [{name: last, epochs: 1, layers: [last]}]\n";
+
+RANKS_TEST(backward_ends_above_what_does_not_move)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    expect_planned(comm, still, "pieces.tiles=4x3", "pieces.least_tile=0", planes, NULL);
+    expect_planned(comm, still, "pieces.tiles=4x3", "pieces.least_tile=0", planes,
+                   "train.recompute=2");
+    if (lk_comm_size(comm) != 4)
+        return;
+    const char *settings[MAX_SETTINGS] = {"pieces.tiles=4x3", "pieces.least_tile=0",
+                                          "parallel.spatial=2x2"};
+    ASSERT_OK(job_of(still, comm, settings, &e, &job));
+    const lk_plan *p = lk_trainer_plan(lk_job_trainer(job));
+    int fetches = 0;
+    for (int64_t i = 0; i < p->n_transfers; i++)
+        fetches += p->transfer[i].when == LK_IN_BACKWARD && p->transfer[i].kind == LK_FETCHED;
+    ASSERT_EQ(fetches, 1); /* of the convolution behind the last */
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
+/* ---- by tiles in fact ---- */
+
+/* Of a model whose tiles are all large enough, what is before the first layer that needs whole samples runs
+ * by tiles, and nothing changes before it. */
+RANKS_TEST(layers_before_whole_samples_run_by_tiles)
+{
+    static const int64_t sides[] = {2, 4};
+    if (lk_comm_size(comm) != 1)
+        return;
+    for (int i = 0; i < 4; i++) {
+        int64_t side = sides[i / 2];
+        lk_mesh_shape shape = {.data = 1, .ndim = 2, .space = {side, side}};
+        const char *settings[] = {preset[i % 2].data, "pieces.tiles=4x4", "pieces.least_tile=1"};
+        lk_experiment *e = NULL;
+        lk_job *job = NULL;
+        lk_plan *p = NULL;
+        ASSERT_OK(lk_experiment_read(preset[i % 2].file, settings, 3, &e));
+        ASSERT_OK(lk_job_new(e, NULL, &job));
+        for (int rank = 0; rank < side * side; rank++) {
+            ASSERT_OK(
+                lk_trainer_plan_of(lk_job_trainer(job), &shape, (int)(side * side), rank, &p));
+            int64_t first = 0, seen = 0;
+            while (p->layer[first].reach != LK_REACH_SAMPLE)
+                ASSERT_EQ(p->layer[first++].domain, LK_BY_TILE);
+            ASSERT_TRUE(first >= 4 && p->layer[first].domain == LK_BY_SAMPLE);
+            for (int64_t k = 0; k < p->n_transfers; k++)
+                if (p->transfer[k].kind == LK_CHANGED) {
+                    ASSERT_TRUE(strcmp(p->transfer[k].what, p->layer[first].name) == 0);
+                    seen++;
+                }
+            ASSERT_EQ(seen, 2); /* there and back */
+            lk_plan_free(p);
+        }
+        lk_job_free(job);
+        lk_experiment_free(e);
+    }
+}
+
+/* ---- evaluations ---- */
+
 /* Ten layers of values of the same size. */
 static const char deep[] =
     "data: {type: glyphs, count: 32, test_count: 32, batch: 32, shards: 8, shape: [24, 24, 1]}\n"
@@ -300,7 +302,7 @@ static const char deep[] =
 
 /* Evaluation keeps nothing, so it takes a small part of what a step does; and its loader has samples of its
  * own. */
-static void an_evaluation_takes_less_than_a_step(lk_comm *comm)
+RANKS_TEST(an_evaluation_takes_less_than_a_step)
 {
     static const lk_mesh_shape one = {.data = 1};
     const char *name;
@@ -352,7 +354,7 @@ static uint64_t step_after(const char *network, const char *pieces, const lk_mes
 
 /* Changes of domain, means, losses of tiles, passes of shards: a trainer that has stood in for the ranks of
  * a layout trains as one that has not. */
-static void a_rehearsal_leaves_no_trace(lk_comm *comm)
+RANKS_TEST(a_rehearsal_leaves_no_trace)
 {
     static const lk_mesh_shape plane = {.data = 2, .ndim = 2, .space = {2, 2}},
                                cube = {.data = 2, .ndim = 3, .space = {2, 1, 2}};
@@ -369,15 +371,3 @@ static void a_rehearsal_leaves_no_trace(lk_comm *comm)
         ASSERT_EQ(step_after(nets[i].network, nets[i].pieces, nets[i].shape, 8),
                   step_after(nets[i].network, nets[i].pieces, NULL, 0));
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(steps_and_evaluations_take_what_was_planned),
-           TEST_OF(a_step_of_tiles_sends_what_was_planned),
-           TEST_OF(passes_of_shards_send_what_was_planned),
-           TEST_OF(filters_of_positions_are_in_the_plan),
-           TEST_OF(backward_ends_above_what_does_not_move),
-           TEST_OF(layers_before_whole_samples_run_by_tiles),
-           TEST_OF(an_evaluation_takes_less_than_a_step), TEST_OF(a_rehearsal_leaves_no_trace))

@@ -119,7 +119,7 @@ static void case_check(struct pool_case *c, lk_comm *comm)
     lk_tiling_free(tiling);
 }
 
-static void pools_on_tiles_are_those_of_the_whole(lk_comm *comm)
+RANKS_TEST(pools_on_tiles_are_those_of_the_whole)
 {
     int64_t cases = test_whole() ? 300 : ranks_brief() ? 12 : 30;
     for (int64_t i = 0; i < cases; i++) {
@@ -128,7 +128,7 @@ static void pools_on_tiles_are_those_of_the_whole(lk_comm *comm)
     }
 }
 
-static void groups_of_ranks_have_their_own_tiles(lk_comm *comm)
+RANKS_TEST(groups_of_ranks_have_their_own_tiles)
 {
     lk_comm *half;
     int rank = lk_comm_rank(comm);
@@ -160,7 +160,7 @@ static struct pool_case case_plain(lk_pool_kind kind, int size, int64_t n, int64
     return c;
 }
 
-static void aligned_pools_send_nothing(lk_comm *comm)
+RANKS_TEST(aligned_pools_send_nothing)
 {
     int size = lk_comm_size(comm);
     for (int kind = LK_POOL_MAX; kind <= LK_POOL_L2; kind++) {
@@ -218,7 +218,7 @@ static int64_t change(const struct pool_case *c, const lk_held *held, int64_t i,
     return place;
 }
 
-static void gradients_are_those_of_differences(lk_comm *comm)
+RANKS_TEST(gradients_are_those_of_differences)
 {
     const double h = 0x1p-12;
     for (int kind = LK_POOL_MAX; kind <= LK_POOL_L2; kind++) {
@@ -250,7 +250,7 @@ static void gradients_are_those_of_differences(lk_comm *comm)
 
 /* ---- misuse ---- */
 
-static void misuse_is_refused(lk_comm *comm)
+RANKS_TEST(misuse_is_refused)
 {
     struct pool_case c = case_plain(LK_POOL_AVG, lk_comm_size(comm), 9, 3);
     lk_tiling *tiling = tiling_new(&c, comm);
@@ -280,7 +280,3 @@ static void misuse_is_refused(lk_comm *comm)
     lk_tile_free(tile);
     lk_tiling_free(tiling);
 }
-
-RANKS_MAIN(TEST(pools_on_tiles_are_those_of_the_whole), TEST(groups_of_ranks_have_their_own_tiles),
-           TEST(aligned_pools_send_nothing), TEST(gradients_are_those_of_differences),
-           TEST(misuse_is_refused))

@@ -139,13 +139,13 @@ static void values_of(lk_comm *comm, int64_t number)
     sides_end(&s);
 }
 
-static void samples_are_whole_and_come_back(lk_comm *comm)
+RANKS_TEST(samples_are_whole_and_come_back)
 {
     tiling_cases(comm, ranks_brief() ? FEW : CASES, values_of);
 }
 
 /* One rank has whole samples already. */
-static void one_rank_copies_nothing(lk_comm *comm)
+RANKS_TEST(one_rank_copies_nothing)
 {
     lk_comm *own;
     ASSERT_OK(lk_comm_split(comm, lk_comm_rank(comm), 0, &own));
@@ -196,7 +196,7 @@ static void gradients_of(lk_comm *comm, int64_t number)
     sides_end(&s);
 }
 
-static void each_is_the_gradient_of_the_other(lk_comm *comm)
+RANKS_TEST(each_is_the_gradient_of_the_other)
 {
     tiling_cases(comm, ranks_brief() ? FEW : CASES, gradients_of);
 }
@@ -235,7 +235,7 @@ static void identity_of(lk_comm *comm, int64_t number)
     sides_end(&s);
 }
 
-static void both_sides_of_the_identity_are_equal(lk_comm *comm)
+RANKS_TEST(both_sides_of_the_identity_are_equal)
 {
     tiling_cases(comm, CASES, identity_of);
 }
@@ -261,14 +261,14 @@ static void bytes_of(lk_comm *comm, int64_t number)
     sides_end(&s);
 }
 
-static void each_element_is_sent_once_to_who_gets_it(lk_comm *comm)
+RANKS_TEST(each_element_is_sent_once_to_who_gets_it)
 {
     tiling_cases(comm, ranks_brief() ? FEW : CASES, bytes_of);
 }
 
 /* ---- misuse ---- */
 
-static void what_does_not_fit_is_refused(lk_comm *comm)
+RANKS_TEST(what_does_not_fit_is_refused)
 {
     const int dim[] = {1};
     const int64_t tiles[] = {3};
@@ -312,7 +312,3 @@ static void what_does_not_fit_is_refused(lk_comm *comm)
     lk_tiling_free(t);
     lk_comm_close(own);
 }
-
-RANKS_MAIN(TEST(samples_are_whole_and_come_back), TEST(one_rank_copies_nothing),
-           TEST(each_is_the_gradient_of_the_other), TEST(both_sides_of_the_identity_are_equal),
-           TEST(each_element_is_sent_once_to_who_gets_it), TEST(what_does_not_fit_is_refused))

@@ -105,7 +105,7 @@ static void sums_against_one(lk_comm *comm, const int *dim, struct tiled of)
     held_end(&all);
 }
 
-static void sums_of_any_ranks_have_the_bits_of_one(lk_comm *comm)
+RANKS_TEST(sums_of_any_ranks_have_the_bits_of_one)
 {
     on_all_tilings(comm, sums_against_one);
 }
@@ -133,7 +133,7 @@ static void means_against_one(lk_comm *comm, const int *dim, struct tiled of)
     held_end(&all);
 }
 
-static void means_of_any_ranks_have_the_bits_of_one(lk_comm *comm)
+RANKS_TEST(means_of_any_ranks_have_the_bits_of_one)
 {
     on_all_tilings(comm, means_against_one);
 }
@@ -160,7 +160,7 @@ static struct results run_plain(const struct held *h, enum kind kind)
     return r;
 }
 
-static void one_tile_has_the_bits_of_the_ops(lk_comm *comm)
+RANKS_TEST(one_tile_has_the_bits_of_the_ops)
 {
     (void)comm;
     for (int i = 0; i < 4; i++) {
@@ -187,7 +187,7 @@ static void one_tile_has_the_bits_of_the_ops(lk_comm *comm)
 
 /* 5x3 tiles of 4x61 positions, some of them empty: each mean by hand, tile by tile, and the gradient of
  * each tile. */
-static void values_are_those_of_a_plain_program(lk_comm *comm)
+RANKS_TEST(values_are_those_of_a_plain_program)
 {
     struct tiled of = {
         .ndim = 2, .n = {4, 61}, .tiles = {5, 3}, .samples = 2, .channels = 2, .dtype = LK_F64};
@@ -223,7 +223,7 @@ static void values_are_those_of_a_plain_program(lk_comm *comm)
 /* ---- adjoints ---- */
 
 /* The sum over ranks of <mean(x), dy>, and of <x, dx>: they are linear, so this is what differences say. */
-static void gradients_are_the_adjoints(lk_comm *comm)
+RANKS_TEST(gradients_are_the_adjoints)
 {
     struct tile_cut cut = tile_cut_of(lk_comm_size(comm), 2, 0);
     int size = lk_comm_size(comm), rank = lk_comm_rank(comm);
@@ -251,7 +251,7 @@ static void gradients_are_the_adjoints(lk_comm *comm)
 }
 
 /* The loss is the sum of squares: the sum of its gradient has the same slope everywhere. */
-static void second_derivatives_are_those_of_linear_calls(lk_comm *comm)
+RANKS_TEST(second_derivatives_are_those_of_linear_calls)
 {
     struct tile_cut cut = tile_cut_of(lk_comm_size(comm), 2, 0);
     struct tiled of = tiled_of(cut.dim, 2, 3, LK_F64);
@@ -282,7 +282,7 @@ static void second_derivatives_are_those_of_linear_calls(lk_comm *comm)
 
 /* ---- edges ---- */
 
-static void a_pass_without_samples_has_no_sums(lk_comm *comm)
+RANKS_TEST(a_pass_without_samples_has_no_sums)
 {
     struct tile_cut cut = tile_cut_of(lk_comm_size(comm), 2, 0);
     struct tiled of = tiled_of(cut.dim, 2, 2, LK_F32);
@@ -298,7 +298,7 @@ static void a_pass_without_samples_has_no_sums(lk_comm *comm)
 }
 
 /* A tiling that only looks at what a grid would do has a part of the sums. */
-static void sums_over_tiles_need_all_ranks(lk_comm *comm)
+RANKS_TEST(sums_over_tiles_need_all_ranks)
 {
     lk_grid grid = {.ndim = 1, .dim = {2}};
     lk_tile_spec spec = {.window = {.ndim = 1}, .in = {4}, .out = {4}};
@@ -321,7 +321,7 @@ static void sums_over_tiles_need_all_ranks(lk_comm *comm)
     lk_tiling_free(tiling);
 }
 
-static void misuse_is_refused(lk_comm *comm)
+RANKS_TEST(misuse_is_refused)
 {
     int dim[] = {lk_comm_size(comm)};
     struct tiled of = tiled_of(dim, 1, 0, LK_F32);
@@ -350,10 +350,3 @@ static void misuse_is_refused(lk_comm *comm)
     lk_tape_free(tape);
     held_end(&h);
 }
-
-RANKS_MAIN(TEST(sums_of_any_ranks_have_the_bits_of_one),
-           TEST(means_of_any_ranks_have_the_bits_of_one), TEST(one_tile_has_the_bits_of_the_ops),
-           TEST(values_are_those_of_a_plain_program), TEST(gradients_are_the_adjoints),
-           TEST(second_derivatives_are_those_of_linear_calls),
-           TEST(a_pass_without_samples_has_no_sums), TEST(sums_over_tiles_need_all_ranks),
-           TEST(misuse_is_refused))

@@ -5,7 +5,7 @@
 
 #include <time.h>
 
-static void what_one_rank_was_given_wrong_all_hear(lk_comm *comm)
+RANKS_TEST(what_one_rank_was_given_wrong_all_hear)
 {
     int size = lk_comm_size(comm);
     bool last = lk_comm_rank(comm) == size - 1;
@@ -26,7 +26,7 @@ static void what_one_rank_was_given_wrong_all_hear(lk_comm *comm)
     lk_tiling_free(t);
 }
 
-static void layers_are_checked_before_boxes_are_made(lk_comm *comm)
+RANKS_TEST(layers_are_checked_before_boxes_are_made)
 {
     const int64_t tiles[] = {3}, falls[] = {0, 5, 4, 8};
     const lk_tile_spec good = {
@@ -60,6 +60,3 @@ static void layers_are_checked_before_boxes_are_made(lk_comm *comm)
     ASSERT_TRUE(s[1].x_box.ndim == 1 && lk_box_is_equal(&s[0].x_box, &s[1].x_box));
     lk_tiling_free(t);
 }
-
-RANKS_MAIN(TEST(what_one_rank_was_given_wrong_all_hear),
-           TEST(layers_are_checked_before_boxes_are_made))

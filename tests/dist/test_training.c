@@ -35,7 +35,7 @@ static void expect_same(lk_comm *comm, const char *const *settings)
     ASSERT_EQ(memcmp(&alone, &together, sizeof alone), 0);
 }
 
-static void any_ranks_have_the_bits_of_one(lk_comm *comm)
+RANKS_TEST(any_ranks_have_the_bits_of_one)
 {
     expect_same(comm, (const char *[MAX_SETTINGS]){"parallel.update=each"});
     expect_same(comm, (const char *[MAX_SETTINGS]){"parallel.update=shared"});
@@ -46,7 +46,7 @@ static void any_ranks_have_the_bits_of_one(lk_comm *comm)
                                                    "data.one_hot=true", "metrics=[accuracy]"});
 }
 
-static void gradients_that_travel_early_have_the_same_bits(lk_comm *comm)
+RANKS_TEST(gradients_that_travel_early_have_the_same_bits)
 {
     expect_same(comm,
                 (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket_mib=0.001"});
@@ -56,7 +56,7 @@ static void gradients_that_travel_early_have_the_same_bits(lk_comm *comm)
 }
 
 /* All buckets have started when backward ends, on ranks with one block each. */
-static void gradients_do_travel_during_backward(lk_comm *comm)
+RANKS_TEST(gradients_do_travel_during_backward)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -103,7 +103,7 @@ static int64_t calls_of(lk_comm *comm, const char *const *settings, int *buckets
 
 /* The control vector, and the gradients with the statistics; of a shared copy each joins its share
  * itself, and waits until all have updated theirs. */
-static void a_step_has_two_collective_calls(lk_comm *comm)
+RANKS_TEST(a_step_has_two_collective_calls)
 {
     int buckets;
     if (lk_comm_size(comm) == 1)
@@ -128,7 +128,7 @@ static void expect_call(const lk_comm *comm, int64_t n, const char *name, lk_dty
 }
 
 /* Each gradient and statistic travels once, the loss of each subtree, and three votes. */
-static void a_step_joins_each_element_once(lk_comm *comm)
+RANKS_TEST(a_step_joins_each_element_once)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -153,7 +153,7 @@ static void a_step_joins_each_element_once(lk_comm *comm)
     lk_experiment_free(e);
 }
 
-static void every_optimizer_has_the_same_bits(lk_comm *comm)
+RANKS_TEST(every_optimizer_has_the_same_bits)
 {
     static const char *const optimizers[] = {
         "optimizer={type: sgd, rate: 0.05, momentum: 0.9, clip_norm: 0.1}",
@@ -164,7 +164,7 @@ static void every_optimizer_has_the_same_bits(lk_comm *comm)
         expect_same(comm, (const char *[MAX_SETTINGS]){optimizers[i]});
 }
 
-static void recurrent_layers_have_the_same_bits(lk_comm *comm)
+RANKS_TEST(recurrent_layers_have_the_same_bits)
 {
     expect_same(comm, (const char *[MAX_SETTINGS]){
                           "model=[{type: reshape, shape: [12, 12]}, {type: gru, units: 5}, flatten,"
@@ -190,13 +190,13 @@ static uint64_t reused_state(lk_comm *comm)
     return state;
 }
 
-static void parameters_that_are_used_again_have_the_same_bits(lk_comm *comm)
+RANKS_TEST(parameters_that_are_used_again_have_the_same_bits)
 {
     ASSERT_TRUE(reused_state(comm) == reused_state(NULL));
 }
 
 /* An encoder and its transpose, and a layer that is applied twice. */
-static void parameters_that_layers_share_have_the_same_bits(lk_comm *comm)
+RANKS_TEST(parameters_that_layers_share_have_the_same_bits)
 {
     static const char model[] =
         "model=[flatten, {type: linear, units: 12, name: in}, tanh,"
@@ -210,7 +210,7 @@ static void parameters_that_layers_share_have_the_same_bits(lk_comm *comm)
 }
 
 /* Parameters that are fewer than cache lines for all ranks, on a set smaller than a batch. */
-static void ranks_with_nothing_to_do_have_the_same_bits(lk_comm *comm)
+RANKS_TEST(ranks_with_nothing_to_do_have_the_same_bits)
 {
     expect_same(comm, (const char *[MAX_SETTINGS]){
                           "model=[{type: avgpool, size: 12}, flatten, {type: linear, units: 10}]",
@@ -251,7 +251,7 @@ static lk_run_result run_with(lk_comm *comm, const char *const *settings, struct
 }
 
 /* Stopped on these ranks, in mid-epoch, and gone on with by one, and the other way round. */
-static void a_run_goes_on_on_other_ranks(lk_comm *comm)
+RANKS_TEST(a_run_goes_on_on_other_ranks)
 {
     char folder[200], output[240];
     lk_run_result whole = {.steps = 0};
@@ -292,7 +292,7 @@ static void a_run_goes_on_on_other_ranks(lk_comm *comm)
 
 /* A request before the first step stops there, with a checkpoint; one in the last step finds a run that
  * is complete, with all its files. */
-static void a_request_at_either_end_is_not_lost(lk_comm *comm)
+RANKS_TEST(a_request_at_either_end_is_not_lost)
 {
     char folder[200], output[240], weights[240];
     struct stopper stopper = {.steps = 0, .mine = lk_comm_rank(comm) == lk_comm_size(comm) - 1};
@@ -344,7 +344,7 @@ static void look_at_ranks(void *arg, const lk_job *job, const lk_epoch_report *r
 }
 
 /* Ranks tell their times at each epoch; one whose state is another is named. */
-static void a_rank_that_computes_wrongly_is_named(lk_comm *comm)
+RANKS_TEST(a_rank_that_computes_wrongly_is_named)
 {
     for (int spoils = 0; spoils < 2; spoils++) {
         struct spoiler s = {.comm = comm, .spoils = spoils};
@@ -368,7 +368,7 @@ static void a_rank_that_computes_wrongly_is_named(lk_comm *comm)
 
 /* One whose state is another when a checkpoint is due ends the run there: that is no matter of the
  * disk, and nothing is saved. */
-static void a_rank_that_computes_wrongly_saves_nothing(lk_comm *comm)
+RANKS_TEST(a_rank_that_computes_wrongly_saves_nothing)
 {
     struct spoiler s = {.comm = comm, .spoils = true};
     lk_run_callbacks watcher = {.arg = &s, .step = spoil};
@@ -393,7 +393,7 @@ static void a_rank_that_computes_wrongly_saves_nothing(lk_comm *comm)
 }
 
 /* Fast mode learns, all ranks have the same, and the state says how many they are. */
-static void fast_mode_is_marked(lk_comm *comm)
+RANKS_TEST(fast_mode_is_marked)
 {
     outcome exact = train_steps(network, comm, (const char *[MAX_SETTINGS]){NULL}),
             fast = train_steps(network, comm, (const char *[MAX_SETTINGS]){"parallel.mode=fast"});
@@ -405,7 +405,7 @@ static void fast_mode_is_marked(lk_comm *comm)
 }
 
 /* Of a batch of one sample, all ranks but one have no loss. */
-static void fast_mode_counts_the_samples_that_there_are(lk_comm *comm)
+RANKS_TEST(fast_mode_counts_the_samples_that_there_are)
 {
     const char *settings[MAX_SETTINGS] = {"model=[flatten, {type: linear, units: 10}]",
                                           "data.count=33", "data.test_count=33"};
@@ -417,7 +417,7 @@ static void fast_mode_counts_the_samples_that_there_are(lk_comm *comm)
     ASSERT_TRUE(fabs(fast.test - exact.test) < 1e-3);
 }
 
-static void too_many_ranks_are_told_what_to_change(lk_comm *comm)
+RANKS_TEST(too_many_ranks_are_told_what_to_change)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -451,7 +451,7 @@ static void too_many_ranks_are_told_what_to_change(lk_comm *comm)
 }
 
 /* One rank alone cannot open its data. */
-static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
+RANKS_TEST(a_failure_of_one_rank_is_that_of_all)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -465,7 +465,7 @@ static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
 }
 
 /* The last rank has images of another noise, or another rate: found before the first step. */
-static void ranks_that_train_something_else_are_noticed(lk_comm *comm)
+RANKS_TEST(ranks_that_train_something_else_are_noticed)
 {
     static const char *const other[] = {"data.noise=0.7", "train.log=3 steps", "optimizer.rate=0.5",
                                         "data.test_count=9", "train.recompute=2"};
@@ -485,7 +485,7 @@ static void ranks_that_train_something_else_are_noticed(lk_comm *comm)
 }
 
 /* Sample 17 of 30 has a label that does not exist: the rank that has it says so, and all stop. */
-static void a_step_that_one_rank_cannot_do_is_done_by_none(lk_comm *comm)
+RANKS_TEST(a_step_that_one_rank_cannot_do_is_done_by_none)
 {
     small_trainer s;
     small_begin(&s, comm);
@@ -507,7 +507,7 @@ static void a_step_that_one_rank_cannot_do_is_done_by_none(lk_comm *comm)
 }
 
 /* A parameter that is not a number stops all ranks in the same step, with the same words. */
-static void what_is_not_finite_stops_all_ranks(lk_comm *comm)
+RANKS_TEST(what_is_not_finite_stops_all_ranks)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -525,25 +525,3 @@ static void what_is_not_finite_stops_all_ranks(lk_comm *comm)
     lk_job_free(job);
     lk_experiment_free(e);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one),
-           TEST_OF(gradients_that_travel_early_have_the_same_bits),
-           TEST_OF(gradients_do_travel_during_backward), TEST_OF(a_step_has_two_collective_calls),
-           TEST_OF(a_step_joins_each_element_once), TEST_OF(every_optimizer_has_the_same_bits),
-           TEST_OF(recurrent_layers_have_the_same_bits),
-           TEST_OF(parameters_that_are_used_again_have_the_same_bits),
-           TEST_OF(parameters_that_layers_share_have_the_same_bits),
-           TEST_OF(ranks_with_nothing_to_do_have_the_same_bits),
-           TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(a_request_at_either_end_is_not_lost),
-           TEST_OF(a_rank_that_computes_wrongly_is_named),
-           TEST_OF(a_rank_that_computes_wrongly_saves_nothing), TEST_OF(fast_mode_is_marked),
-           TEST_OF(fast_mode_counts_the_samples_that_there_are),
-           TEST_OF(too_many_ranks_are_told_what_to_change),
-           TEST_OF(a_failure_of_one_rank_is_that_of_all),
-           TEST_OF(ranks_that_train_something_else_are_noticed),
-           TEST_OF(a_step_that_one_rank_cannot_do_is_done_by_none),
-           TEST_OF(what_is_not_finite_stops_all_ranks))

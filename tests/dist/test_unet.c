@@ -40,19 +40,19 @@ static void expect_same(lk_comm *comm, const char *network, const char *const *s
     ASSERT_TRUE(alone.loss[STEPS - 1] < alone.loss[0]);
 }
 
-static void volumes_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(volumes_have_the_bits_of_one_rank)
 {
     expect_same(comm, volumes, (const char *[MAX_SETTINGS]){"parallel.update=each"});
     expect_same(comm, volumes, (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "dtype=f64"});
 }
 
-static void images_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(images_have_the_bits_of_one_rank)
 {
     expect_same(comm, images, (const char *[MAX_SETTINGS]){"parallel.update=shared"});
 }
 
 /* A loss with weights of classes, and what overlaps of each, counted tile by tile. */
-static void weights_and_overlaps_have_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(weights_and_overlaps_have_the_bits_of_one_rank)
 {
     static const char *const grid[] = {"1", "1x1x2", "1", "2x1x2", "1", "1", "1", "2x2x2"},
                              *const metric[] = {"metrics=[dice]",
@@ -84,7 +84,7 @@ static const lk_layer_plan *layer_of(const lk_plan *plan, const char *name)
 }
 
 /* x has 3 channels and the layers give 3; within, 4 and 4. */
-static void the_plan_has_the_channels_of_both(lk_comm *comm)
+RANKS_TEST(the_plan_has_the_channels_of_both)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
@@ -99,11 +99,3 @@ static void the_plan_has_the_channels_of_both(lk_comm *comm)
     lk_job_free(job);
     lk_experiment_free(e);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(volumes_have_the_bits_of_one_rank), TEST_OF(images_have_the_bits_of_one_rank),
-           TEST_OF(weights_and_overlaps_have_the_bits_of_one_rank),
-           TEST_OF(the_plan_has_the_channels_of_both))

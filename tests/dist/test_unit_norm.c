@@ -40,7 +40,7 @@ static void expect_same(lk_comm *comm, const char *first, const char *second)
     ASSERT_SAME_BITS(&alone, &together, sizeof alone);
 }
 
-static void every_rule_has_the_bits_of_one_rank(lk_comm *comm)
+RANKS_TEST(every_rule_has_the_bits_of_one_rank)
 {
     const lk_descriptor *rule;
     char setting[64], grid[64];
@@ -53,7 +53,7 @@ static void every_rule_has_the_bits_of_one_rank(lk_comm *comm)
 }
 
 /* Ranges of a copy that ranks share would cut rows apart: each has its own then. */
-static void ranks_that_share_data_have_the_bits_of_one(lk_comm *comm)
+RANKS_TEST(ranks_that_share_data_have_the_bits_of_one)
 {
     if (lk_comm_size(comm) > 8)
         return;
@@ -83,7 +83,7 @@ static double rows_off(const lk_model *m)
 }
 
 /* Behind a step, and not before the first. */
-static void rows_have_norm_one_behind_each_step(lk_comm *comm)
+RANKS_TEST(rows_have_norm_one_behind_each_step)
 {
     char grid[64];
     lk_experiment *e = NULL;
@@ -102,11 +102,3 @@ static void rows_have_norm_one_behind_each_step(lk_comm *comm)
     lk_job_free(job);
     lk_experiment_free(e);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(every_rule_has_the_bits_of_one_rank),
-           TEST_OF(ranks_that_share_data_have_the_bits_of_one),
-           TEST_OF(rows_have_norm_one_behind_each_step))

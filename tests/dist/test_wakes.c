@@ -76,7 +76,7 @@ static double messages(lk_comm *comm)
     return (double)(lk_clock_ns() - start) / PINGS;
 }
 
-static void a_message_wakes_its_receiver(lk_comm *comm)
+RANKS_TEST(a_message_wakes_its_receiver)
 {
     int rank = lk_comm_rank(comm);
     double best[2] = {1e18, 1e18};
@@ -130,7 +130,7 @@ static uint32_t rings_heard(lk_comm *comm, const lk_collective *call)
 }
 
 /* One whose nap ends just then looks for itself; of so many calls that happens in a few at most. */
-static void the_last_one_wakes_all(lk_comm *comm)
+RANKS_TEST(the_last_one_wakes_all)
 {
     static const lk_comm_call kinds[] = {LK_CALL_ALLREDUCE, LK_CALL_ALLGATHER,
                                          LK_CALL_REDUCE_SCATTER};
@@ -155,5 +155,3 @@ static void the_last_one_wakes_all(lk_comm *comm)
     ASSERT_OK(lk_barrier(comm, "end"));
     lk_shm_close(shared);
 }
-
-RANKS_MAIN(TEST(a_message_wakes_its_receiver), TEST(the_last_one_wakes_all))

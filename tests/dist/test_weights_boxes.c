@@ -18,7 +18,7 @@ static unsigned char *file_bytes(const char *path, size_t *n)
 }
 
 /* A file of weights that ranks write together is that of one rank, and boxes of it can be read. */
-static void weights_are_written_and_read_by_boxes(lk_comm *comm)
+RANKS_TEST(weights_are_written_and_read_by_boxes)
 {
     static const lk_metadata notes[] = {{"step", "12"}, {"by", "a test"}};
     char path[PATH], made[NAME], want[NAME];
@@ -75,7 +75,7 @@ static void weights_are_written_and_read_by_boxes(lk_comm *comm)
 }
 
 /* Ranks that give other tensors, or the same in another order, are told; nothing is written. */
-static void ranks_must_give_the_same_tensors(lk_comm *comm)
+RANKS_TEST(ranks_must_give_the_same_tensors)
 {
     char path[PATH], made[NAME];
     double w[2] = {1, 2}, v[2] = {10, 20};
@@ -114,7 +114,7 @@ static void ranks_must_give_the_same_tensors(lk_comm *comm)
 }
 
 /* A file that cannot be written is not there, and no rank thinks it is. */
-static void weights_that_cannot_be_written_are_nowhere(lk_comm *comm)
+RANKS_TEST(weights_that_cannot_be_written_are_nowhere)
 {
     static const lk__storage_call calls[] = {LK__STORAGE_OPEN, LK__STORAGE_WRITE, LK__STORAGE_SYNC,
                                              LK__STORAGE_RENAME};
@@ -142,7 +142,7 @@ static void weights_that_cannot_be_written_are_nowhere(lk_comm *comm)
 }
 
 /* Models write what they hold together, and others read what they hold of it. */
-static void models_write_their_weights_together(lk_comm *comm)
+RANKS_TEST(models_write_their_weights_together)
 {
     static const held_size small = {16, 40};
     enum { SEED = 9 };
@@ -178,7 +178,3 @@ static void models_write_their_weights_together(lk_comm *comm)
     }
     folder_end(comm, path);
 }
-
-RANKS_MAIN(TEST(weights_are_written_and_read_by_boxes), TEST(ranks_must_give_the_same_tensors),
-           TEST(weights_that_cannot_be_written_are_nowhere),
-           TEST(models_write_their_weights_together))

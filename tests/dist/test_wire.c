@@ -118,7 +118,7 @@ static void check_element(lk_wire choice, int tensor, int64_t i, int ranks, floa
                   exact, bound);
 }
 
-static void sums_are_those_of_the_formula_and_within_the_bound(lk_comm *comm)
+RANKS_TEST(sums_are_those_of_the_formula_and_within_the_bound)
 {
     int ranks = lk_comm_size(comm);
     for (int choice = LK_WIRE_F16; choice <= LK_WIRE_BF16; choice++) {
@@ -135,7 +135,7 @@ static void sums_are_those_of_the_formula_and_within_the_bound(lk_comm *comm)
     }
 }
 
-static void what_is_not_finite_stays_so(lk_comm *comm)
+RANKS_TEST(what_is_not_finite_stays_so)
 {
     int last = lk_comm_size(comm) - 1;
     for (int choice = LK_WIRE_F16; choice <= LK_WIRE_BF16; choice++) {
@@ -154,7 +154,7 @@ static void what_is_not_finite_stays_so(lk_comm *comm)
     }
 }
 
-static void only_f32_can_be_narrowed(lk_comm *comm)
+RANKS_TEST(only_f32_can_be_narrowed)
 {
     lk_slab *slab;
     lk__wire *wire;
@@ -195,7 +195,7 @@ static float *stepped(lk_comm *comm, const char *const *settings, int64_t *n, ui
 }
 
 /* The gradient is another one, by less than the bound allows of what ranks with one sign have. */
-static void a_step_rounds_gradients_and_says_so(lk_comm *comm)
+RANKS_TEST(a_step_rounds_gradients_and_says_so)
 {
     static const char *const wires[] = {"parallel.wire=f16", "parallel.wire=bf16"};
     int64_t n;
@@ -224,7 +224,7 @@ static void a_step_rounds_gradients_and_says_so(lk_comm *comm)
     lk_free(exact);
 }
 
-static void what_cannot_travel_so_is_refused(lk_comm *comm)
+RANKS_TEST(what_cannot_travel_so_is_refused)
 {
     lk_experiment *e = NULL;
     lk_job *job;
@@ -241,12 +241,3 @@ static void what_cannot_travel_so_is_refused(lk_comm *comm)
                  LK_EDTYPE, "parallel.wire=f16: gradients are f64, and only f32 can travel so");
     lk_experiment_free(e);
 }
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-
-RANKS_MAIN(TEST_OF(sums_are_those_of_the_formula_and_within_the_bound),
-           TEST_OF(what_is_not_finite_stays_so), TEST_OF(only_f32_can_be_narrowed),
-           TEST_OF(a_step_rounds_gradients_and_says_so), TEST_OF(what_cannot_travel_so_is_refused))

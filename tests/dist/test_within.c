@@ -67,7 +67,7 @@ static void check_memory(lk_comm *comm, bool shared_vectors)
     lk_free(want);
 }
 
-static void nodes_join_in_shared_memory(lk_comm *comm)
+RANKS_TEST(nodes_join_in_shared_memory)
 {
     if (!some_have_company(comm))
         return;
@@ -76,7 +76,7 @@ static void nodes_join_in_shared_memory(lk_comm *comm)
 }
 
 /* Calls that are begun take turns in the shared area, whoever is waited for first. */
-static void several_may_be_under_way(lk_comm *comm)
+RANKS_TEST(several_may_be_under_way)
 {
     enum { N = 4, SMALL = 5003 };
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
@@ -119,7 +119,7 @@ static lk_status other_names(lk_comm *comm, void *arg)
     return lk_coll_run(comm, &c);
 }
 
-static void other_calls_on_a_node_are_named(lk_comm *comm)
+RANKS_TEST(other_calls_on_a_node_are_named)
 {
     if (lk_comm_size(comm) != 4 || strcmp(lk_comm_transport(comm), "local") != 0)
         return;
@@ -131,6 +131,3 @@ static void other_calls_on_a_node_are_named(lk_comm *comm)
     ASSERT_OK(lk_barrier(own, "others"));
     lk_comm_close(own);
 }
-
-RANKS_MAIN(TEST(nodes_join_in_shared_memory), TEST(several_may_be_under_way),
-           TEST(other_calls_on_a_node_are_named))

@@ -8,7 +8,7 @@ static lk_status ring(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void ten_million_numbers_go_round_and_so_do_their_gradients(void)
+TEST(ten_million_numbers_go_round_and_so_do_their_gradients)
 {
     const int sizes[] = {1, 2, 3, 5, 7};
     for (int i = 0; i < LK_COUNT(sizes); i++) {
@@ -16,5 +16,3 @@ static void ten_million_numbers_go_round_and_so_do_their_gradients(void)
         ASSERT_OK(lk_run_local(sizes[i], ring, NULL));
     }
 }
-
-TEST_MAIN(TEST(ten_million_numbers_go_round_and_so_do_their_gradients))

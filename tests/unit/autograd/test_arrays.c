@@ -2,7 +2,7 @@
 #include "faults.h"
 #include "tape_fixture.h"
 
-static void a_leaf_on_arrays_gets_its_gradient_there(void)
+TEST(a_leaf_on_arrays_gets_its_gradient_there)
 {
     static const double x[2][3] = {{1, 2, 3}, {4, 5, 6}}; /* in memory that cannot be written */
     const double before[6] = {100, 100, 100, 100, 100, 100};
@@ -22,7 +22,7 @@ static void a_leaf_on_arrays_gets_its_gradient_there(void)
 }
 
 /* The array is the value: a change before the op is seen. */
-static void nothing_is_copied(void)
+TEST(nothing_is_copied)
 {
     float x[3] = {1, 2, 3}, c[3] = {10, 20, 30}, y[3];
     const float want[3] = {5 * 10, 2 * 20, 3 * 7};
@@ -44,7 +44,7 @@ static void nothing_is_copied(void)
     fixture_free(&f);
 }
 
-static void the_reset_leaves_the_arrays_to_the_host(void)
+TEST(the_reset_leaves_the_arrays_to_the_host)
 {
     double *x = malloc(2 * sizeof *x), *g = malloc(2 * sizeof *g), y[2];
     struct fixture f = fixture_new();
@@ -67,7 +67,7 @@ static void the_reset_leaves_the_arrays_to_the_host(void)
     fixture_free(&f);
 }
 
-static void reading_follows_the_order_of_rows(void)
+TEST(reading_follows_the_order_of_rows)
 {
     int32_t x[2][3] = {{1, 2, 3}, {4, 5, 6}}, y[6], one;
     const int32_t want[6] = {1, 4, 2, 5, 3, 6};
@@ -91,7 +91,7 @@ static void reading_follows_the_order_of_rows(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, live);
 }
 
-static void reading_converts_and_cuts_nothing(void)
+TEST(reading_converts_and_cuts_nothing)
 {
     double x[4] = {1, 2, 3, 4}, y[5] = {7, 7, 7, 7, 7};
     const double untouched[5] = {7, 7, 7, 7, 7};
@@ -124,7 +124,7 @@ static lk_status leaf_inside(lk_tape *tape, void *arg, lk_var *out)
     return LK_TRACE(lk_leaf_data(tape, LK_F64, LK_SHAPE(2), arg, NULL, out));
 }
 
-static void arrays_that_do_not_fit_are_refused(void)
+TEST(arrays_that_do_not_fit_are_refused)
 {
     double x[4] = {1, 2, 3, 4}, g[4] = {0};
     const int64_t live = lk_alloc_stats_now().live_blocks;
@@ -155,7 +155,7 @@ static void arrays_that_do_not_fit_are_refused(void)
 }
 
 /* Two tensors on one array have nothing in common but the array. */
-static void a_gradient_in_the_array_of_its_value_is_found(void)
+TEST(a_gradient_in_the_array_of_its_value_is_found)
 {
     double x[4] = {1, 2, 3, 4};
     lk_tensor *value, *grad;
@@ -185,12 +185,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(arrays_and_back) > 6);
 }
-
-TEST_MAIN(TEST(a_leaf_on_arrays_gets_its_gradient_there), TEST(nothing_is_copied),
-          TEST(the_reset_leaves_the_arrays_to_the_host), TEST(reading_follows_the_order_of_rows),
-          TEST(reading_converts_and_cuts_nothing), TEST(arrays_that_do_not_fit_are_refused),
-          TEST(a_gradient_in_the_array_of_its_value_is_found), TEST(every_allocation_may_fail))

@@ -103,7 +103,7 @@ static int64_t bytes_of(int n)
 }
 
 /* Between the halves: x of the second and third layer, dy of all three, and y, which is the seed's. */
-static void the_tape_keeps_the_inputs_of_weight_gradients_and_no_more(void)
+TEST(the_tape_keeps_the_inputs_of_weight_gradients_and_no_more)
 {
     for (int again = 0; again < 2; again++) {
         lk_tape *tape = NULL;
@@ -142,7 +142,7 @@ static lk_status look(void *arg, const lk_tensor *grad)
 
 /* x of the third layer, its dy, x of the second, its dy, x of the first, which is a leaf, its dy; y stays.
  * A bias may be on the tape while it is told of. */
-static void inputs_are_let_go_one_by_one(void)
+TEST(inputs_are_let_go_one_by_one)
 {
     static const int values[PARAMS] = {5, 4, 3, 2, 2, 1};
     lk_tape *tape = NULL;
@@ -211,7 +211,7 @@ static void in_a_ring(lk_tensor *const *grad, lk_tensor *const *dx, bool again)
         lk_tape_free(tape[k]);
 }
 
-static void several_tapes_are_under_way_at_once(void)
+TEST(several_tapes_are_under_way_at_once)
 {
     for (int again = 0; again < 2; again++) {
         lk_tensor *grad[2][PARAMS], *dx[2][MICROS];
@@ -238,7 +238,7 @@ static void several_tapes_are_under_way_at_once(void)
     }
 }
 
-static void the_second_step_allocates_nothing(void)
+TEST(the_second_step_allocates_nothing)
 {
     lk_tape *tape = NULL;
     lk_tensor *grad[PARAMS];
@@ -307,7 +307,7 @@ static const lk_op counted = {.name = "counted",
                               .forward = same_forward,
                               .backward = counted_backward};
 
-static void ops_wait_unless_they_communicate(void)
+TEST(ops_wait_unless_they_communicate)
 {
     static const struct {
         const lk_op *op;
@@ -334,7 +334,7 @@ static void ops_wait_unless_they_communicate(void)
     }
 }
 
-static void lk_grad_leaves_nothing(void)
+TEST(lk_grad_leaves_nothing)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(3), 1, 1), y, g;
@@ -352,7 +352,7 @@ static void lk_grad_leaves_nothing(void)
 }
 
 /* Of two postponed leaves one is not used; both are to be overwritten. */
-static void zeros_are_set_by_the_rest_where_nothing_comes(void)
+TEST(zeros_are_set_by_the_rest_where_nothing_comes)
 {
     lk_tape *tape = NULL;
     lk_tensor *value = test_filled(LK_SHAPE(3), 1, 1), *grad[2];
@@ -376,7 +376,7 @@ static void zeros_are_set_by_the_rest_where_nothing_comes(void)
 }
 
 /* Two leaves whose gradient is one tensor: (1e16 + 1) - 1e16 is 0, and in the other order 1. */
-static void leaves_that_share_a_gradient_keep_their_order(void)
+TEST(leaves_that_share_a_gradient_keep_their_order)
 {
     for (int halves = 0; halves < 2; halves++) {
         lk_tape *tape = NULL;
@@ -400,7 +400,7 @@ static void leaves_that_share_a_gradient_keep_their_order(void)
     }
 }
 
-static void another_pass_waits_for_the_rest(void)
+TEST(another_pass_waits_for_the_rest)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(3), 1, 1), y, g;
@@ -420,7 +420,7 @@ static void another_pass_waits_for_the_rest(void)
     fixture_free(&f);
 }
 
-static void a_leaf_without_a_place_for_its_gradient_is_refused(void)
+TEST(a_leaf_without_a_place_for_its_gradient_is_refused)
 {
     lk_tape *tape = NULL;
     lk_tensor *value = test_filled(LK_SHAPE(3), 1, 1), *grad = test_filled(LK_SHAPE(3), 5, 0);
@@ -440,7 +440,7 @@ static void a_leaf_without_a_place_for_its_gradient_is_refused(void)
     lk_tensor_free(grad);
 }
 
-static void what_the_rest_still_reads_must_not_change(void)
+TEST(what_the_rest_still_reads_must_not_change)
 {
     struct fixture f = fixture_new();
     lk_tensor *data = test_filled(LK_SHAPE(4, 3), 1, 1);
@@ -470,7 +470,7 @@ static lk_status rests(lk_tape *tape, void *arg, lk_var *out)
     return LK_TRACE(lk_backward_rest(tape));
 }
 
-static void only_leaves_are_postponed_and_outside_segments(void)
+TEST(only_leaves_are_postponed_and_outside_segments)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(3), 1, 1), y, c;
@@ -488,7 +488,7 @@ static void only_leaves_are_postponed_and_outside_segments(void)
     fixture_free(&f);
 }
 
-static void a_gradient_is_checked_when_it_is_named(void)
+TEST(a_gradient_is_checked_when_it_is_named)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(3), 1, 1), y;
@@ -523,7 +523,7 @@ static lk_status refuses(void *arg, const lk_tensor *grad)
     return ++*(int *)arg == 2 ? LK_EIO : LK_OK;
 }
 
-static void a_rest_that_fails_leaves_nothing(void)
+TEST(a_rest_that_fails_leaves_nothing)
 {
     lk_tape *tape = NULL;
     lk_tensor *grad[PARAMS];
@@ -565,7 +565,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     net_make();
     grads_make(kept);
@@ -573,15 +573,3 @@ static void every_allocation_may_fail(void)
     grads_free(kept);
     net_free();
 }
-
-TEST_MAIN(TEST(the_tape_keeps_the_inputs_of_weight_gradients_and_no_more),
-          TEST(inputs_are_let_go_one_by_one), TEST(several_tapes_are_under_way_at_once),
-          TEST(the_second_step_allocates_nothing), TEST(ops_wait_unless_they_communicate),
-          TEST(lk_grad_leaves_nothing), TEST(zeros_are_set_by_the_rest_where_nothing_comes),
-          TEST(leaves_that_share_a_gradient_keep_their_order),
-          TEST(another_pass_waits_for_the_rest),
-          TEST(a_leaf_without_a_place_for_its_gradient_is_refused),
-          TEST(what_the_rest_still_reads_must_not_change),
-          TEST(only_leaves_are_postponed_and_outside_segments),
-          TEST(a_gradient_is_checked_when_it_is_named), TEST(a_rest_that_fails_leaves_nothing),
-          TEST(every_allocation_may_fail))

@@ -75,7 +75,7 @@ static lk_gradcheck_result checked(enum fault f)
     return r;
 }
 
-static void a_right_backward_passes(void)
+TEST(a_right_backward_passes)
 {
     lk_gradcheck_result r = checked(RIGHT);
     ASSERT_TRUE(r.pass && r.first < 1e-9 && r.second < 1e-9);
@@ -84,7 +84,7 @@ static void a_right_backward_passes(void)
     ASSERT_TRUE(r.adjoint == -1);
 }
 
-static void a_wrong_sign_a_missing_term_and_a_swap_are_found(void)
+TEST(a_wrong_sign_a_missing_term_and_a_swap_are_found)
 {
     ASSERT_TRUE(!checked(WRONG_SIGN).pass);
     lk_gradcheck_result r = checked(MISSING_TERM);
@@ -93,13 +93,13 @@ static void a_wrong_sign_a_missing_term_and_a_swap_are_found(void)
     ASSERT_TRUE(!checked(SWAPPED).pass);
 }
 
-static void a_wrong_second_derivative_is_found(void)
+TEST(a_wrong_second_derivative_is_found)
 {
     lk_gradcheck_result r = checked(WRONG_SECOND);
     ASSERT_TRUE(!r.pass && r.first < 1e-9 && r.second > 0.1);
 }
 
-static void a_gradient_that_is_no_number_is_found(void)
+TEST(a_gradient_that_is_no_number_is_found)
 {
     lk_op once = product;
     lk_gradcheck_result r;
@@ -109,7 +109,7 @@ static void a_gradient_that_is_no_number_is_found(void)
     ASSERT_TRUE(!r.pass && isinf(r.first));
 }
 
-static void a_false_claim_of_linearity_is_found(void)
+TEST(a_false_claim_of_linearity_is_found)
 {
     lk_op claims = product;
     lk_gradcheck_result r;
@@ -120,7 +120,7 @@ static void a_false_claim_of_linearity_is_found(void)
     ASSERT_TRUE(strstr(r.worst, "adjoint"));
 }
 
-static void an_op_without_samples_cannot_be_checked(void)
+TEST(an_op_without_samples_cannot_be_checked)
 {
     lk_op none = product;
     lk_gradcheck_result r;
@@ -129,7 +129,3 @@ static void an_op_without_samples_cannot_be_checked(void)
     none.backward = NULL;
     ASSERT_FAILS(lk_gradcheck(&none, 1, 1e-6, &r), LK_EINVAL, "no backward");
 }
-
-TEST_MAIN(TEST(a_right_backward_passes), TEST(a_wrong_sign_a_missing_term_and_a_swap_are_found),
-          TEST(a_wrong_second_derivative_is_found), TEST(a_gradient_that_is_no_number_is_found),
-          TEST(a_false_claim_of_linearity_is_found), TEST(an_op_without_samples_cannot_be_checked))

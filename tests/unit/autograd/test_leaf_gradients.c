@@ -380,7 +380,7 @@ static void compare(const struct entry *e, struct how how)
     nets_free(&n);
 }
 
-static void leaves_get_the_bits_of_plain_addition(void)
+TEST(leaves_get_the_bits_of_plain_addition)
 {
     const unsigned flags[] = {0, LK_RETAIN_GRAPH, LK_RECORD};
     for (int k = 0; k < LK_COUNT(entries); k++)
@@ -419,7 +419,7 @@ static void seed_over_a_gradient(const struct entry *e, int leaf, int64_t row)
     nets_free(&n);
 }
 
-static void a_seed_may_share_elements_with_a_gradient(void)
+TEST(a_seed_may_share_elements_with_a_gradient)
 {
     static const struct entry some[] = {ENTRY(mul), ENTRY(add), ENTRY(sub), ENTRY(relu)};
     for (int k = 0; k < LK_COUNT(some); k++)
@@ -428,7 +428,7 @@ static void a_seed_may_share_elements_with_a_gradient(void)
                 seed_over_a_gradient(&some[k], leaf, row);
 }
 
-static void leaves_that_share_a_gradient_add_in_the_order_of_inputs(void)
+TEST(leaves_that_share_a_gradient_add_in_the_order_of_inputs)
 {
     static const struct entry some[] = {ENTRY(mul), ENTRY(sub),     ENTRY(div),
                                         ENTRY(pow), ENTRY(maximum), ENTRY(concat_rows)};
@@ -480,7 +480,7 @@ static lk_status odd_forward(lk_call *c)
     return LK_TRACE(lk_tensor_fill_f64(c->y[0], 0));
 }
 
-static void a_constant_may_share_elements_with_a_gradient(void)
+TEST(a_constant_may_share_elements_with_a_gradient)
 {
     static const lk_op odd = {.name = "odd",
                               .min_in = 2,
@@ -518,7 +518,7 @@ static void a_constant_may_share_elements_with_a_gradient(void)
 }
 
 /* What the tape holds at most is the output: neither the seed nor a gradient is written to it. */
-static void nothing_of_a_gradient_is_written_to_the_tape(void)
+TEST(nothing_of_a_gradient_is_written_to_the_tape)
 {
     static const struct entry some[] = {ENTRY(relu),    ENTRY(exp),           ENTRY(mul),
                                         ENTRY(add),     ENTRY(sub),           ENTRY(sum_columns),
@@ -538,7 +538,7 @@ static void nothing_of_a_gradient_is_written_to_the_tape(void)
     }
 }
 
-static void a_gradient_beside_its_value_is_no_change_of_the_value(void)
+TEST(a_gradient_beside_its_value_is_no_change_of_the_value)
 {
     static const struct entry some[] = {ENTRY(square), ENTRY(sum_rows), ENTRY(transpose)};
     for (int k = 0; k < 2 * LK_COUNT(some); k++) {
@@ -584,17 +584,9 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_OK(nets_make(&kept, (struct how){.dtype = LK_F64}, graph_relu));
     ASSERT_TRUE(test_every_allocation_fails(every_graph) > 5);
     nets_free(&kept);
 }
-
-TEST_MAIN(TEST(leaves_get_the_bits_of_plain_addition),
-          TEST(a_seed_may_share_elements_with_a_gradient),
-          TEST(leaves_that_share_a_gradient_add_in_the_order_of_inputs),
-          TEST(a_constant_may_share_elements_with_a_gradient),
-          TEST(nothing_of_a_gradient_is_written_to_the_tape),
-          TEST(a_gradient_beside_its_value_is_no_change_of_the_value),
-          TEST(every_allocation_may_fail))

@@ -65,7 +65,7 @@ static uint64_t many_blocks(lk__memory *m)
     return lk_hash_value(&h);
 }
 
-static void the_same_again_gets_the_same_places(void)
+TEST(the_same_again_gets_the_same_places)
 {
     lk__memory *m = memory_new();
     uint64_t first = many_blocks(m);
@@ -81,7 +81,7 @@ static void the_same_again_gets_the_same_places(void)
 }
 
 /* Eight blocks that touch, freed in any order, are one again. */
-static void neighbours_become_one(void)
+TEST(neighbours_become_one)
 {
     enum { N = 8, BYTES = 100000 };
     for (int order = 0; order < 5; order++) {
@@ -100,7 +100,7 @@ static void neighbours_become_one(void)
 }
 
 /* A free block at the end grows: only what is missing is added. */
-static void the_last_one_grows(void)
+TEST(the_last_one_grows)
 {
     lk__memory *m = memory_new();
     lk__block *b = NULL, *larger = NULL;
@@ -113,7 +113,7 @@ static void the_last_one_grows(void)
 }
 
 /* Blocks that no chunk of before has addresses for. */
-static void large_blocks_get_chunks_of_their_own(void)
+TEST(large_blocks_get_chunks_of_their_own)
 {
     lk__memory *m = memory_new();
     lk__block *b[3];
@@ -130,7 +130,7 @@ static void large_blocks_get_chunks_of_their_own(void)
 }
 
 /* What the program has a view of is left to it. */
-static void a_view_outlives_a_reset(void)
+TEST(a_view_outlives_a_reset)
 {
     lk__memory *m = memory_new();
     lk__block *b = NULL, *next = NULL;
@@ -163,13 +163,9 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     int64_t before = lk_alloc_stats_now().live_bytes;
     ASSERT_TRUE(test_every_allocation_fails(life) > 8);
     ASSERT_EQ(lk_alloc_stats_now().live_bytes, before);
 }
-
-TEST_MAIN(TEST(the_same_again_gets_the_same_places), TEST(neighbours_become_one),
-          TEST(the_last_one_grows), TEST(large_blocks_get_chunks_of_their_own),
-          TEST(a_view_outlives_a_reset), TEST(every_allocation_may_fail))

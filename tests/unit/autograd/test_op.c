@@ -54,62 +54,6 @@ static const lk_op twice = {
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &two}, {0}},
 };
 
-static void an_op_of_the_program_is_found_applied_and_checked(void)
-{
-    struct fixture f = fixture_new();
-    const lk_op *op;
-    lk_var x = fixture_leaf(&f, LK_SHAPE(3), 1, 1), y[2];
-    lk_gradcheck_result r;
-    ASSERT_OK(lk_op_register(&twice));
-    ASSERT_OK(lk_op_find("twice", &op));
-    ASSERT_TRUE(op == &twice);
-    ASSERT_OK(lk_apply(f.tape, op, &x, 1, &two, y));
-    ASSERT_EQ(test_value_at(y[0], 2), 6);
-    ASSERT_EQ(test_value_at(y[1], 0), 12);
-    ASSERT_OK(lk_backward(f.tape, &(lk_seed){.of = y[1]}, 1, 0));
-    ASSERT_EQ(test_at(f.grad[0], 0), 2);
-    ASSERT_OK(lk_gradcheck(op, 1, 1e-6, &r));
-    ASSERT_TRUE(r.pass && r.adjoint >= 0);
-    fixture_free(&f);
-}
-
-static void strided_inputs_are_made_contiguous(void)
-{
-    struct fixture f = fixture_new();
-    lk_var x = fixture_leaf(&f, LK_SHAPE(2, 1), 1, 1), y[2];
-    ASSERT_OK(lk_broadcast(x, LK_SHAPE(2, 3), &x));
-    ASSERT_OK(lk_apply(f.tape, &twice, &x, 1, &two, y));
-    ASSERT_EQ(test_value_at(y[0], 2), 2);
-    ASSERT_EQ(test_value_at(y[0], 3), 4);
-    ASSERT_EQ(test_value_at(y[1], 0), 18);
-    fixture_free(&f);
-}
-
-static void names_are_unique_and_descriptors_complete(void)
-{
-    lk_op op = twice;
-    const lk_op *found;
-    ASSERT_FAILS(lk_op_register(&twice), LK_EINVAL, "\"twice\" is registered already");
-    op.name = "add";
-    ASSERT_FAILS(lk_op_register(&op), LK_EINVAL, "\"add\" is built in");
-    op.name = "";
-    ASSERT_FAILS(lk_op_register(&op), LK_EINVAL, "without a name");
-    op.name = "half";
-    op.n_out = 5;
-    ASSERT_FAILS(lk_op_register(&op), LK_EINVAL, "has 5 outputs");
-    ASSERT_FAILS(lk_op_find("half", &found), LK_EINVAL, "no op \"half\"");
-}
-
-static void an_application_is_checked(void)
-{
-    struct fixture f = fixture_new();
-    lk_var x = fixture_leaf(&f, LK_SHAPE(3), 1, 1), y[2], in[2] = {x, x};
-    ASSERT_FAILS(lk_apply(f.tape, &twice, in, 2, &two, y), LK_EINVAL, "2 inputs, takes 1 to 1");
-    ASSERT_FAILS(lk_apply(f.tape, &twice, in, 1, NULL, y), LK_EINVAL, "needs attributes");
-    ASSERT_TRUE(!lk_is_var(y[0]) && !lk_is_var(y[1]));
-    fixture_free(&f);
-}
-
 static lk_output_spec told; /* what lies_infer() says */
 
 static lk_status lies_infer(lk_call *c, lk_output_spec *out)
@@ -119,7 +63,7 @@ static lk_status lies_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-static void what_infer_says_is_checked(void)
+TEST(what_infer_says_is_checked)
 {
     struct fixture f = fixture_new();
     lk_op op = {.name = "lies", .min_in = 0, .max_in = 1, .n_out = 1, .infer = lies_infer};
@@ -144,6 +88,58 @@ static void what_infer_says_is_checked(void)
     fixture_free(&f);
 }
 
-TEST_MAIN(TEST(what_infer_says_is_checked), TEST(an_op_of_the_program_is_found_applied_and_checked),
-          TEST(strided_inputs_are_made_contiguous), TEST(names_are_unique_and_descriptors_complete),
-          TEST(an_application_is_checked))
+TEST(an_op_of_the_program_is_found_applied_and_checked)
+{
+    struct fixture f = fixture_new();
+    const lk_op *op;
+    lk_var x = fixture_leaf(&f, LK_SHAPE(3), 1, 1), y[2];
+    lk_gradcheck_result r;
+    ASSERT_OK(lk_op_register(&twice));
+    ASSERT_OK(lk_op_find("twice", &op));
+    ASSERT_TRUE(op == &twice);
+    ASSERT_OK(lk_apply(f.tape, op, &x, 1, &two, y));
+    ASSERT_EQ(test_value_at(y[0], 2), 6);
+    ASSERT_EQ(test_value_at(y[1], 0), 12);
+    ASSERT_OK(lk_backward(f.tape, &(lk_seed){.of = y[1]}, 1, 0));
+    ASSERT_EQ(test_at(f.grad[0], 0), 2);
+    ASSERT_OK(lk_gradcheck(op, 1, 1e-6, &r));
+    ASSERT_TRUE(r.pass && r.adjoint >= 0);
+    fixture_free(&f);
+}
+
+TEST(strided_inputs_are_made_contiguous)
+{
+    struct fixture f = fixture_new();
+    lk_var x = fixture_leaf(&f, LK_SHAPE(2, 1), 1, 1), y[2];
+    ASSERT_OK(lk_broadcast(x, LK_SHAPE(2, 3), &x));
+    ASSERT_OK(lk_apply(f.tape, &twice, &x, 1, &two, y));
+    ASSERT_EQ(test_value_at(y[0], 2), 2);
+    ASSERT_EQ(test_value_at(y[0], 3), 4);
+    ASSERT_EQ(test_value_at(y[1], 0), 18);
+    fixture_free(&f);
+}
+
+TEST(names_are_unique_and_descriptors_complete)
+{
+    lk_op op = twice;
+    const lk_op *found;
+    ASSERT_FAILS(lk_op_register(&twice), LK_EINVAL, "\"twice\" is registered already");
+    op.name = "add";
+    ASSERT_FAILS(lk_op_register(&op), LK_EINVAL, "\"add\" is built in");
+    op.name = "";
+    ASSERT_FAILS(lk_op_register(&op), LK_EINVAL, "without a name");
+    op.name = "half";
+    op.n_out = 5;
+    ASSERT_FAILS(lk_op_register(&op), LK_EINVAL, "has 5 outputs");
+    ASSERT_FAILS(lk_op_find("half", &found), LK_EINVAL, "no op \"half\"");
+}
+
+TEST(an_application_is_checked)
+{
+    struct fixture f = fixture_new();
+    lk_var x = fixture_leaf(&f, LK_SHAPE(3), 1, 1), y[2], in[2] = {x, x};
+    ASSERT_FAILS(lk_apply(f.tape, &twice, in, 2, &two, y), LK_EINVAL, "2 inputs, takes 1 to 1");
+    ASSERT_FAILS(lk_apply(f.tape, &twice, in, 1, NULL, y), LK_EINVAL, "needs attributes");
+    ASSERT_TRUE(!lk_is_var(y[0]) && !lk_is_var(y[1]));
+    fixture_free(&f);
+}

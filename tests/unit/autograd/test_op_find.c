@@ -13,7 +13,7 @@ static lk_status own_infer(lk_call *c, lk_output_spec *out)
 static const lk_op own = {
     .name = "weighted_residual", .min_in = 1, .max_in = 1, .n_out = 1, .infer = own_infer};
 
-static void every_op_that_is_built_in_is_found(void)
+TEST(every_op_that_is_built_in_is_found)
 {
     ASSERT_TRUE(lk_ops[0] != NULL);
     for (const lk_op *const *op = lk_ops; *op; op++) {
@@ -23,7 +23,7 @@ static void every_op_that_is_built_in_is_found(void)
     }
 }
 
-static void a_near_name_is_suggested(void)
+TEST(a_near_name_is_suggested)
 {
     const lk_op *found = NULL;
     ASSERT_FAILS(lk_op_find("braodcast", &found), LK_EINVAL,
@@ -37,12 +37,9 @@ static void a_near_name_is_suggested(void)
     ASSERT_TRUE(found == &own);
 }
 
-static void no_name_is_refused(void)
+TEST(no_name_is_refused)
 {
     const lk_op *found = NULL;
     ASSERT_FAILS(lk_op_find(NULL, &found), LK_EINVAL, "name is NULL");
     ASSERT_FAILS(lk_op_find("", &found), LK_EINVAL, "lockstep list ops");
 }
-
-TEST_MAIN(TEST(every_op_that_is_built_in_is_found), TEST(a_near_name_is_suggested),
-          TEST(no_name_is_refused))

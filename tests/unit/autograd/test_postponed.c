@@ -281,7 +281,7 @@ static void compare(const struct entry *e, struct how how)
     ASSERT_SAME_BITS(told[0], told[1], (size_t)n * sizeof told[0][0]);
 }
 
-static void two_halves_give_the_bits_of_one(void)
+TEST(two_halves_give_the_bits_of_one)
 {
     for (int k = 0; k < LK_COUNT(entries); k++)
         for (int bits = 0; bits < 32; bits++)
@@ -291,5 +291,3 @@ static void two_halves_give_the_bits_of_one(void)
                                               .late = bits & 8,
                                               .flags = bits & 16 ? LK_RETAIN_GRAPH : 0});
 }
-
-TEST_MAIN(TEST(two_halves_give_the_bits_of_one))

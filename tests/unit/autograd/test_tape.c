@@ -3,7 +3,7 @@
 
 #include <lockstep/extra/alloc.h>
 
-static void backward_adds_the_product_rule_to_the_leaves(void)
+TEST(backward_adds_the_product_rule_to_the_leaves)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(3), 1, 1), y;
@@ -39,7 +39,7 @@ static lk_status refuse_leaf(void *arg, const lk_tensor *grad)
 }
 
 /* ((a * b) * c): c is complete first, and each is told once, with all of its gradient. */
-static void leaves_are_told_of_when_they_are_complete(void)
+TEST(leaves_are_told_of_when_they_are_complete)
 {
     struct fixture f = fixture_new();
     struct told told = {.n = 0};
@@ -59,7 +59,7 @@ static void leaves_are_told_of_when_they_are_complete(void)
     fixture_free(&f);
 }
 
-static void several_losses_are_several_seeds(void)
+TEST(several_losses_are_several_seeds)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(2), 1, 1), y, z;
@@ -74,7 +74,7 @@ static void several_losses_are_several_seeds(void)
     fixture_free(&f);
 }
 
-static void a_retained_tape_can_be_passed_again(void)
+TEST(a_retained_tape_can_be_passed_again)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(2), 1, 1), y;
@@ -85,7 +85,7 @@ static void a_retained_tape_can_be_passed_again(void)
     fixture_free(&f);
 }
 
-static void a_gradient_can_be_differentiated_again(void)
+TEST(a_gradient_can_be_differentiated_again)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(2), 2, 1), y, dy, ddy, one;
@@ -102,7 +102,7 @@ static void a_gradient_can_be_differentiated_again(void)
     fixture_free(&f);
 }
 
-static void grad_gives_zeros_where_nothing_depends(void)
+TEST(grad_gives_zeros_where_nothing_depends)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(2), 2, 1), w = fixture_leaf(&f, LK_SHAPE(3), 2, 1), y,
@@ -123,7 +123,7 @@ static void grad_gives_zeros_where_nothing_depends(void)
     fixture_free(&f);
 }
 
-static void grad_may_write_over_its_arguments(void)
+TEST(grad_may_write_over_its_arguments)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(1), 3, 0), y;
@@ -135,7 +135,7 @@ static void grad_may_write_over_its_arguments(void)
     fixture_free(&f);
 }
 
-static void only_what_lies_between_is_differentiated(void)
+TEST(only_what_lies_between_is_differentiated)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(2), 2, 1), w = fixture_leaf(&f, LK_SHAPE(2), 2, 1), y, z,
@@ -153,7 +153,7 @@ static void only_what_lies_between_is_differentiated(void)
     fixture_free(&f);
 }
 
-static void without_recording_ops_only_compute(void)
+TEST(without_recording_ops_only_compute)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(2), 2, 1), y;
@@ -179,7 +179,7 @@ static void step(struct fixture *f, lk_tensor *x, lk_tensor *g)
     lk_tape_reset(f->tape);
 }
 
-static void a_fixed_loop_allocates_nothing_after_its_first_step(void)
+TEST(a_fixed_loop_allocates_nothing_after_its_first_step)
 {
     struct fixture f = fixture_new();
     lk_tensor *x = test_filled(LK_SHAPE(1000), 0, 0), *g = test_filled(LK_SHAPE(1000), 0, 0);
@@ -193,7 +193,7 @@ static void a_fixed_loop_allocates_nothing_after_its_first_step(void)
     fixture_free(&f);
 }
 
-static void backward_releases_what_it_has_passed(void)
+TEST(backward_releases_what_it_has_passed)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(1000), 1, 0), y[10], s;
@@ -215,7 +215,7 @@ static void backward_releases_what_it_has_passed(void)
     fixture_free(&f);
 }
 
-static void a_view_of_a_value_outlives_the_tape(void)
+TEST(a_view_of_a_value_outlives_the_tape)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(4), 1, 1), y;
@@ -234,7 +234,7 @@ static void a_view_of_a_value_outlives_the_tape(void)
 
 /* ---- misuse ---- */
 
-static void a_variable_is_gone_after_the_reset(void)
+TEST(a_variable_is_gone_after_the_reset)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(2), 1, 1), y;
@@ -246,7 +246,7 @@ static void a_variable_is_gone_after_the_reset(void)
     fixture_free(&f);
 }
 
-static void backward_twice_needs_retain(void)
+TEST(backward_twice_needs_retain)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(2), 1, 1), y, z, s;
@@ -259,7 +259,7 @@ static void backward_twice_needs_retain(void)
     fixture_free(&f);
 }
 
-static void a_shared_part_is_passed_once(void)
+TEST(a_shared_part_is_passed_once)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(2), 1, 1), y, a, b;
@@ -272,7 +272,7 @@ static void a_shared_part_is_passed_once(void)
     fixture_free(&f);
 }
 
-static void an_in_place_change_of_a_saved_value_is_found(void)
+TEST(an_in_place_change_of_a_saved_value_is_found)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(2), 1, 1), s;
@@ -290,7 +290,7 @@ static void an_in_place_change_of_a_saved_value_is_found(void)
     fixture_free(&f);
 }
 
-static void a_change_of_another_slice_of_the_slab_does_no_harm(void)
+TEST(a_change_of_another_slice_of_the_slab_does_no_harm)
 {
     struct fixture f = fixture_new();
     lk_slab_layout *layout;
@@ -317,7 +317,7 @@ static void a_change_of_another_slice_of_the_slab_does_no_harm(void)
     fixture_free(&f);
 }
 
-static void seeds_must_fit(void)
+TEST(seeds_must_fit)
 {
     struct fixture f = fixture_new(), other = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(2, 3), 1, 1), w = fixture_leaf(&other, LK_SHAPE(1), 1, 1),
@@ -339,7 +339,7 @@ static void seeds_must_fit(void)
     fixture_free(&other);
 }
 
-static void a_value_of_the_tape_cannot_be_written(void)
+TEST(a_value_of_the_tape_cannot_be_written)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(4), 1, 1), y;
@@ -353,7 +353,7 @@ static void a_value_of_the_tape_cannot_be_written(void)
     fixture_free(&f);
 }
 
-static void a_seed_may_be_the_gradient_of_a_leaf(void)
+TEST(a_seed_may_be_the_gradient_of_a_leaf)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(1), 1, 0), z = fixture_leaf(&f, LK_SHAPE(1), 1, 0), y;
@@ -367,7 +367,7 @@ static void a_seed_may_be_the_gradient_of_a_leaf(void)
 }
 
 /* A seed that is copied is given back when the value that it is for is passed. */
-static void a_seed_lives_no_longer_than_it_is_needed(void)
+TEST(a_seed_lives_no_longer_than_it_is_needed)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(1000), 1, 0), y;
@@ -382,7 +382,7 @@ static void a_seed_lives_no_longer_than_it_is_needed(void)
     fixture_free(&f);
 }
 
-static void a_gradient_that_is_not_set_is_set_by_backward(void)
+TEST(a_gradient_that_is_not_set_is_set_by_backward)
 {
     struct fixture f = fixture_new();
     lk_tensor *both = test_filled(LK_SHAPE(2, 3), 1, 1), *value, *grad, *wide, *column;
@@ -414,7 +414,7 @@ static void a_gradient_that_is_not_set_is_set_by_backward(void)
     fixture_free(&f);
 }
 
-static void a_gradient_and_its_value_may_be_parts_of_one_tensor(void)
+TEST(a_gradient_and_its_value_may_be_parts_of_one_tensor)
 {
     struct fixture f = fixture_new();
     lk_tensor *both = test_filled(LK_SHAPE(2, 3), 1, 1), *value, *grad;
@@ -456,7 +456,7 @@ static lk_status odd_forward(lk_call *c)
     return LK_OK;
 }
 
-static void a_recorded_value_may_be_a_gradient(void)
+TEST(a_recorded_value_may_be_a_gradient)
 {
     const lk_op odd = {.name = "odd",
                        .min_in = 2,
@@ -483,7 +483,7 @@ static void a_recorded_value_may_be_a_gradient(void)
     fixture_free(&f);
 }
 
-static void grad_stops_at_what_is_wanted(void)
+TEST(grad_stops_at_what_is_wanted)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(1), 3, 0), h, y, g;
@@ -496,7 +496,7 @@ static void grad_stops_at_what_is_wanted(void)
     fixture_free(&f);
 }
 
-static void outputs_may_be_written_over_inputs(void)
+TEST(outputs_may_be_written_over_inputs)
 {
     struct fixture f = fixture_new();
     const lk_op *square;
@@ -507,7 +507,7 @@ static void outputs_may_be_written_over_inputs(void)
     fixture_free(&f);
 }
 
-static void a_pass_costs_what_it_passes(void)
+TEST(a_pass_costs_what_it_passes)
 {
     struct fixture f = fixture_new();
     lk_tensor *x = test_filled(LK_SHAPE(1), 1, 0), *g = test_filled(LK_SHAPE(1), 0, 0);
@@ -526,7 +526,7 @@ static void a_pass_costs_what_it_passes(void)
     fixture_free(&f);
 }
 
-static void the_piece_is_that_of_forward(void)
+TEST(the_piece_is_that_of_forward)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(6, 2), 1, 1), gamma = fixture_leaf(&f, LK_SHAPE(2), 1, 0),
@@ -543,7 +543,7 @@ static void the_piece_is_that_of_forward(void)
     fixture_free(&f);
 }
 
-static void misuse_does_not_crash(void)
+TEST(misuse_does_not_crash)
 {
     struct fixture f = fixture_new(), other = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(1), 3, 0), w = fixture_leaf(&other, LK_SHAPE(1), 3, 0), y,
@@ -562,21 +562,3 @@ static void misuse_does_not_crash(void)
     fixture_free(&f);
     fixture_free(&other);
 }
-
-TEST_MAIN(TEST(backward_adds_the_product_rule_to_the_leaves),
-          TEST(leaves_are_told_of_when_they_are_complete), TEST(several_losses_are_several_seeds),
-          TEST(a_retained_tape_can_be_passed_again), TEST(a_gradient_can_be_differentiated_again),
-          TEST(grad_gives_zeros_where_nothing_depends), TEST(grad_may_write_over_its_arguments),
-          TEST(only_what_lies_between_is_differentiated), TEST(without_recording_ops_only_compute),
-          TEST(a_fixed_loop_allocates_nothing_after_its_first_step),
-          TEST(backward_releases_what_it_has_passed), TEST(a_view_of_a_value_outlives_the_tape),
-          TEST(a_variable_is_gone_after_the_reset), TEST(backward_twice_needs_retain),
-          TEST(a_shared_part_is_passed_once), TEST(an_in_place_change_of_a_saved_value_is_found),
-          TEST(a_change_of_another_slice_of_the_slab_does_no_harm), TEST(seeds_must_fit),
-          TEST(a_value_of_the_tape_cannot_be_written), TEST(a_seed_may_be_the_gradient_of_a_leaf),
-          TEST(a_seed_lives_no_longer_than_it_is_needed),
-          TEST(a_gradient_that_is_not_set_is_set_by_backward),
-          TEST(a_gradient_and_its_value_may_be_parts_of_one_tensor),
-          TEST(a_recorded_value_may_be_a_gradient), TEST(grad_stops_at_what_is_wanted),
-          TEST(outputs_may_be_written_over_inputs), TEST(a_pass_costs_what_it_passes),
-          TEST(the_piece_is_that_of_forward), TEST(misuse_does_not_crash))

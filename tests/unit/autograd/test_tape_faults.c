@@ -55,7 +55,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     x = test_filled(LK_SHAPE(1000), 0.5, 0);
     g = test_filled(LK_SHAPE(1000), 0, 0);
@@ -65,7 +65,7 @@ static void every_allocation_may_fail(void)
     lk_tensor_free(g);
 }
 
-static void a_failed_pass_leaves_a_tape_that_works(void)
+TEST(a_failed_pass_leaves_a_tape_that_works)
 {
     x = test_filled(LK_SHAPE(1000), 1, 0);
     g = test_filled(LK_SHAPE(1000), 0, 0);
@@ -90,5 +90,3 @@ static void a_failed_pass_leaves_a_tape_that_works(void)
     lk_tensor_free(x);
     lk_tensor_free(g);
 }
-
-TEST_MAIN(TEST(every_allocation_may_fail), TEST(a_failed_pass_leaves_a_tape_that_works))

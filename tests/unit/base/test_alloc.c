@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-static void blocks_are_aligned_and_counted(void)
+TEST(blocks_are_aligned_and_counted)
 {
     lk_alloc_stats before = lk_alloc_stats_now();
     char *p;
@@ -23,7 +23,7 @@ static void blocks_are_aligned_and_counted(void)
     ASSERT_EQ(after.calls, before.calls + 200);
 }
 
-static void the_peak_is_the_largest_sum_of_live_blocks(void)
+TEST(the_peak_is_the_largest_sum_of_live_blocks)
 {
     char *p, *q;
     int64_t live = lk_alloc_stats_now().live_bytes;
@@ -34,7 +34,7 @@ static void the_peak_is_the_largest_sum_of_live_blocks(void)
     ASSERT_EQ(lk_alloc_stats_now().peak_bytes, live + (3 << 20));
 }
 
-static void blocks_of_zero_bytes_are_valid_and_distinct(void)
+TEST(blocks_of_zero_bytes_are_valid_and_distinct)
 {
     char *p, *q;
     ASSERT_OK(lk_alloc(&p, 0, 8));
@@ -44,7 +44,7 @@ static void blocks_of_zero_bytes_are_valid_and_distinct(void)
     lk_free(q);
 }
 
-static void zeroed_blocks_are_zero_after_reuse(void)
+TEST(zeroed_blocks_are_zero_after_reuse)
 {
     for (int round = 0; round < 3; round++) {
         unsigned char *p, sum = 0;
@@ -57,7 +57,7 @@ static void zeroed_blocks_are_zero_after_reuse(void)
     }
 }
 
-static void bad_counts_are_refused_and_clear_the_pointer(void)
+TEST(bad_counts_are_refused_and_clear_the_pointer)
 {
     char there, *p = &there;
     ASSERT_FAILS(lk_alloc(&p, -1, 4), LK_EINVAL, "-1 elements");
@@ -72,7 +72,7 @@ static void bad_counts_are_refused_and_clear_the_pointer(void)
     lk_free(NULL);
 }
 
-static void the_chosen_allocation_fails_once(void)
+TEST(the_chosen_allocation_fails_once)
 {
     char *p = NULL, *q = NULL;
     lk_alloc_fail_at(2);
@@ -100,7 +100,7 @@ done:
     return st;
 }
 
-static void every_allocation_of_a_scenario_can_fail(void)
+TEST(every_allocation_of_a_scenario_can_fail)
 {
     ASSERT_EQ(test_every_allocation_fails(allocates_three), 3);
 }
@@ -118,7 +118,7 @@ static void *allocate_and_free(void *failures)
     return NULL;
 }
 
-static void threads_share_the_counts_and_one_of_them_fails(void)
+TEST(threads_share_the_counts_and_one_of_them_fails)
 {
     lk_alloc_stats before = lk_alloc_stats_now();
     pthread_t t[THREADS];
@@ -136,10 +136,3 @@ static void threads_share_the_counts_and_one_of_them_fails(void)
     ASSERT_EQ(after.live_bytes, before.live_bytes);
     ASSERT_EQ(after.calls, before.calls + TOGETHER);
 }
-
-TEST_MAIN(TEST(blocks_are_aligned_and_counted), TEST(the_peak_is_the_largest_sum_of_live_blocks),
-          TEST(blocks_of_zero_bytes_are_valid_and_distinct),
-          TEST(zeroed_blocks_are_zero_after_reuse),
-          TEST(bad_counts_are_refused_and_clear_the_pointer),
-          TEST(the_chosen_allocation_fails_once), TEST(every_allocation_of_a_scenario_can_fail),
-          TEST(threads_share_the_counts_and_one_of_them_fails))

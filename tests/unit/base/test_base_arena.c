@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-static void memory_is_zero_aligned_and_apart(void)
+TEST(memory_is_zero_aligned_and_apart)
 {
     int64_t live = lk_alloc_stats_now().live_blocks;
     lk_arena *a;
@@ -28,7 +28,7 @@ static void memory_is_zero_aligned_and_apart(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, live);
 }
 
-static void more_than_a_block_fits(void)
+TEST(more_than_a_block_fits)
 {
     lk_arena *a;
     double *large;
@@ -41,7 +41,7 @@ static void more_than_a_block_fits(void)
     lk_arena_free(a);
 }
 
-static void texts_are_copied_and_terminated(void)
+TEST(texts_are_copied_and_terminated)
 {
     lk_arena *a;
     char text[] = "filters=32";
@@ -53,7 +53,7 @@ static void texts_are_copied_and_terminated(void)
     lk_arena_free(a);
 }
 
-static void absurd_sizes_are_refused(void)
+TEST(absurd_sizes_are_refused)
 {
     lk_arena *a;
     void *p = &a;
@@ -78,11 +78,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(fill) >= 4);
 }
-
-TEST_MAIN(TEST(memory_is_zero_aligned_and_apart), TEST(more_than_a_block_fits),
-          TEST(texts_are_copied_and_terminated), TEST(absurd_sizes_are_refused),
-          TEST(every_allocation_may_fail))

@@ -35,7 +35,7 @@ static void walk_one_box(const lk_box *box, const int64_t *dim)
     ASSERT_TRUE(memcmp(want, got, (size_t)n * sizeof got[0]) == 0);
 }
 
-static void a_walk_visits_all_elements_in_order(void)
+TEST(a_walk_visits_all_elements_in_order)
 {
     const int64_t dim[] = {4, 3, 5};
     for (int64_t a = 0; a < 4 * 5; a++)
@@ -47,7 +47,7 @@ static void a_walk_visits_all_elements_in_order(void)
             }
 }
 
-static void whole_axes_behind_are_one_stretch(void)
+TEST(whole_axes_behind_are_one_stretch)
 {
     const int64_t dim[] = {4, 3, 5};
     lk_box rows = {3, {1, 0, 0}, {2, 3, 5}};
@@ -58,7 +58,7 @@ static void whole_axes_behind_are_one_stretch(void)
     ASSERT_TRUE(!lk_box_next(&walk));
 }
 
-static void a_scalar_is_one_element(void)
+TEST(a_scalar_is_one_element)
 {
     lk_box box = lk_box_whole(0, NULL);
     lk_box_walk walk = lk_box_start(&box, NULL);
@@ -69,7 +69,7 @@ static void a_scalar_is_one_element(void)
     ASSERT_TRUE(!lk_box_next(&walk));
 }
 
-static void boxes_that_reach_out_are_not_within(void)
+TEST(boxes_that_reach_out_are_not_within)
 {
     const int64_t dim[] = {4, 3};
     lk_box whole = lk_box_whole(2, dim);
@@ -82,7 +82,7 @@ static void boxes_that_reach_out_are_not_within(void)
     ASSERT_TRUE(!lk_box_is_within(&(lk_box){9, {0}, {0}}, dim));
 }
 
-static void what_lies_in_both_boxes_is_their_intersection(void)
+TEST(what_lies_in_both_boxes_is_their_intersection)
 {
     lk_box a = {2, {0, 2}, {3, 4}}, b = {2, {1, 0}, {9, 3}};
     lk_box both = lk_box_intersect(&a, &b), again = lk_box_intersect(&b, &a);
@@ -93,7 +93,3 @@ static void what_lies_in_both_boxes_is_their_intersection(void)
     both = lk_box_intersect(&a, &away);
     ASSERT_EQ(lk_box_count(&both), 0);
 }
-
-TEST_MAIN(TEST(a_walk_visits_all_elements_in_order), TEST(whole_axes_behind_are_one_stretch),
-          TEST(a_scalar_is_one_element), TEST(boxes_that_reach_out_are_not_within),
-          TEST(what_lies_in_both_boxes_is_their_intersection))

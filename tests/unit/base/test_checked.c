@@ -3,7 +3,7 @@
 
 #include <lockstep/extra/checked.h>
 
-static void results_that_fit_are_exact(void)
+TEST(results_that_fit_are_exact)
 {
     int64_t v;
     ASSERT_OK(lk_add_i64(INT64_MAX - 1, 1, &v));
@@ -16,7 +16,7 @@ static void results_that_fit_are_exact(void)
     ASSERT_EQ(v, INT64_C(9223372030926249001));
 }
 
-static void results_that_do_not_fit_name_both_operands(void)
+TEST(results_that_do_not_fit_name_both_operands)
 {
     int64_t v = 5;
     ASSERT_FAILS(lk_add_i64(INT64_MAX, 1, &v), LK_EOVERFLOW, "9223372036854775807 + 1");
@@ -26,7 +26,7 @@ static void results_that_do_not_fit_name_both_operands(void)
     ASSERT_EQ(v, 5);
 }
 
-static void rounding_up_reaches_the_next_multiple(void)
+TEST(rounding_up_reaches_the_next_multiple)
 {
     static const int64_t cases[][3] = {{0, 64, 0},    {1, 64, 64}, {64, 64, 64},
                                        {65, 64, 128}, {7, 1, 7},   {INT64_MAX, 1, INT64_MAX}};
@@ -40,7 +40,7 @@ static void rounding_up_reaches_the_next_multiple(void)
     ASSERT_FAILS(lk_round_up_i64(1, 0, &v), LK_EINVAL, "multiple of 0");
 }
 
-static void a_product_with_a_zero_is_zero_however_large_the_rest(void)
+TEST(a_product_with_a_zero_is_zero_however_large_the_rest)
 {
     const int64_t big = INT64_C(1) << 40;
     int64_t v;
@@ -61,7 +61,3 @@ static void a_product_with_a_zero_is_zero_however_large_the_rest(void)
     ASSERT_FAILS(lk_product_i64(-1, NULL, &v), LK_EINVAL, "-1 factors");
     ASSERT_FAILS(lk_product_i64(2, NULL, &v), LK_EINVAL, "2 factors, which are NULL");
 }
-
-TEST_MAIN(TEST(results_that_fit_are_exact), TEST(results_that_do_not_fit_name_both_operands),
-          TEST(rounding_up_reaches_the_next_multiple),
-          TEST(a_product_with_a_zero_is_zero_however_large_the_rest))

@@ -4,7 +4,12 @@
 
 static lk_arena *arena;
 
-static void a_choice_has_its_options(void)
+TEST(begin)
+{
+    ASSERT_OK(lk_arena_new(&arena));
+}
+
+TEST(a_choice_has_its_options)
 {
     lk_config c;
     ASSERT_OK(
@@ -17,7 +22,7 @@ static void a_choice_has_its_options(void)
     ASSERT_TRUE(c.descriptor == &test_dishes[0]);
 }
 
-static void entries_lie_in_entries(void)
+TEST(entries_lie_in_entries)
 {
     lk_config c;
     ASSERT_OK(lk_config_parse(&test_kind_dish, "cake",
@@ -34,7 +39,7 @@ static void entries_lie_in_entries(void)
     ASSERT_EQ(pie->pieces, 2);
 }
 
-static void values_in_quotes_may_have_blanks(void)
+TEST(values_in_quotes_may_have_blanks)
 {
     lk_config c;
     ASSERT_OK(
@@ -55,7 +60,7 @@ static void values_in_quotes_may_have_blanks(void)
                  "goes on behind its quotes");
 }
 
-static void a_choice_can_have_a_name(void)
+TEST(a_choice_can_have_a_name)
 {
     lk_config c;
     ASSERT_OK(lk_config_parse(&test_kind_dish, "bread", "name=rye", arena, &c));
@@ -68,7 +73,7 @@ static void a_choice_can_have_a_name(void)
                  "dish bread has no option \"name\"");
 }
 
-static void wrong_texts_are_refused(void)
+TEST(wrong_texts_are_refused)
 {
     static const char *const wrong[][2] = {
         {"layrs=3", "dish cake has no option \"layrs\"; did you mean \"layers\"?"},
@@ -96,7 +101,7 @@ static void wrong_texts_are_refused(void)
                  "unknown dish \"cak\"; did you mean \"cake\"?");
 }
 
-static void messages_have_the_column(void)
+TEST(messages_have_the_column)
 {
     static const char *const wrong[][2] = {
         {"layrs=3", "options, column 1: dish cake has no option \"layrs\""},
@@ -129,7 +134,7 @@ static void messages_have_the_column(void)
     lk_error_clear();
 }
 
-static void a_struct_can_be_read_without_a_kind(void)
+TEST(a_struct_can_be_read_without_a_kind)
 {
     cake_options o;
     ASSERT_OK(lk_options_parse(&test_dishes[1], "layers=3 filling=cream(fat=0.5)", arena, &o));
@@ -146,7 +151,7 @@ static void a_struct_can_be_read_without_a_kind(void)
                  "pie needs the option \"pieces\"");
 }
 
-static void depth_has_an_end(void)
+TEST(depth_has_an_end)
 {
     char text[2000] = "inside=bread";
     lk_config c;
@@ -160,7 +165,7 @@ static void depth_has_an_end(void)
     lk_error_clear();
 }
 
-static void defaults_fill_a_choice(void)
+TEST(defaults_fill_a_choice)
 {
     lk_config none = {.descriptor = &test_dishes[1]}, filled, again;
     ASSERT_OK(lk_config_with_defaults(&none, arena, &filled));
@@ -181,7 +186,7 @@ static uint64_t hash_of(const char *text)
     return lk_hash_value(&h);
 }
 
-static void the_hash_knows_every_option_but_those_left_out(void)
+TEST(the_hash_knows_every_option_but_those_left_out)
 {
     static const char *const other[] = {"iced=true",
                                         "layers=3",
@@ -236,25 +241,13 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(make) >= 4);
 }
 
-static void begin(void)
-{
-    ASSERT_OK(lk_arena_new(&arena));
-}
-
-static void end(void)
+TEST(end)
 {
     lk_arena_free(arena);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(begin), TEST(a_choice_has_its_options), TEST(entries_lie_in_entries),
-          TEST(values_in_quotes_may_have_blanks), TEST(a_choice_can_have_a_name),
-          TEST(wrong_texts_are_refused), TEST(messages_have_the_column),
-          TEST(a_struct_can_be_read_without_a_kind), TEST(depth_has_an_end),
-          TEST(defaults_fill_a_choice), TEST(the_hash_knows_every_option_but_those_left_out),
-          TEST(every_allocation_may_fail), TEST(end))

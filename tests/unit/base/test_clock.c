@@ -7,7 +7,7 @@
 
 static const int64_t ms = 1000000;
 
-static void time_never_goes_back(void)
+TEST(time_never_goes_back)
 {
     int64_t last = lk_clock_ns();
     for (int i = 0; i < 10000; i++) {
@@ -17,7 +17,7 @@ static void time_never_goes_back(void)
     }
 }
 
-static void sleeping_takes_time_but_no_processor_time(void)
+TEST(sleeping_takes_time_but_no_processor_time)
 {
     int64_t wall = lk_clock_ns(), used = lk_clock_thread_ns();
     struct timespec t = {0, 30 * ms};
@@ -27,12 +27,9 @@ static void sleeping_takes_time_but_no_processor_time(void)
     ASSERT_TRUE(lk_clock_thread_ns() - used < 20 * ms);
 }
 
-static void working_takes_processor_time(void)
+TEST(working_takes_processor_time)
 {
     int64_t used = lk_clock_thread_ns();
     while (lk_clock_thread_ns() - used < 5 * ms)
         ;
 }
-
-TEST_MAIN(TEST(time_never_goes_back), TEST(sleeping_takes_time_but_no_processor_time),
-          TEST(working_takes_processor_time))

@@ -3,7 +3,7 @@
 #include "harness.h"
 
 /* The vectors of RFC 3720, B.4, and the check value of the catalogues. */
-static void the_published_values_come_out(void)
+TEST(the_published_values_come_out)
 {
     unsigned char zeros[32] = {0}, ones[32], up[32], down[32];
     for (int i = 0; i < 32; i++) {
@@ -28,7 +28,7 @@ static void make_noise(void)
         noise[i] = (unsigned char)(v >> 24);
 }
 
-static void instruction_and_tables_agree_at_every_length_and_alignment(void)
+TEST(instruction_and_tables_agree_at_every_length_and_alignment)
 {
     make_noise();
     ASSERT_EQ(lk__crc32c_table(0, "123456789", 9), 0xe3069283);
@@ -41,7 +41,7 @@ static void instruction_and_tables_agree_at_every_length_and_alignment(void)
     ASSERT_EQ(lk__crc32c_hardware(0, noise, 4096), lk__crc32c_table(0, noise, 4096));
 }
 
-static void a_stream_in_pieces_is_the_same_stream(void)
+TEST(a_stream_in_pieces_is_the_same_stream)
 {
     make_noise();
     uint32_t whole = lk_crc32c(0, noise, 1000);
@@ -51,7 +51,7 @@ static void a_stream_in_pieces_is_the_same_stream(void)
     }
 }
 
-static void one_flipped_bit_is_seen(void)
+TEST(one_flipped_bit_is_seen)
 {
     make_noise();
     uint32_t whole = lk_crc32c(0, noise, 512);
@@ -61,7 +61,3 @@ static void one_flipped_bit_is_seen(void)
         noise[bit / 8] ^= (unsigned char)(1 << bit % 8);
     }
 }
-
-TEST_MAIN(TEST(the_published_values_come_out),
-          TEST(instruction_and_tables_agree_at_every_length_and_alignment),
-          TEST(a_stream_in_pieces_is_the_same_stream), TEST(one_flipped_bit_is_seen))

@@ -2,7 +2,7 @@
 #include "base/text/digits.h"
 #include "harness.h"
 
-static void digits_are_read_up_to_the_first_other_character(void)
+TEST(digits_are_read_up_to_the_first_other_character)
 {
     const struct {
         const char *text;
@@ -27,7 +27,7 @@ static void digits_are_read_up_to_the_first_other_character(void)
     }
 }
 
-static void no_number_of_digits_overflows(void)
+TEST(no_number_of_digits_overflows)
 {
     const char *text = "99999999999999999999999999", *at = text;
     int64_t n = -1;
@@ -41,7 +41,7 @@ static void no_number_of_digits_overflows(void)
     ASSERT_EQ(n, INT64_MAX - 1);
 }
 
-static void an_entry_is_a_count_with_or_without_how_often(void)
+TEST(an_entry_is_a_count_with_or_without_how_often)
 {
     const struct {
         const char *text;
@@ -62,6 +62,3 @@ static void an_entry_is_a_count_with_or_without_how_often(void)
         ASSERT_EQ(at - row[i].text, row[i].read);
     }
 }
-
-TEST_MAIN(TEST(digits_are_read_up_to_the_first_other_character),
-          TEST(no_number_of_digits_overflows), TEST(an_entry_is_a_count_with_or_without_how_often))

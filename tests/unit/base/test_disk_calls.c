@@ -20,7 +20,7 @@ static void log_add(void *arg, const lk__storage_event *e)
              e->folder ? " folder" : "", base ? base + 1 : e->path);
 }
 
-static void a_file_has_its_name_when_it_is_on_disk(void)
+TEST(a_file_has_its_name_when_it_is_on_disk)
 {
     calls l = {""};
     lk__sink *sink;
@@ -38,7 +38,7 @@ static void a_file_has_its_name_when_it_is_on_disk(void)
     ASSERT_TRUE(strcmp(l.text, want) == 0);
 }
 
-static void a_folder_is_synced_in_the_one_above_even_if_it_was_there(void)
+TEST(a_folder_is_synced_in_the_one_above_even_if_it_was_there)
 {
     calls l = {""};
     char path[256], want[256];
@@ -55,7 +55,7 @@ static void a_folder_is_synced_in_the_one_above_even_if_it_was_there(void)
                  "plain: cannot be made: it is a file, where a folder is needed");
 }
 
-static void parents_of_paths(void)
+TEST(parents_of_paths)
 {
     static const char *const pair[][2] = {{"a", "."},   {"a/b", "a"},    {"a/b/", "a"},
                                           {"/a", "/"},  {"/", "/"},      {"a//b", "a"},
@@ -67,7 +67,7 @@ static void parents_of_paths(void)
     }
 }
 
-static void what_is_no_file_is_not_written_to(void)
+TEST(what_is_no_file_is_not_written_to)
 {
     int fd;
     ASSERT_EQ(mkfifo(test_path("pipe"), 0600), 0);
@@ -86,7 +86,7 @@ static void *sync_slowly(void *arg)
     return NULL;
 }
 
-static void another_thread_sees_which_call_is_slow(void)
+TEST(another_thread_sees_which_call_is_slow)
 {
     lk__storage_doing doing = LK__STORAGE_DOING_INIT;
     pthread_t thread;
@@ -98,7 +98,3 @@ static void another_thread_sees_which_call_is_slow(void)
         lk__storage_look(&doing, text);
     ASSERT_EQ(pthread_join(thread, NULL), 0);
 }
-
-TEST_MAIN(TEST(a_file_has_its_name_when_it_is_on_disk),
-          TEST(a_folder_is_synced_in_the_one_above_even_if_it_was_there), TEST(parents_of_paths),
-          TEST(what_is_no_file_is_not_written_to), TEST(another_thread_sees_which_call_is_slow))

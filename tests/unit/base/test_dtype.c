@@ -3,7 +3,7 @@
 
 #include <lockstep/dtype.h>
 
-static void every_dtype_is_found_by_its_name(void)
+TEST(every_dtype_is_found_by_its_name)
 {
     static const size_t bytes[LK_N_DTYPES] = {
         [LK_F32] = 4, [LK_F64] = 8, [LK_I32] = 4, [LK_I64] = 8,
@@ -17,7 +17,7 @@ static void every_dtype_is_found_by_its_name(void)
     }
 }
 
-static void an_unknown_name_lists_the_known_ones(void)
+TEST(an_unknown_name_lists_the_known_ones)
 {
     lk_dtype t;
     ASSERT_FAILS(lk_dtype_find("f33", &t), LK_EINVAL,
@@ -26,7 +26,7 @@ static void an_unknown_name_lists_the_known_ones(void)
     ASSERT_FAILS(lk_dtype_find(NULL, &t), LK_EINVAL, "is NULL");
 }
 
-static void a_value_that_is_no_dtype_has_no_size(void)
+TEST(a_value_that_is_no_dtype_has_no_size)
 {
     static const int none[] = {-1, LK_N_DTYPES, 1000};
     for (int i = 0; i < 3; i++) {
@@ -35,6 +35,3 @@ static void a_value_that_is_no_dtype_has_no_size(void)
         ASSERT_TRUE(!lk_dtype_is_real((lk_dtype)none[i]));
     }
 }
-
-TEST_MAIN(TEST(every_dtype_is_found_by_its_name), TEST(an_unknown_name_lists_the_known_ones),
-          TEST(a_value_that_is_no_dtype_has_no_size))

@@ -48,7 +48,7 @@ static double meaning(const struct format *f, uint32_t magnitude)
     return ldexp(m, (e > 0 ? e : 1) - bias - f->fraction_bits);
 }
 
-static void every_finite_value_decodes_to_its_meaning_and_back(void)
+TEST(every_finite_value_decodes_to_its_meaning_and_back)
 {
     for (int k = 0; k < N_FORMATS; k++) {
         const struct format *f = &formats[k];
@@ -62,7 +62,7 @@ static void every_finite_value_decodes_to_its_meaning_and_back(void)
     }
 }
 
-static void infinities_stay_and_nans_become_quiet(void)
+TEST(infinities_stay_and_nans_become_quiet)
 {
     for (int k = 0; k < N_FORMATS; k++) {
         const struct format *f = &formats[k];
@@ -80,7 +80,7 @@ static void infinities_stay_and_nans_become_quiet(void)
 }
 
 /* Between each two neighbours a < a + 1: just below the middle, the middle, just above. */
-static void values_between_neighbours_round_to_the_nearest_and_ties_to_even(void)
+TEST(values_between_neighbours_round_to_the_nearest_and_ties_to_even)
 {
     for (int k = 0; k < N_FORMATS; k++) {
         const struct format *f = &formats[k];
@@ -99,7 +99,7 @@ static void values_between_neighbours_round_to_the_nearest_and_ties_to_even(void
     }
 }
 
-static void values_too_large_become_infinite(void)
+TEST(values_too_large_become_infinite)
 {
     ASSERT_EQ(lk_f16_encode(65504.0F), 0x7bff);
     ASSERT_EQ(lk_f16_encode(float_of(bits_of(65520.0F) - 1)), 0x7bff);
@@ -110,7 +110,7 @@ static void values_too_large_become_infinite(void)
     ASSERT_EQ(lk_bf16_encode(float_of(0xff7fffff)), 0xff80);
 }
 
-static void values_too_small_become_zero_with_their_sign(void)
+TEST(values_too_small_become_zero_with_their_sign)
 {
     ASSERT_EQ(lk_f16_encode(0x1p-25F), 0);
     ASSERT_EQ(lk_f16_encode(float_of(bits_of(0x1p-25F) + 1)), 1);
@@ -118,7 +118,7 @@ static void values_too_small_become_zero_with_their_sign(void)
     ASSERT_EQ(lk_bf16_encode(-0x1p-149F), 0x8000);
 }
 
-static void arrays_give_the_same_bits_as_single_values(void)
+TEST(arrays_give_the_same_bits_as_single_values)
 {
     enum { N = 1 << 12 };
     static uint16_t all[N_VALUES], h[N];
@@ -142,7 +142,7 @@ static void arrays_give_the_same_bits_as_single_values(void)
     }
 }
 
-static void arrays_stop_at_their_end(void)
+TEST(arrays_stop_at_their_end)
 {
     static const float x[20] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
     for (int k = 0; k < N_FORMATS; k++)
@@ -158,10 +158,3 @@ static void arrays_stop_at_their_end(void)
             ASSERT_SAME_BITS(y, x, (size_t)n * sizeof x[0]);
         }
 }
-
-TEST_MAIN(TEST(every_finite_value_decodes_to_its_meaning_and_back),
-          TEST(infinities_stay_and_nans_become_quiet),
-          TEST(values_between_neighbours_round_to_the_nearest_and_ties_to_even),
-          TEST(values_too_large_become_infinite),
-          TEST(values_too_small_become_zero_with_their_sign),
-          TEST(arrays_give_the_same_bits_as_single_values), TEST(arrays_stop_at_their_end))

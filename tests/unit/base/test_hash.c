@@ -18,14 +18,14 @@ static uint64_t hash_array(const char *name, lk_dtype t, int ndim, const int64_t
     return lk_hash_value(&h);
 }
 
-static void the_published_values_of_xxh64_come_out(void)
+TEST(the_published_values_of_xxh64_come_out)
 {
     ASSERT_TRUE(hash_bytes("", 0) == UINT64_C(0xef46db3751d8e999));
     ASSERT_TRUE(hash_bytes("a", 1) == UINT64_C(0xd24ec4f1a98c6e5b));
     ASSERT_TRUE(hash_bytes("abc", 3) == UINT64_C(0x44bc2cf5ad770999));
 }
 
-static void a_stream_in_pieces_is_the_same_stream(void)
+TEST(a_stream_in_pieces_is_the_same_stream)
 {
     unsigned char bytes[300];
     for (int i = 0; i < 300; i++)
@@ -41,7 +41,7 @@ static void a_stream_in_pieces_is_the_same_stream(void)
     }
 }
 
-static void numbers_and_texts_are_hashed_the_same_everywhere(void)
+TEST(numbers_and_texts_are_hashed_the_same_everywhere)
 {
     static const unsigned char bytes[] = {0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2,
                                           0,    0,    0,    0,    0,    0,    0,    'h',  'i'};
@@ -51,7 +51,7 @@ static void numbers_and_texts_are_hashed_the_same_everywhere(void)
     ASSERT_TRUE(lk_hash_value(&h) == hash_bytes(bytes, sizeof bytes));
 }
 
-static void equal_bytes_differ_by_name_dtype_and_shape(void)
+TEST(equal_bytes_differ_by_name_dtype_and_shape)
 {
     static const float x[6] = {0, 1, 2, 3, 4, 5};
     uint64_t v[] = {
@@ -72,7 +72,7 @@ static void equal_bytes_differ_by_name_dtype_and_shape(void)
             ASSERT_TRUE(v[i] != v[j]);
 }
 
-static void two_arrays_differ_from_one_that_spans_both(void)
+TEST(two_arrays_differ_from_one_that_spans_both)
 {
     static const float x[2] = {1, 2};
     lk_hash a = lk_hash_start(), b = lk_hash_start();
@@ -83,14 +83,14 @@ static void two_arrays_differ_from_one_that_spans_both(void)
     ASSERT_TRUE(lk_hash_value(&a) != lk_hash_value(&b));
 }
 
-static void a_shape_differs_from_values_that_look_like_one(void)
+TEST(a_shape_differs_from_values_that_look_like_one)
 {
     static const int64_t zero = 0;
     ASSERT_TRUE(hash_array("w", LK_I64, 1, (int64_t[]){1}, &zero) !=
                 hash_array("w", LK_I64, 2, (int64_t[]){1, 0}, NULL));
 }
 
-static void zeros_and_nans_are_told_apart_by_their_bits(void)
+TEST(zeros_and_nans_are_told_apart_by_their_bits)
 {
     static const uint32_t bits[] = {0, 0x80000000, 0x7fc00000, 0x7fc00001, 0xffc00000};
     for (int i = 0; i < 5; i++)
@@ -99,7 +99,7 @@ static void zeros_and_nans_are_told_apart_by_their_bits(void)
                         hash_array("x", LK_F32, 0, NULL, &bits[j]));
 }
 
-static void bad_arrays_leave_the_hash_as_it_was(void)
+TEST(bad_arrays_leave_the_hash_as_it_was)
 {
     lk_hash h = lk_hash_start();
     const int64_t big = INT64_C(1) << 62;
@@ -112,17 +112,9 @@ static void bad_arrays_leave_the_hash_as_it_was(void)
     ASSERT_TRUE(lk_hash_value(&h) == hash_bytes("", 0));
 }
 
-static void a_value_is_written_as_16_hex_digits(void)
+TEST(a_value_is_written_as_16_hex_digits)
 {
     char buf[LK_HASH_TEXT];
     ASSERT_TRUE(strcmp(lk_hash_text(0xabc, buf), "0000000000000abc") == 0);
     ASSERT_TRUE(strcmp(lk_hash_text(UINT64_MAX, buf), "ffffffffffffffff") == 0);
 }
-
-TEST_MAIN(TEST(the_published_values_of_xxh64_come_out), TEST(a_stream_in_pieces_is_the_same_stream),
-          TEST(numbers_and_texts_are_hashed_the_same_everywhere),
-          TEST(equal_bytes_differ_by_name_dtype_and_shape),
-          TEST(two_arrays_differ_from_one_that_spans_both),
-          TEST(a_shape_differs_from_values_that_look_like_one),
-          TEST(zeros_and_nans_are_told_apart_by_their_bits),
-          TEST(bad_arrays_leave_the_hash_as_it_was), TEST(a_value_is_written_as_16_hex_digits))

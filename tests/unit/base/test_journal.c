@@ -36,7 +36,7 @@ static lk__journal keep(int64_t begin, lk__note *room)
     return j;
 }
 
-static void notes_are_taken_by_key_in_their_order(void)
+TEST(notes_are_taken_by_key_in_their_order)
 {
     lk__note room[8];
     int64_t begin = lk__journal_begin();
@@ -58,14 +58,14 @@ static void notes_are_taken_by_key_in_their_order(void)
     }
 }
 
-static void without_a_first_run_nothing_is_noted(void)
+TEST(without_a_first_run_nothing_is_noted)
 {
     ASSERT_EQ(note(red, 1), 0);
     ASSERT_EQ(take(red), -1);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_note_that_is_written_too_late_is_not_known(void)
+TEST(a_note_that_is_written_too_late_is_not_known)
 {
     lk__note room[8];
     int64_t place, begin = lk__journal_begin();
@@ -84,7 +84,7 @@ static void a_note_that_is_written_too_late_is_not_known(void)
     lk__journal_shut(&j);
 }
 
-static void a_first_run_inside_a_second_has_notes_of_its_own(void)
+TEST(a_first_run_inside_a_second_has_notes_of_its_own)
 {
     lk__note room[8], inner_room[8];
     int64_t begin = lk__journal_begin();
@@ -108,7 +108,7 @@ static void a_first_run_inside_a_second_has_notes_of_its_own(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_run_has_the_notes_of_those_inside_it(void)
+TEST(a_run_has_the_notes_of_those_inside_it)
 {
     lk__note room[8];
     int64_t outer = lk__journal_begin();
@@ -123,8 +123,3 @@ static void a_run_has_the_notes_of_those_inside_it(void)
     ASSERT_EQ(j.n, 3);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(notes_are_taken_by_key_in_their_order), TEST(without_a_first_run_nothing_is_noted),
-          TEST(a_note_that_is_written_too_late_is_not_known),
-          TEST(a_first_run_inside_a_second_has_notes_of_its_own),
-          TEST(a_run_has_the_notes_of_those_inside_it))

@@ -36,7 +36,7 @@ static void refuse_text(const char *json, const char *message)
     lk_arena_free(arena);
 }
 
-static void texts_are_unescaped(void)
+TEST(texts_are_unescaped)
 {
     expect_text("\"\"", "");
     expect_text(" \t\r\n\"a b\" \n", "a b");
@@ -46,7 +46,7 @@ static void texts_are_unescaped(void)
     expect_text("\"\\\\\"", "\\");
 }
 
-static void texts_that_are_none_are_refused_at_their_place(void)
+TEST(texts_that_are_none_are_refused_at_their_place)
 {
     refuse_text("", "x: offset 8: '\"' is missing");
     refuse_text("\"ab", "x: offset 11: '\"' is missing");
@@ -65,7 +65,7 @@ static void texts_that_are_none_are_refused_at_their_place(void)
     refuse_text("'a'", "'\"' is missing");
 }
 
-static void bytes_that_are_no_utf8_are_refused(void)
+TEST(bytes_that_are_no_utf8_are_refused)
 {
     static const char *const wrong[] = {
         "\x80",         "\xc0\x80",         "\xc1\xbf",         "\xc3",         "\xc3\x28",
@@ -92,7 +92,7 @@ static lk_status read_int(const char *json, int64_t *out)
     return LK_TRACE(lk__json_end(&j));
 }
 
-static void whole_numbers_are_read_exactly(void)
+TEST(whole_numbers_are_read_exactly)
 {
     int64_t v;
     ASSERT_OK(read_int("0", &v));
@@ -134,7 +134,7 @@ static lk_status sum_lists(const char *json, int64_t *sum)
     return lk__json_end(&j);
 }
 
-static void lists_have_commas_between_their_items(void)
+TEST(lists_have_commas_between_their_items)
 {
     int64_t sum;
     ASSERT_OK(sum_lists("[]", &sum));
@@ -148,7 +148,7 @@ static void lists_have_commas_between_their_items(void)
         ASSERT_FAILS(sum_lists(wrong[i], &sum), LK_EIO, "x: offset ");
 }
 
-static void keys_have_a_colon_behind_them(void)
+TEST(keys_have_a_colon_behind_them)
 {
     lk_arena *arena;
     const char *key;
@@ -163,7 +163,7 @@ static void keys_have_a_colon_behind_them(void)
     lk_arena_free(arena);
 }
 
-static void quoted_texts_are_read_back(void)
+TEST(quoted_texts_are_read_back)
 {
     char all[512], quoted[6 * sizeof all + 3];
     size_t n = 0;
@@ -179,7 +179,7 @@ static void quoted_texts_are_read_back(void)
     ASSERT_TRUE(strcmp(quoted, "\"a\\ufffd\\\"b\"") == 0);
 }
 
-static void quotes_are_cut_before_a_character(void)
+TEST(quotes_are_cut_before_a_character)
 {
     char buf[16];
     for (size_t size = 3; size < sizeof buf; size++) {
@@ -203,13 +203,7 @@ static lk_status read_something(void)
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_EQ(test_every_allocation_fails(read_something), 2);
 }
-
-TEST_MAIN(TEST(texts_are_unescaped), TEST(texts_that_are_none_are_refused_at_their_place),
-          TEST(bytes_that_are_no_utf8_are_refused), TEST(whole_numbers_are_read_exactly),
-          TEST(lists_have_commas_between_their_items), TEST(keys_have_a_colon_behind_them),
-          TEST(quoted_texts_are_read_back), TEST(quotes_are_cut_before_a_character),
-          TEST(every_allocation_may_fail))

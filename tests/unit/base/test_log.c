@@ -28,7 +28,7 @@ static void start(lk_log_level level)
     ASSERT_OK(lk_log_set_thread_rank(0, 0));
 }
 
-static void without_a_sink_nothing_happens(void)
+TEST(without_a_sink_nothing_happens)
 {
     lk_log_set_sink(NULL, NULL);
     lk_log_set_level(LK_LOG_DEBUG);
@@ -36,7 +36,7 @@ static void without_a_sink_nothing_happens(void)
     lk_log_write(LK_LOG_ERROR, "into the void %d", 1);
 }
 
-static void messages_of_more_detail_are_dropped(void)
+TEST(messages_of_more_detail_are_dropped)
 {
     start(LK_LOG_WARN);
     ASSERT_EQ(lk_log_level_now(), LK_LOG_WARN);
@@ -52,7 +52,7 @@ static void messages_of_more_detail_are_dropped(void)
     ASSERT_EQ(n_lines, 1);
 }
 
-static void the_rank_is_a_prefix(void)
+TEST(the_rank_is_a_prefix)
 {
     start(LK_LOG_INFO);
     ASSERT_OK(lk_log_set_rank(3, 16));
@@ -69,14 +69,14 @@ static void the_rank_is_a_prefix(void)
     ASSERT_FAILS(lk_log_set_thread_rank(0, -1), LK_EINVAL, "rank 0 of size -1");
 }
 
-static void terminal_escapes_are_made_harmless(void)
+TEST(terminal_escapes_are_made_harmless)
 {
     start(LK_LOG_INFO);
     lk_log_write(LK_LOG_INFO, "loading %s", "x\x1b]0;owned\x07\r\n[0/1] forged");
     ASSERT_TRUE(strcmp(last_line, "loading x\\x1b]0;owned\\x07\\x0d\\x0a[0/1] forged") == 0);
 }
 
-static void a_long_message_is_cut_and_says_so(void)
+TEST(a_long_message_is_cut_and_says_so)
 {
     start(LK_LOG_INFO);
     ASSERT_OK(lk_log_set_rank(2147483646, 2147483647));
@@ -100,7 +100,7 @@ static void chatty(void *context, lk_log_level level, const char *line)
     remember(context, level, line);
 }
 
-static void a_sink_may_log_and_replace_itself(void)
+TEST(a_sink_may_log_and_replace_itself)
 {
     start(LK_LOG_INFO);
     lk_log_set_sink(chatty, NULL);
@@ -110,7 +110,7 @@ static void a_sink_may_log_and_replace_itself(void)
     ASSERT_EQ(n_lines, 2);
 }
 
-static void logging_does_not_allocate(void)
+TEST(logging_does_not_allocate)
 {
     start(LK_LOG_INFO);
     int64_t calls = lk_alloc_stats_now().calls;
@@ -118,7 +118,7 @@ static void logging_does_not_allocate(void)
     ASSERT_EQ(lk_alloc_stats_now().calls, calls);
 }
 
-static void levels_are_found_by_name(void)
+TEST(levels_are_found_by_name)
 {
     for (int i = 0; i < LK_N_LOG_LEVELS; i++) {
         lk_log_level found;
@@ -149,7 +149,7 @@ static void *log_many(void *rank)
     return NULL;
 }
 
-static void threads_log_whole_lines_under_their_own_rank(void)
+TEST(threads_log_whole_lines_under_their_own_rank)
 {
     start(LK_LOG_INFO);
     int counts[THREADS] = {0}, ranks[THREADS];
@@ -165,9 +165,3 @@ static void threads_log_whole_lines_under_their_own_rank(void)
         ASSERT_EQ(counts[i], PER_THREAD);
     lk_log_set_sink(NULL, NULL);
 }
-
-TEST_MAIN(TEST(without_a_sink_nothing_happens), TEST(messages_of_more_detail_are_dropped),
-          TEST(the_rank_is_a_prefix), TEST(terminal_escapes_are_made_harmless),
-          TEST(a_long_message_is_cut_and_says_so), TEST(a_sink_may_log_and_replace_itself),
-          TEST(logging_does_not_allocate), TEST(levels_are_found_by_name),
-          TEST(threads_log_whole_lines_under_their_own_rank))

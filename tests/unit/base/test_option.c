@@ -33,7 +33,12 @@ static const char *shown(const cake_options *c, const char *name)
             TEST_FAIL("%s is \"%s\", not \"%s\"", #a, a_, b_); \
     } while (0)
 
-static void defaults_are_set(void)
+TEST(begin)
+{
+    ASSERT_OK(lk_arena_new(&arena));
+}
+
+TEST(defaults_are_set)
 {
     cake_options c = cake();
     ASSERT_TRUE(!c.iced && c.layers == 2 && c.sugar == 0.25 && c.heat == 180 && !c.note);
@@ -44,7 +49,7 @@ static void defaults_are_set(void)
     ASSERT_TRUE(cream->fat == 0.3 && !cream->inside.descriptor);
 }
 
-static void values_are_read(void)
+TEST(values_are_read)
 {
     cake_options c = cake();
     ASSERT_OK(set(&c, "iced", "true"));
@@ -64,7 +69,7 @@ static void values_are_read(void)
     ASSERT_TRUE(c.fruits.n == 2 && strcmp(c.fruits.item[1], "fig") == 0);
 }
 
-static void values_are_shown_as_they_are_read(void)
+TEST(values_are_shown_as_they_are_read)
 {
     static const char *const value[][2] = {
         {"iced", "true"},   {"layers", "9"},      {"sugar", "0.1"},          {"heat", "1e+300"},
@@ -81,7 +86,7 @@ static void values_are_shown_as_they_are_read(void)
                 "fig,p");
 }
 
-static void wrong_values_are_refused_with_a_reason(void)
+TEST(wrong_values_are_refused_with_a_reason)
 {
     static const char *const wrong[][3] = {
         {"iced", "yes", "\"yes\" is neither true nor false"},
@@ -124,7 +129,7 @@ static void wrong_values_are_refused_with_a_reason(void)
         ASSERT_FAILS(set(&c, wrong[i][0], wrong[i][1]), LK_EINVAL, wrong[i][2]);
 }
 
-static void zero_has_many_forms(void)
+TEST(zero_has_many_forms)
 {
     cake_options c = cake();
     static const char *const zero[] = {"0", "0.0", "-0", "0e9", "+0.00e-999"};
@@ -134,7 +139,7 @@ static void zero_has_many_forms(void)
     }
 }
 
-static void the_locale_does_not_matter(void)
+TEST(the_locale_does_not_matter)
 {
     cake_options c = cake();
     if (!setlocale(LC_ALL, "de_DE.UTF-8") && !setlocale(LC_ALL, "fr_FR.UTF-8"))
@@ -145,7 +150,7 @@ static void the_locale_does_not_matter(void)
     setlocale(LC_ALL, "C");
 }
 
-static void ranges_are_words(void)
+TEST(ranges_are_words)
 {
     char buf[80];
     lk_option o = {.name = "x", .type = LK_OPTION_REAL};
@@ -164,7 +169,7 @@ static void ranges_are_words(void)
     ASSERT_TEXT(lk_option_range(&o, buf, sizeof buf), "below 1000000000000000");
 }
 
-static void options_are_found_and_suggested(void)
+TEST(options_are_found_and_suggested)
 {
     ASSERT_TRUE(lk_option_find(cake_table, "shelf-life") ==
                 lk_option_find(cake_table, "shelf_life"));
@@ -187,23 +192,13 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(preset) >= 2);
 }
 
-static void begin(void)
-{
-    ASSERT_OK(lk_arena_new(&arena));
-}
-
-static void end(void)
+TEST(end)
 {
     lk_arena_free(arena);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(begin), TEST(defaults_are_set), TEST(values_are_read),
-          TEST(values_are_shown_as_they_are_read), TEST(wrong_values_are_refused_with_a_reason),
-          TEST(zero_has_many_forms), TEST(the_locale_does_not_matter), TEST(ranges_are_words),
-          TEST(options_are_found_and_suggested), TEST(every_allocation_may_fail), TEST(end))

@@ -23,7 +23,7 @@ static bool can_block(int sig)
     return sig != SIGKILL && sig != SIGSTOP && (sig < 32 || sig >= SIGRTMIN);
 }
 
-static void a_thread_takes_its_faults_and_no_other_signals(void)
+TEST(a_thread_takes_its_faults_and_no_other_signals)
 {
     sigset_t before, after, inside;
     pthread_t thread;
@@ -40,5 +40,3 @@ static void a_thread_takes_its_faults_and_no_other_signals(void)
             ASSERT_EQ(sigismember(&after, sig), sig == SIGUSR1 || sig == SIGSEGV);
         }
 }
-
-TEST_MAIN(TEST(a_thread_takes_its_faults_and_no_other_signals))

@@ -57,7 +57,7 @@ static int check(lk__partials *p, uint64_t *room, int64_t pieces, int used)
     return used;
 }
 
-static void any_number_of_pieces_makes_the_tree(void)
+TEST(any_number_of_pieces_makes_the_tree)
 {
     uint64_t room[16];
     lk__partials again = {0};
@@ -66,7 +66,7 @@ static void any_number_of_pieces_makes_the_tree(void)
         used = check(&again, room, pieces, used);
 }
 
-static void there_are_no_more_buffers_than_sums_at_one_time(void)
+TEST(there_are_no_more_buffers_than_sums_at_one_time)
 {
     for (int64_t pieces = 0; pieces <= MOST; pieces++) {
         uint64_t room[16];
@@ -77,6 +77,3 @@ static void there_are_no_more_buffers_than_sums_at_one_time(void)
         ASSERT_EQ(check(&p, room, pieces, 0), most);
     }
 }
-
-TEST_MAIN(TEST(any_number_of_pieces_makes_the_tree),
-          TEST(there_are_no_more_buffers_than_sums_at_one_time))

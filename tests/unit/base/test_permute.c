@@ -17,13 +17,13 @@ static void expect_permutation(int64_t count)
     }
 }
 
-static void every_small_range_is_permuted(void)
+TEST(every_small_range_is_permuted)
 {
     for (int64_t count = 0; count <= 300; count++)
         expect_permutation(count);
 }
 
-static void ranges_around_powers_of_two_and_primes_are_permuted(void)
+TEST(ranges_around_powers_of_two_and_primes_are_permuted)
 {
     static const int64_t counts[] = {1009, 1023,  1024,  1025,  4095,
                                      4097, 10007, 60000, 65521, 65536};
@@ -37,7 +37,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void huge_ranges_give_distinct_values_in_range(void)
+TEST(huge_ranges_give_distinct_values_in_range)
 {
     enum { N = 20000 };
     static const int64_t counts[] = {INT64_MAX, INT64_C(1) << 62, (INT64_C(1) << 62) + 1,
@@ -82,7 +82,7 @@ static int64_t place_of(lk_rng rng, int64_t epoch, int64_t count, int64_t place)
     return (int64_t)v;
 }
 
-static void each_place_has_the_sample_of_the_definition(void)
+TEST(each_place_has_the_sample_of_the_definition)
 {
     static const int64_t counts[] = {1, 2, 3, 5, 33, 100, 3200, 60000, (INT64_C(1) << 40) + 1};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
@@ -95,7 +95,7 @@ static void each_place_has_the_sample_of_the_definition(void)
         }
 }
 
-static void parts_of_an_order_are_the_order(void)
+TEST(parts_of_an_order_are_the_order)
 {
     int64_t part[1000];
     lk_rng rng = lk_rng_start(1, "data", "order");
@@ -107,7 +107,7 @@ static void parts_of_an_order_are_the_order(void)
     }
 }
 
-static void another_epoch_or_stream_is_another_order(void)
+TEST(another_epoch_or_stream_is_another_order)
 {
     int64_t a[100], b[100], c[100];
     ASSERT_OK(lk_rng_permute(lk_rng_start(1, "d", "o"), 0, 100, 0, 100, a));
@@ -117,7 +117,7 @@ static void another_epoch_or_stream_is_another_order(void)
 }
 
 /* All orders of 2 to 5 things come equally often over many epochs (chi-squared, 5 deviations). */
-static void all_orders_are_equally_likely(void)
+TEST(all_orders_are_equally_likely)
 {
     enum { EPOCHS = 24000 };
     lk_rng rng = lk_rng_start(1, "data", "fair");
@@ -146,7 +146,7 @@ static void all_orders_are_equally_likely(void)
 }
 
 /* Where each of 64 things goes is uniform over the epochs. */
-static void every_place_is_equally_likely(void)
+TEST(every_place_is_equally_likely)
 {
     enum { N = 64, EPOCHS = 6400 };
     static int counts[N][N];
@@ -163,7 +163,7 @@ static void every_place_is_equally_likely(void)
     ASSERT_NEAR(chi2, (N - 1) * (N - 1), 5 * sqrt(2.0 * (N - 1) * (N - 1)));
 }
 
-static void places_outside_the_range_are_refused(void)
+TEST(places_outside_the_range_are_refused)
 {
     lk_rng rng = lk_rng_start(0, "", "");
     ASSERT_FAILS(lk_rng_permute(rng, 0, 0, 0, 1, out), LK_EINVAL, "1 places from 0 on");
@@ -176,10 +176,3 @@ static void places_outside_the_range_are_refused(void)
     ASSERT_FAILS(lk_rng_permute(rng, 0, 10, 0, 1, NULL), LK_EINVAL, "out is NULL");
     ASSERT_OK(lk_rng_permute(rng, 0, 0, 0, 0, NULL));
 }
-
-TEST_MAIN(TEST(every_small_range_is_permuted),
-          TEST(ranges_around_powers_of_two_and_primes_are_permuted),
-          TEST(huge_ranges_give_distinct_values_in_range),
-          TEST(each_place_has_the_sample_of_the_definition), TEST(parts_of_an_order_are_the_order),
-          TEST(another_epoch_or_stream_is_another_order), TEST(all_orders_are_equally_likely),
-          TEST(every_place_is_equally_likely), TEST(places_outside_the_range_are_refused))

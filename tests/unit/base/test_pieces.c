@@ -3,7 +3,7 @@
 
 #include <lockstep/pieces.h>
 
-static void ranges_share_evenly_and_leave_nothing_out(void)
+TEST(ranges_share_evenly_and_leave_nothing_out)
 {
     for (int64_t total = 0; total < 70; total++)
         for (int size = 1; size < 20; size++) {
@@ -20,7 +20,7 @@ static void ranges_share_evenly_and_leave_nothing_out(void)
     ASSERT_TRUE(huge.first > 0 && huge.first + huge.n == INT64_MAX);
 }
 
-static void subtrees_cover_a_range(void)
+TEST(subtrees_cover_a_range)
 {
     static const struct {
         int64_t total;
@@ -47,7 +47,7 @@ static void subtrees_cover_a_range(void)
     }
 }
 
-static void the_worst_range_fits(void)
+TEST(the_worst_range_fits)
 {
     lk_range got[LK_MAX_SUBTREES];
     int n = lk_range_subtrees(INT64_MAX, (lk_range){1, INT64_MAX - 2}, got);
@@ -76,7 +76,7 @@ static int64_t least_largest(int64_t n, int size)
     return best;
 }
 
-static void each_can_have_one_subtree(void)
+TEST(each_can_have_one_subtree)
 {
     for (int64_t total = 1; total < 36; total++)
         for (int size = 1; size < 8; size++) {
@@ -101,7 +101,7 @@ static void each_can_have_one_subtree(void)
 
 /* ---- tiles and blocks ---- */
 
-static void tiles_cover_an_axis_and_begin_where_the_rule_says(void)
+TEST(tiles_cover_an_axis_and_begin_where_the_rule_says)
 {
     for (int64_t grid = 1; grid <= 4; grid += 3)
         for (int64_t tiles = 1; tiles <= 9; tiles++)
@@ -126,7 +126,7 @@ static void tiles_cover_an_axis_and_begin_where_the_rule_says(void)
 }
 
 /* Ranks hold ranges of tiles, and what they hold of an axis has no gap. */
-static void ranks_share_tiles_without_gaps(void)
+TEST(ranks_share_tiles_without_gaps)
 {
     for (int64_t tiles = 1; tiles <= 9; tiles++)
         for (int64_t ranks = 1; ranks <= tiles; ranks++)
@@ -144,7 +144,7 @@ static void ranks_share_tiles_without_gaps(void)
             }
 }
 
-static void blocks_cover_an_axis_and_are_not_too_small(void)
+TEST(blocks_cover_an_axis_and_are_not_too_small)
 {
     static const int64_t least[] = {0, 1, 3, 16, 32, 100};
     for (size_t k = 0; k < sizeof least / sizeof least[0]; k++)
@@ -183,7 +183,7 @@ static uint64_t tree_over(int64_t first, int64_t n, int64_t full)
     return lower * 0x9e3779b97f4a7c15u ^ tree_over(first + half, n - half, full);
 }
 
-static void empty_blocks_behind_the_last_change_no_tree(void)
+TEST(empty_blocks_behind_the_last_change_no_tree)
 {
     for (int64_t blocks = 1; blocks <= 70; blocks++)
         for (int64_t full = 1; full <= blocks; full++)
@@ -191,7 +191,7 @@ static void empty_blocks_behind_the_last_change_no_tree(void)
 }
 
 /* Each rank of a layout holds one subtree of the blocks, and of every axis what they have of it. */
-static void ranks_hold_one_subtree_of_blocks_each(void)
+TEST(ranks_hold_one_subtree_of_blocks_each)
 {
     for (int blocks = 1; blocks <= 33; blocks++)
         for (int ranks = 1; ranks <= blocks; ranks++) {
@@ -211,7 +211,7 @@ static void ranks_hold_one_subtree_of_blocks_each(void)
         }
 }
 
-static void so_many_shards_are_the_least_for_all_parts(void)
+TEST(so_many_shards_are_the_least_for_all_parts)
 {
     for (int64_t samples = 1; samples < 60; samples++)
         for (int64_t parts = 1; parts <= samples; parts++) {
@@ -225,11 +225,3 @@ static void so_many_shards_are_the_least_for_all_parts(void)
         }
     ASSERT_EQ(lk_shards_for(6, 4), 6);
 }
-
-TEST_MAIN(TEST(ranges_share_evenly_and_leave_nothing_out), TEST(subtrees_cover_a_range),
-          TEST(the_worst_range_fits), TEST(each_can_have_one_subtree),
-          TEST(tiles_cover_an_axis_and_begin_where_the_rule_says),
-          TEST(ranks_share_tiles_without_gaps), TEST(blocks_cover_an_axis_and_are_not_too_small),
-          TEST(empty_blocks_behind_the_last_change_no_tree),
-          TEST(ranks_hold_one_subtree_of_blocks_each),
-          TEST(so_many_shards_are_the_least_for_all_parts))

@@ -4,7 +4,7 @@
 
 static const int64_t MIB = 1 << 20;
 
-static void it_grows_where_it_lies(void)
+TEST(it_grows_where_it_lies)
 {
     lk__region *r = NULL;
     int64_t before = lk_alloc_stats_now().live_bytes, own;
@@ -32,7 +32,7 @@ static void it_grows_where_it_lies(void)
 }
 
 /* Where there are no addresses for what is wished, those for what is needed will do. */
-static void it_takes_what_it_gets(void)
+TEST(it_takes_what_it_gets)
 {
     lk__region *r = NULL;
     ASSERT_OK(lk__region_new(INT64_MAX / 4, MIB, &r));
@@ -57,12 +57,9 @@ static lk_status life(void)
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     int64_t before = lk_alloc_stats_now().live_bytes;
     ASSERT_EQ(test_every_allocation_fails(life), 3);
     ASSERT_EQ(lk_alloc_stats_now().live_bytes, before);
 }
-
-TEST_MAIN(TEST(it_grows_where_it_lies), TEST(it_takes_what_it_gets),
-          TEST(every_allocation_may_fail))

@@ -5,7 +5,7 @@
 #include <lockstep/rng.h>
 
 /* The known answers that the authors of Philox publish with it. */
-static void philox_gives_its_published_answers(void)
+TEST(philox_gives_its_published_answers)
 {
     static const struct {
         uint32_t counter[4], key[2], out[4];
@@ -25,7 +25,7 @@ static void philox_gives_its_published_answers(void)
     }
 }
 
-static void a_place_is_one_word_of_the_documented_block(void)
+TEST(a_place_is_one_word_of_the_documented_block)
 {
     lk_rng rng = lk_rng_start(1, "fc1.weight", "init");
     const uint64_t e = UINT64_C(0xabcdef123456), s = UINT64_C(0x987654321fed);
@@ -50,7 +50,7 @@ static void a_place_is_one_word_of_the_documented_block(void)
 }
 
 /* A change of these is a change of every experiment's bits: raise the numerics epoch. */
-static void streams_keep_their_bits(void)
+TEST(streams_keep_their_bits)
 {
     lk_rng rng = lk_rng_start(1, "fc1.weight", "init");
     ASSERT_EQ(rng.key[0], 0x4522aeb7);
@@ -63,7 +63,7 @@ static void streams_keep_their_bits(void)
     ASSERT_SAME_BITS(order, expect_order, sizeof order);
 }
 
-static void streams_differ_by_seed_name_and_purpose(void)
+TEST(streams_differ_by_seed_name_and_purpose)
 {
     lk_rng r[] = {lk_rng_start(1, "ab", "c"),  lk_rng_start(2, "ab", "c"),
                   lk_rng_start(1, "a", "bc"),  lk_rng_start(1, "abc", ""),
@@ -76,7 +76,7 @@ static void streams_differ_by_seed_name_and_purpose(void)
     ASSERT_SAME_BITS(&empty, &r[6], sizeof empty);
 }
 
-static void a_range_in_pieces_gives_the_same_bits(void)
+TEST(a_range_in_pieces_gives_the_same_bits)
 {
     enum { N = 67 };
     lk_rng rng = lk_rng_start(7, "x", "cut");
@@ -106,7 +106,7 @@ static void a_range_in_pieces_gives_the_same_bits(void)
     }
 }
 
-static void steps_samples_and_elements_never_share_a_block(void)
+TEST(steps_samples_and_elements_never_share_a_block)
 {
     static const lk_rng_at at[] = {{0, 0, 0},
                                    {1, 0, 0},
@@ -126,7 +126,7 @@ static void steps_samples_and_elements_never_share_a_block(void)
     }
 }
 
-static void uniform_draws_are_in_range_and_fair(void)
+TEST(uniform_draws_are_in_range_and_fair)
 {
     enum { N = 1 << 16 };
     static float f[N];
@@ -147,7 +147,7 @@ static void uniform_draws_are_in_range_and_fair(void)
     ASSERT_NEAR(sum_d2 / N, 1.0 / 3, 5 * sqrt(4.0 / 45 / N));
 }
 
-static void integers_are_in_range_and_fair(void)
+TEST(integers_are_in_range_and_fair)
 {
     enum { N = 70000 };
     static int64_t v[N];
@@ -168,7 +168,7 @@ static void integers_are_in_range_and_fair(void)
 }
 
 /* 8/3 candidates fall on each value below 3 * 2^61; taking all would favour two of three values. */
-static void large_bounds_reject_and_stay_fair(void)
+TEST(large_bounds_reject_and_stay_fair)
 {
     enum { N = 30000 };
     static int64_t v[N];
@@ -190,7 +190,7 @@ static void large_bounds_reject_and_stay_fair(void)
         ASSERT_TRUE(v[i] >= 0 && v[i] < INT64_MAX);
 }
 
-static void places_out_of_range_are_refused(void)
+TEST(places_out_of_range_are_refused)
 {
     lk_rng rng = lk_rng_start(0, "", "");
     uint32_t w[2];
@@ -209,11 +209,3 @@ static void places_out_of_range_are_refused(void)
     ASSERT_FAILS(lk_rng_below(rng, (lk_rng_at){0, 0, 0}, 0, 1, &v), LK_EINVAL, "[0, 0)");
     ASSERT_FAILS(lk_rng_below(rng, (lk_rng_at){0, 0, 0}, -5, 1, &v), LK_EINVAL, "[0, -5)");
 }
-
-TEST_MAIN(TEST(philox_gives_its_published_answers),
-          TEST(a_place_is_one_word_of_the_documented_block), TEST(streams_keep_their_bits),
-          TEST(streams_differ_by_seed_name_and_purpose),
-          TEST(a_range_in_pieces_gives_the_same_bits),
-          TEST(steps_samples_and_elements_never_share_a_block),
-          TEST(uniform_draws_are_in_range_and_fair), TEST(integers_are_in_range_and_fair),
-          TEST(large_bounds_reject_and_stay_fair), TEST(places_out_of_range_are_refused))

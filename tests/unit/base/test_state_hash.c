@@ -27,7 +27,7 @@ static void box_of(lk_dtype dtype, const void *whole, const lk_box *box, void *o
                (const char *)whole + (size_t)walk.place * bytes, (size_t)walk.n * bytes);
 }
 
-static void another_program_finds_the_same_sums(void)
+TEST(another_program_finds_the_same_sums)
 {
     ASSERT_EQ(N_KNOWN, LK_N_DTYPES);
     for (int d = 0; d < N_KNOWN; d++) {
@@ -48,7 +48,7 @@ static void another_program_finds_the_same_sums(void)
 }
 
 /* Each element of every pair of cuts, in every order of the four parts. */
-static void boxes_add_up_to_the_whole(void)
+TEST(boxes_add_up_to_the_whole)
 {
     const struct known_sum *k = &known_sums[0];
     uint64_t whole[N], part[N];
@@ -72,7 +72,7 @@ static void boxes_add_up_to_the_whole(void)
 }
 
 /* Arrays that end where memory does, of all lengths, from places that cross 32 and 63 bits. */
-static void vectors_give_the_sums_of_scalars(void)
+TEST(vectors_give_the_sums_of_scalars)
 {
     enum { MOST = 67 };
     static const int64_t places[] = {0, 1, 4294967290, INT64_C(1) << 40, INT64_MAX - MOST};
@@ -96,7 +96,7 @@ static void vectors_give_the_sums_of_scalars(void)
     }
 }
 
-static void every_bit_and_every_exchange_shows(void)
+TEST(every_bit_and_every_exchange_shows)
 {
     for (int d = 0; d < N_KNOWN; d++) {
         const struct known_sum *k = &known_sums[d];
@@ -123,7 +123,7 @@ static void every_bit_and_every_exchange_shows(void)
 }
 
 /* Boxes of equal elements, at all places. */
-static void equal_boxes_at_other_places_differ(void)
+TEST(equal_boxes_at_other_places_differ)
 {
     static const float x[4];
     uint64_t seen[ROWS * COLUMNS];
@@ -139,7 +139,7 @@ static void equal_boxes_at_other_places_differ(void)
 }
 
 /* How often a bit of the mix changes with one bit of place or element: half of the time. */
-static void one_bit_changes_half_of_the_others(void)
+TEST(one_bit_changes_half_of_the_others)
 {
     enum { SAMPLES = 4096 };
     for (int in = 0; in < 128; in++) {
@@ -162,7 +162,3 @@ static void one_bit_changes_half_of_the_others(void)
                           in < 64 ? "the element" : "the place", b, changed[b], SAMPLES);
     }
 }
-
-TEST_MAIN(TEST(another_program_finds_the_same_sums), TEST(boxes_add_up_to_the_whole),
-          TEST(vectors_give_the_sums_of_scalars), TEST(every_bit_and_every_exchange_shows),
-          TEST(equal_boxes_at_other_places_differ), TEST(one_bit_changes_half_of_the_others))

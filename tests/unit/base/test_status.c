@@ -15,7 +15,7 @@ static lk_status forwards(void)
     return LK_TRACE(fails());
 }
 
-static void a_forwarded_failure_adds_a_frame(void)
+TEST(a_forwarded_failure_adds_a_frame)
 {
     char text[1024] = "";
     ASSERT_EQ(forwards(), LK_EINVAL);
@@ -39,7 +39,7 @@ static lk_status forwards_often(int times)
     return LK_OK;
 }
 
-static void frames_that_do_not_fit_are_counted(void)
+TEST(frames_that_do_not_fit_are_counted)
 {
     char text[4096] = "";
     ASSERT_EQ(forwards_often(40), LK_EINVAL);
@@ -50,19 +50,19 @@ static void frames_that_do_not_fit_are_counted(void)
     ASSERT_TRUE(strstr(text, "  ... and 18 more frames\n"));
 }
 
-static void terminal_escapes_in_a_message_are_made_harmless(void)
+TEST(terminal_escapes_in_a_message_are_made_harmless)
 {
     ASSERT_FAILS(LK_RAISE(LK_EIO, "file %s", "a\x1b[2Jb\nerror: c"), LK_EIO,
                  "file a\\x1b[2Jb\\x0aerror: c");
 }
 
-static void characters_beyond_ascii_stay_as_they_are(void)
+TEST(characters_beyond_ascii_stay_as_they_are)
 {
     ASSERT_FAILS(LK_RAISE(LK_EIO, "%s", "größe 層 \xf0\x9f\x98\x80"), LK_EIO,
                  "größe 層 \xf0\x9f\x98\x80");
 }
 
-static void what_is_no_utf8_and_what_turns_text_is_escaped(void)
+TEST(what_is_no_utf8_and_what_turns_text_is_escaped)
 {
     static const struct {
         const char *in, *out;
@@ -83,7 +83,7 @@ static void what_is_no_utf8_and_what_turns_text_is_escaped(void)
     }
 }
 
-static void a_long_message_is_cut_at_a_character(void)
+TEST(a_long_message_is_cut_at_a_character)
 {
     char text[700], expect[512];
     for (size_t i = 0; i + 2 < sizeof text; i += 2)
@@ -94,7 +94,7 @@ static void a_long_message_is_cut_at_a_character(void)
     ASSERT_TRUE(strcmp(lk_error_message(), expect) == 0);
 }
 
-static void a_message_may_quote_the_last_one(void)
+TEST(a_message_may_quote_the_last_one)
 {
     ASSERT_EQ(fails(), LK_EINVAL);
     ASSERT_FAILS(LK_RAISE(LK_EIO, "because %s!", lk_error_message()), LK_EIO,
@@ -102,7 +102,7 @@ static void a_message_may_quote_the_last_one(void)
 }
 
 /* The caller says where, and the failure stays what it was. */
-static void a_prefix_keeps_status_and_frames(void)
+TEST(a_prefix_keeps_status_and_frames)
 {
     char text[1024] = "", much[600];
     ASSERT_EQ(forwards(), LK_EINVAL);
@@ -133,7 +133,7 @@ static lk_status forwards_what_nobody_raised(void)
     return LK_TRACE(fails_without_a_message());
 }
 
-static void a_status_that_nobody_raised_does_not_get_the_message_of_another(void)
+TEST(a_status_that_nobody_raised_does_not_get_the_message_of_another)
 {
     char text[1024] = "";
     ASSERT_EQ(forwards(), LK_EINVAL);
@@ -149,7 +149,7 @@ static void a_status_that_nobody_raised_does_not_get_the_message_of_another(void
 }
 
 /* A character that no locale has makes vsnprintf() fail. */
-static void a_message_that_cannot_be_formatted_is_its_format(void)
+TEST(a_message_that_cannot_be_formatted_is_its_format)
 {
     const wchar_t none[] = {(wchar_t)0x7fffffff, 0};
     ASSERT_FAILS(LK_RAISE(LK_EIO, "a file %ls", none), LK_EIO, "a file %ls");
@@ -159,7 +159,7 @@ static void a_message_that_cannot_be_formatted_is_its_format(void)
     lk_error_clear();
 }
 
-static void every_status_has_a_text(void)
+TEST(every_status_has_a_text)
 {
 #define X(code, text) ASSERT_TRUE(strcmp(lk_status_text(LK_##code), text) == 0);
     LK_STATUS_MAP(X)
@@ -167,12 +167,3 @@ static void every_status_has_a_text(void)
     ASSERT_TRUE(strcmp(lk_status_text((lk_status)999), "unknown status") == 0);
     ASSERT_TRUE(strcmp(lk_status_text((lk_status)-1), "unknown status") == 0);
 }
-
-TEST_MAIN(TEST(a_forwarded_failure_adds_a_frame), TEST(frames_that_do_not_fit_are_counted),
-          TEST(terminal_escapes_in_a_message_are_made_harmless),
-          TEST(characters_beyond_ascii_stay_as_they_are),
-          TEST(what_is_no_utf8_and_what_turns_text_is_escaped),
-          TEST(a_long_message_is_cut_at_a_character), TEST(a_message_may_quote_the_last_one),
-          TEST(a_prefix_keeps_status_and_frames),
-          TEST(a_status_that_nobody_raised_does_not_get_the_message_of_another),
-          TEST(a_message_that_cannot_be_formatted_is_its_format), TEST(every_status_has_a_text))

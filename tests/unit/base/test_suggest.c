@@ -14,7 +14,7 @@ static const char *suggested(const char *wanted)
     return lk_suggest_found(&s) ? s.best : "";
 }
 
-static void one_letter_wrong_missing_added_or_swapped_is_near(void)
+TEST(one_letter_wrong_missing_added_or_swapped_is_near)
 {
     ASSERT_TRUE(strcmp(suggested("softmaz"), "softmax") == 0);
     ASSERT_TRUE(strcmp(suggested("sofmax"), "softmax") == 0);
@@ -22,17 +22,17 @@ static void one_letter_wrong_missing_added_or_swapped_is_near(void)
     ASSERT_TRUE(strcmp(suggested("sfotmax"), "softmax") == 0);
 }
 
-static void the_beginning_of_a_name_is_near(void)
+TEST(the_beginning_of_a_name_is_near)
 {
     ASSERT_TRUE(strcmp(suggested("log"), "log_softmax") == 0);
 }
 
-static void the_first_of_equally_near_names_is_kept(void)
+TEST(the_first_of_equally_near_names_is_kept)
 {
     ASSERT_TRUE(strcmp(suggested("con"), "conv") == 0);
 }
 
-static void a_far_name_is_not_suggested(void)
+TEST(a_far_name_is_not_suggested)
 {
     ASSERT_TRUE(strcmp(suggested("attention"), "") == 0);
     ASSERT_TRUE(strcmp(suggested(""), "") == 0);
@@ -40,7 +40,7 @@ static void a_far_name_is_not_suggested(void)
     ASSERT_TRUE(!lk_suggest_found(&none));
 }
 
-static void a_long_name_does_no_harm(void)
+TEST(a_long_name_does_no_harm)
 {
     char name[1000];
     memset(name, 's', sizeof name - 1);
@@ -50,7 +50,3 @@ static void a_long_name_does_no_harm(void)
     lk_suggest_consider(&s, name);
     ASSERT_TRUE(s.best == name && s.distance == 0 && lk_suggest_found(&s));
 }
-
-TEST_MAIN(TEST(one_letter_wrong_missing_added_or_swapped_is_near),
-          TEST(the_beginning_of_a_name_is_near), TEST(the_first_of_equally_near_names_is_kept),
-          TEST(a_far_name_is_not_suggested), TEST(a_long_name_does_no_harm))

@@ -3,11 +3,9 @@
 
 #include <lockstep/lockstep.h>
 
-static void headers_and_library_tell_the_same_version(void)
+TEST(headers_and_library_tell_the_same_version)
 {
     char text[64];
     snprintf(text, sizeof text, "%d.%d.%d", LK_VERSION_MAJOR, LK_VERSION_MINOR, LK_VERSION_PATCH);
     ASSERT_TRUE(strcmp(text, lk_version()) == 0);
 }
-
-TEST_MAIN(TEST(headers_and_library_tell_the_same_version))

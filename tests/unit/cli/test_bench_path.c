@@ -18,7 +18,7 @@ static bool warns(const char *name)
     return p.warning[0] != '\0';
 }
 
-static void code_that_is_older_than_avx2_is_warned_of_where_there_is_avx2(void)
+TEST(code_that_is_older_than_avx2_is_warned_of_where_there_is_avx2)
 {
     bool expected = has(LK_ISA_AVX2);
     static const char *const old[] = {"Prescott", "PRESCOTT", "Nehalem", "Sandybridge", "sse41",
@@ -27,7 +27,7 @@ static void code_that_is_older_than_avx2_is_warned_of_where_there_is_avx2(void)
         ASSERT_TRUE(warns(old[i]) == expected);
 }
 
-static void code_for_avx2_is_warned_of_where_there_is_avx512(void)
+TEST(code_for_avx2_is_warned_of_where_there_is_avx512)
 {
     bool expected = has(LK_ISA_AVX512);
     static const char *const older[] = {"Haswell", "Zen", "avx2", "AVX2", "avx2_vnni"};
@@ -35,7 +35,7 @@ static void code_for_avx2_is_warned_of_where_there_is_avx512(void)
         ASSERT_TRUE(warns(older[i]) == expected);
 }
 
-static void the_newest_code_and_words_that_nobody_knows_are_not_warned_of(void)
+TEST(the_newest_code_and_words_that_nobody_knows_are_not_warned_of)
 {
     static const char *const fine[] = {"SkylakeX",   "SapphireRapids", "avx512_core", "AVX512", "",
                                        "NEOVERSEN1", "Prescottish",    "avx51",       ", ,"};
@@ -43,14 +43,14 @@ static void the_newest_code_and_words_that_nobody_knows_are_not_warned_of(void)
         ASSERT_TRUE(!warns(fine[i]));
 }
 
-static void of_several_words_the_oldest_counts(void)
+TEST(of_several_words_the_oldest_counts)
 {
     ASSERT_TRUE(warns("capability AVX512, OpenBLAS Prescott, oneDNN avx512_core") ==
                 has(LK_ISA_AVX2));
     ASSERT_TRUE(!warns("capability AVX512, OpenBLAS SkylakeX, oneDNN avx512_core"));
 }
 
-static void a_warning_names_the_peer_its_path_and_what_the_processor_has(void)
+TEST(a_warning_names_the_peer_its_path_and_what_the_processor_has)
 {
     bench_path p;
     bench_path_set(&p, "openblas", "Prescott");
@@ -60,7 +60,7 @@ static void a_warning_names_the_peer_its_path_and_what_the_processor_has(void)
     ASSERT_TRUE(strstr(p.warning, has(LK_ISA_AVX512) ? "avx512" : "avx2"));
 }
 
-static void a_long_path_is_cut(void)
+TEST(a_long_path_is_cut)
 {
     char name[1000];
     bench_path p;
@@ -71,16 +71,9 @@ static void a_long_path_is_cut(void)
     ASSERT_TRUE(p.warning[0] == '\0');
 }
 
-static void without_mpi_its_path_is_empty(void)
+TEST(without_mpi_its_path_is_empty)
 {
     bench_path p;
     bench_path_mpi(&p);
     ASSERT_TRUE(p.name[0] == '\0');
 }
-
-TEST_MAIN(TEST(code_that_is_older_than_avx2_is_warned_of_where_there_is_avx2),
-          TEST(code_for_avx2_is_warned_of_where_there_is_avx512),
-          TEST(the_newest_code_and_words_that_nobody_knows_are_not_warned_of),
-          TEST(of_several_words_the_oldest_counts),
-          TEST(a_warning_names_the_peer_its_path_and_what_the_processor_has),
-          TEST(a_long_path_is_cut), TEST(without_mpi_its_path_is_empty))

@@ -16,7 +16,7 @@ static bench_figure figure(double value, double noise)
 
 /* Medians */
 
-static void the_median_is_in_the_middle_and_leaves_the_rounds_as_they_are(void)
+TEST(the_median_is_in_the_middle_and_leaves_the_rounds_as_they_are)
 {
     const double rounds[] = {9, 1, 5, 3, 7, 11, 13, 10};
     double v[8];
@@ -26,7 +26,7 @@ static void the_median_is_in_the_middle_and_leaves_the_rounds_as_they_are(void)
     ASSERT_TRUE(memcmp(v, rounds, sizeof v) == 0);
 }
 
-static void the_noise_of_a_median_is_by_the_quartiles_and_the_number_of_rounds(void)
+TEST(the_noise_of_a_median_is_by_the_quartiles_and_the_number_of_rounds)
 {
     const double v[] = {9, 1, 5, 3, 7, 11, 17, 13, 15}; /* quartiles 5 and 13 */
     ASSERT_TRUE(near(bench_median(v, 9).noise, 3 * 8 / sqrt(9)));
@@ -37,7 +37,7 @@ static void the_noise_of_a_median_is_by_the_quartiles_and_the_number_of_rounds(v
     ASSERT_TRUE(bench_median(many, 400).noise > bench_median(many, 101).noise * 0.9);
 }
 
-static void one_round_that_was_disturbed_does_not_matter(void)
+TEST(one_round_that_was_disturbed_does_not_matter)
 {
     const double v[] = {5, 5.1, 5000, 4.9, 5, 5.1, 4.9};
     bench_figure f = bench_median(v, 7);
@@ -45,14 +45,14 @@ static void one_round_that_was_disturbed_does_not_matter(void)
     ASSERT_TRUE(f.noise < 0.25);
 }
 
-static void equal_rounds_have_no_noise(void)
+TEST(equal_rounds_have_no_noise)
 {
     const double v[] = {2, 2, 2, 2, 2, 2, 2};
     ASSERT_TRUE(bench_median(v, 7).noise == 0);
     ASSERT_TRUE(bench_known(bench_median(v, 7)));
 }
 
-static void too_few_rounds_are_no_figure(void)
+TEST(too_few_rounds_are_no_figure)
 {
     const double v[] = {2, 2, 2, 2, 2, 2, 2};
     for (int n = 1; n < BENCH_MIN_ROUNDS; n++)
@@ -62,7 +62,7 @@ static void too_few_rounds_are_no_figure(void)
 
 /* Differences and ratios */
 
-static void what_is_slow_in_both_of_a_round_cancels(void)
+TEST(what_is_slow_in_both_of_a_round_cancels)
 {
     const double slow[] = {1, 7, 2, 40, 3, 5, 9}, a[] = {11, 17, 12, 50, 13, 15, 19},
                  b[] = {2, 14, 4, 80, 6, 10, 18};
@@ -71,7 +71,7 @@ static void what_is_slow_in_both_of_a_round_cancels(void)
     ASSERT_TRUE(r.value == 2 && r.noise == 0);
 }
 
-static void a_difference_below_its_noise_or_zero_is_no_figure(void)
+TEST(a_difference_below_its_noise_or_zero_is_no_figure)
 {
     const double none[] = {100, 100, 100, 100, 100, 100, 100},
                  over[] = {90, 130, 105, 70, 120, 60, 110}, less[] = {90, 91, 92, 93, 94, 95, 96};
@@ -82,7 +82,7 @@ static void a_difference_below_its_noise_or_zero_is_no_figure(void)
     ASSERT_TRUE(!bench_known(bench_difference(none, none, 7)));
 }
 
-static void two_sides_that_take_the_same_rarely_have_a_difference(void)
+TEST(two_sides_that_take_the_same_rarely_have_a_difference)
 {
     enum { TRIES = 2000, ROUNDS = 12 };
     float a[ROUNDS], b[ROUNDS];
@@ -104,7 +104,7 @@ static void two_sides_that_take_the_same_rarely_have_a_difference(void)
     ASSERT_TRUE(bench_known(bench_difference(x, y, ROUNDS)));
 }
 
-static void a_quotient_has_the_noise_of_both_and_needs_both(void)
+TEST(a_quotient_has_the_noise_of_both_and_needs_both)
 {
     bench_figure q = bench_quotient(figure(12, 1.2), figure(3, 0.3));
     ASSERT_TRUE(q.value == 4);
@@ -116,7 +116,7 @@ static void a_quotient_has_the_noise_of_both_and_needs_both(void)
     ASSERT_TRUE(!bench_quotient(figure(12, 1), (bench_figure){0}).measured);
 }
 
-static void the_larger_figure_is_one_that_is_known(void)
+TEST(the_larger_figure_is_one_that_is_known)
 {
     ASSERT_TRUE(bench_larger(figure(10, 1), figure(12, 1)).value == 12);
     ASSERT_TRUE(bench_larger(figure(10, 1), figure(12, 13)).value == 10);
@@ -124,7 +124,7 @@ static void the_larger_figure_is_one_that_is_known(void)
     ASSERT_TRUE(bench_larger((bench_figure){0}, figure(3, 1)).value == 3);
 }
 
-static void two_figures_combined_have_the_noise_of_both_and_need_both(void)
+TEST(two_figures_combined_have_the_noise_of_both_and_need_both)
 {
     bench_figure c = bench_combined(2, figure(10, 1.5), -3, figure(4, 1));
     ASSERT_TRUE(c.value == 8);
@@ -134,7 +134,7 @@ static void two_figures_combined_have_the_noise_of_both_and_need_both(void)
     ASSERT_TRUE(!bench_combined(1, figure(10, 1), 1, (bench_figure){0}).measured);
 }
 
-static void a_rate_is_as_well_known_as_its_time(void)
+TEST(a_rate_is_as_well_known_as_its_time)
 {
     bench_figure r = bench_rate(100, figure(4, 1));
     ASSERT_TRUE(r.value == 25);
@@ -144,7 +144,7 @@ static void a_rate_is_as_well_known_as_its_time(void)
     ASSERT_TRUE(near(bench_scaled(3, figure(4, 1)).noise, 3));
 }
 
-static void a_figure_is_at_least_what_its_noise_leaves(void)
+TEST(a_figure_is_at_least_what_its_noise_leaves)
 {
     ASSERT_TRUE(bench_at_least(figure(1.25, 0.25), 1));
     ASSERT_TRUE(!bench_at_least(figure(1.25, 0.5), 1));
@@ -153,7 +153,7 @@ static void a_figure_is_at_least_what_its_noise_leaves(void)
 
 /* Means */
 
-static void a_mean_is_over_the_figures_that_are_known(void)
+TEST(a_mean_is_over_the_figures_that_are_known)
 {
     bench_mean m = {0};
     ASSERT_TRUE(!bench_mean_value(&m).measured);
@@ -171,7 +171,7 @@ static void a_mean_is_over_the_figures_that_are_known(void)
 
 /* Reports */
 
-static void a_cell_has_no_number_that_is_below_its_noise(void)
+TEST(a_cell_has_no_number_that_is_below_its_noise)
 {
     ASSERT_EQ(cell_figure((bench_figure){0}, 2).kind, CELL_NONE);
     ASSERT_TRUE(cell_figure(figure(3, 0.3), 2).real == 3);
@@ -180,17 +180,3 @@ static void a_cell_has_no_number_that_is_below_its_noise(void)
     ASSERT_TRUE(isnan(cell_figure(figure(-163, 4), 2).real));
     ASSERT_TRUE(cell_figure(figure(-163, 4), 2).noise == 4);
 }
-
-TEST_MAIN(TEST(the_median_is_in_the_middle_and_leaves_the_rounds_as_they_are),
-          TEST(the_noise_of_a_median_is_by_the_quartiles_and_the_number_of_rounds),
-          TEST(one_round_that_was_disturbed_does_not_matter), TEST(equal_rounds_have_no_noise),
-          TEST(too_few_rounds_are_no_figure), TEST(what_is_slow_in_both_of_a_round_cancels),
-          TEST(a_difference_below_its_noise_or_zero_is_no_figure),
-          TEST(two_sides_that_take_the_same_rarely_have_a_difference),
-          TEST(a_quotient_has_the_noise_of_both_and_needs_both),
-          TEST(the_larger_figure_is_one_that_is_known),
-          TEST(two_figures_combined_have_the_noise_of_both_and_need_both),
-          TEST(a_rate_is_as_well_known_as_its_time),
-          TEST(a_figure_is_at_least_what_its_noise_leaves),
-          TEST(a_mean_is_over_the_figures_that_are_known),
-          TEST(a_cell_has_no_number_that_is_below_its_noise))

@@ -69,7 +69,7 @@ static const char *mistake(int argc, const char *const *words)
     return text;
 }
 
-static void a_short_form_is_the_option(void)
+TEST(a_short_form_is_the_option)
 {
     struct fields f;
     ASSERT_OK(PARSE(&f, "-H", "a,b", "-v", "-n", "3"));
@@ -80,7 +80,7 @@ static void a_short_form_is_the_option(void)
     ASSERT_TRUE(strcmp(f.host, "b") == 0);
 }
 
-static void short_forms_have_one_dash_and_long_ones_two(void)
+TEST(short_forms_have_one_dash_and_long_ones_two)
 {
     ASSERT_TRUE(strstr(mistake(2, (const char *[]){"--H", "a"}), "unknown option \"--H\""));
     ASSERT_TRUE(strstr(mistake(2, (const char *[]){"-host", "a"}), "unknown option \"-host\""));
@@ -88,13 +88,13 @@ static void short_forms_have_one_dash_and_long_ones_two(void)
     ASSERT_TRUE(strstr(mistake(1, (const char *[]){"-V"}), "unknown option \"-V\""));
 }
 
-static void messages_have_the_long_name(void)
+TEST(messages_have_the_long_name)
 {
     ASSERT_TRUE(strstr(mistake(1, (const char *[]){"-H"}), "option --host needs a value: --host"));
     ASSERT_TRUE(strstr(mistake(1, (const char *[]){"-v=1"}), "option --loud: \"1\" is a value"));
 }
 
-static void texts_that_are_given_again_are_lines(void)
+TEST(texts_that_are_given_again_are_lines)
 {
     struct fields f;
     ASSERT_OK(PARSE(&f, "-ln", "A=1 2", "--lines", "B", "-ln", ""));
@@ -103,7 +103,7 @@ static void texts_that_are_given_again_are_lines(void)
                        "option --lines: the value has several lines"));
 }
 
-static void help_has_both_in_one_line(void)
+TEST(help_has_both_in_one_line)
 {
     char text[2048];
     FILE *file = tmpfile();
@@ -117,7 +117,3 @@ static void help_has_both_in_one_line(void)
     ASSERT_TRUE(strstr(text, "  -n N                    many\n"));
     ASSERT_TRUE(!strstr(text, "  -H\n"));
 }
-
-TEST_MAIN(TEST(a_short_form_is_the_option), TEST(short_forms_have_one_dash_and_long_ones_two),
-          TEST(messages_have_the_long_name), TEST(texts_that_are_given_again_are_lines),
-          TEST(help_has_both_in_one_line))

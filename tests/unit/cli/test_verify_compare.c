@@ -18,14 +18,14 @@ static verify_trace trace(int which)
     return (verify_trace){STEPS, state[which], loss[which], .score = 7};
 }
 
-static void equal_traces_have_no_difference(void)
+TEST(equal_traces_have_no_difference)
 {
     verify_trace a = trace(0), b = trace(1);
     verify_difference d = verify_compare(&a, &b);
     ASSERT_TRUE(!d.found && d.state_step == 0);
 }
 
-static void the_first_step_whose_state_differs_is_found(void)
+TEST(the_first_step_whose_state_differs_is_found)
 {
     for (int at = 0; at < STEPS; at++) {
         verify_trace a = trace(0), b = trace(1);
@@ -36,7 +36,7 @@ static void the_first_step_whose_state_differs_is_found(void)
     }
 }
 
-static void a_loss_that_differs_before_the_state_does_not_hide_it(void)
+TEST(a_loss_that_differs_before_the_state_does_not_hide_it)
 {
     verify_trace a = trace(0), b = trace(1);
     b.loss[1] = 0.75;
@@ -52,7 +52,7 @@ static void a_loss_that_differs_before_the_state_does_not_hide_it(void)
     ASSERT_TRUE(d.found && d.step == 5 && d.state_step == 0);
 }
 
-static void a_score_that_differs_is_told_when_nothing_else_does(void)
+TEST(a_score_that_differs_is_told_when_nothing_else_does)
 {
     verify_trace a = trace(0), b = trace(1);
     b.score++;
@@ -60,7 +60,3 @@ static void a_score_that_differs_is_told_when_nothing_else_does(void)
     ASSERT_TRUE(d.found && d.step == STEPS && d.state_step == 0);
     ASSERT_TRUE(strstr(d.text, "evaluation"));
 }
-
-TEST_MAIN(TEST(equal_traces_have_no_difference), TEST(the_first_step_whose_state_differs_is_found),
-          TEST(a_loss_that_differs_before_the_state_does_not_hide_it),
-          TEST(a_score_that_differs_is_told_when_nothing_else_does))

@@ -41,7 +41,7 @@ static lk_status compare(int *differ, char text[SNAPSHOT_TEXT])
     return st;
 }
 
-static void the_first_tensor_that_differs_is_named_by_its_layer(void)
+TEST(the_first_tensor_that_differs_is_named_by_its_layer)
 {
     static const char *const said[TENSORS] = {
         "layer res1.conv1, parameter weight, element 4 of 6: 4 (0x1p+2) and -0.5 (-0x1p-1); 5 "
@@ -70,7 +70,7 @@ static void the_first_tensor_that_differs_is_named_by_its_layer(void)
     ASSERT_TRUE(differ == 0 && !*text);
 }
 
-static void snapshots_of_other_tensors_are_an_error(void)
+TEST(snapshots_of_other_tensors_are_an_error)
 {
     char text[SNAPSHOT_TEXT];
     int differ;
@@ -78,6 +78,3 @@ static void snapshots_of_other_tensors_are_an_error(void)
     file_write("b", TENSORS, 0, TENSORS - 1);
     ASSERT_FAILS(compare(&differ, text), LK_ESTATE, "6 tensors and 5 do not match");
 }
-
-TEST_MAIN(TEST(the_first_tensor_that_differs_is_named_by_its_layer),
-          TEST(snapshots_of_other_tensors_are_an_error))

@@ -30,7 +30,7 @@ static lk_status differ(lk_comm *comm, void *arg)
         .call = LK_CALL_##code, .name = text, .count = n, __VA_ARGS__ \
     }
 
-static void different_calls_are_named(void)
+TEST(different_calls_are_named)
 {
     static const int64_t counts[2][2] = {{3, 7}, {4, 6}};
     static struct difference d[] = {
@@ -74,7 +74,7 @@ static lk_status differ_at_once(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void the_first_call_is_named_too(void)
+TEST(the_first_call_is_named_too)
 {
     ASSERT_OK(lk_run_local(2, differ_at_once, NULL));
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
@@ -106,13 +106,10 @@ static lk_status runs_are_even(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void even_runs_need_not_be_said(void)
+TEST(even_runs_need_not_be_said)
 {
     static const char *const algorithms[] = {NULL, "slots", "tree", "direct"};
     for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++)
         ASSERT_OK(lk_run_local(2, runs_are_even, (void *)(uintptr_t)&algorithms[i]));
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(different_calls_are_named), TEST(the_first_call_is_named_too),
-          TEST(even_runs_need_not_be_said))

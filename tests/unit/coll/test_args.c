@@ -17,7 +17,7 @@ static lk_status refused_call(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void arguments_that_are_refused_at_once_can_be_freed(void)
+TEST(arguments_that_are_refused_at_once_can_be_freed)
 {
     ASSERT_OK(lk_run_local(1, refused_call, NULL));
 }
@@ -48,7 +48,7 @@ static lk_status rank_without_pieces(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void nothing_is_written_beyond_the_capacity(void)
+TEST(nothing_is_written_beyond_the_capacity)
 {
     ASSERT_OK(lk_run_local(2, rank_without_pieces, NULL));
 }
@@ -73,7 +73,7 @@ static lk_status many_vectors(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void more_vectors_than_memory_could_hold_are_refused(void)
+TEST(more_vectors_than_memory_could_hold_are_refused)
 {
     ASSERT_OK(lk_run_local(1, many_vectors, NULL));
 }
@@ -100,7 +100,7 @@ static lk_status wrong_arrays(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void messages_name_the_call_and_the_array(void)
+TEST(messages_name_the_call_and_the_array)
 {
     ASSERT_OK(lk_run_local(1, wrong_arrays, NULL));
 }
@@ -124,7 +124,7 @@ static lk_status equal_counts(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void equal_counts_are_the_same_call_as_none(void)
+TEST(equal_counts_are_the_same_call_as_none)
 {
     ASSERT_OK(lk_run_local(3, equal_counts, NULL));
 }
@@ -147,14 +147,8 @@ static lk_status empty_part(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void an_empty_part_overlaps_nothing(void)
+TEST(an_empty_part_overlaps_nothing)
 {
     ASSERT_OK(lk_run_local(2, empty_part, NULL));
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(arguments_that_are_refused_at_once_can_be_freed),
-          TEST(nothing_is_written_beyond_the_capacity),
-          TEST(more_vectors_than_memory_could_hold_are_refused),
-          TEST(messages_name_the_call_and_the_array), TEST(equal_counts_are_the_same_call_as_none),
-          TEST(an_empty_part_overlaps_nothing))

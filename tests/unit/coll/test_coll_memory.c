@@ -281,7 +281,7 @@ static lk_status late_groups(void *side)
 
 static const struct memory_sides sides = {sizeof(struct side), side_begin, side_end};
 
-static void the_others_are_told_of_messages_and_collectives(void)
+TEST(the_others_are_told_of_messages_and_collectives)
 {
     static const struct memory_work all[] = {
         {"whole", whole},         {"parts", parts},
@@ -292,12 +292,9 @@ static void the_others_are_told_of_messages_and_collectives(void)
     memory_runs_out_on_few(all, (int)(sizeof all / sizeof *all), &sides);
 }
 
-static void the_others_are_told_of_ddl_and_groups(void)
+TEST(the_others_are_told_of_ddl_and_groups)
 {
     static const struct memory_work all[] = {
         {"ddl", ddl}, {"agreement", agreement}, {"groups", groups}, {"late groups", late_groups}};
     memory_runs_out_on_few(all, (int)(sizeof all / sizeof *all), &sides);
 }
-
-TEST_MAIN(TEST(the_others_are_told_of_messages_and_collectives),
-          TEST(the_others_are_told_of_ddl_and_groups))

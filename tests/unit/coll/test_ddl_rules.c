@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-static void right_is_relative_and_at_zero_absolute(void)
+TEST(right_is_relative_and_at_zero_absolute)
 {
     ASSERT_TRUE(lk__ddl_right(1, 1, 0));
     ASSERT_TRUE(lk__ddl_right(0, -0.0, 0));
@@ -24,7 +24,7 @@ static void right_is_relative_and_at_zero_absolute(void)
     ASSERT_TRUE(!lk__ddl_right(HUGE_VAL, 1, 0.5));
 }
 
-static void options_are_read_in_any_order(void)
+TEST(options_are_read_in_any_order)
 {
     lk__ddl_options o;
     ASSERT_OK(lk__ddl_options_parse(
@@ -46,7 +46,7 @@ static void options_are_read_in_any_order(void)
     ASSERT_FAILS(lk__ddl_options_parse("-dev_sync ''", &o), LK_EINVAL, "from 0 to 2");
 }
 
-static void any_options_are_read_or_refused(void)
+TEST(any_options_are_read_or_refused)
 {
     static const char *const words[] = {"-mode",      "-dump_iter", "-dev_sync",   "-rebind_iter",
                                         "-dbg_level", "b:4x3",      "p",           "0",
@@ -102,7 +102,7 @@ static lk_status probe(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void mode_p_tries_all_and_stays_with_one(void)
+TEST(mode_p_tries_all_and_stays_with_one)
 {
     setenv("LK_LOCAL_NODES", "4", 1); /* inside a node there is nothing to try */
     ASSERT_OK(lk_run_local(4, probe, NULL));
@@ -131,7 +131,7 @@ static lk_status late(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void a_slow_rank_is_bound_to_its_cores(void)
+TEST(a_slow_rank_is_bound_to_its_cores)
 {
     ASSERT_OK(lk_run_local(3, late, NULL));
 }
@@ -152,7 +152,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     int64_t before = lk_alloc_stats_now().calls;
     ASSERT_OK(lk_run_local(2, some_calls, NULL));
@@ -166,7 +166,3 @@ static void every_allocation_may_fail(void)
     }
     ASSERT_TRUE(calls > 20);
 }
-
-TEST_MAIN(TEST(right_is_relative_and_at_zero_absolute), TEST(options_are_read_in_any_order),
-          TEST(any_options_are_read_or_refused), TEST(mode_p_tries_all_and_stays_with_one),
-          TEST(a_slow_rank_is_bound_to_its_cores), TEST(every_allocation_may_fail))

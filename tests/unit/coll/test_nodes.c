@@ -39,7 +39,7 @@ static lk_status program(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void any_nodes_give_the_same_bits(void)
+TEST(any_nodes_give_the_same_bits)
 {
     static const char *const nodes[] = {"2", "3", "8"};
     static const int sizes[] = {2, 4, 6, 7, 8};
@@ -64,7 +64,7 @@ static lk_status single_node(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void single_node_refuses_several(void)
+TEST(single_node_refuses_several)
 {
     setenv("LK_LOCAL_NODES", "2", 1);
     ASSERT_OK(lk_run_local(4, single_node, NULL));
@@ -86,7 +86,7 @@ static lk_status named(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void the_environment_names_algorithms(void)
+TEST(the_environment_names_algorithms)
 {
     static char ring[] = "ring";
     setenv("LK_ALLREDUCE", "ring", 1);
@@ -95,6 +95,3 @@ static void the_environment_names_algorithms(void)
     ASSERT_OK(lk_run_local(2, named, NULL));
     unsetenv("LK_ALLREDUCE");
 }
-
-TEST_MAIN(TEST(any_nodes_give_the_same_bits), TEST(single_node_refuses_several),
-          TEST(the_environment_names_algorithms))

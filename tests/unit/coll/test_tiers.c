@@ -128,7 +128,7 @@ static lk_status compare_all(lk_comm *comm, void *arg)
     return LK_TRACE(compare(comm, 333, 21, first));
 }
 
-static void any_tiers_give_the_bits_of_the_tree(void)
+TEST(any_tiers_give_the_bits_of_the_tree)
 {
     static const struct {
         int ranks;
@@ -167,7 +167,7 @@ static lk_status compare_cut(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void messages_that_are_cut_give_the_bits_of_whole_ones(void)
+TEST(messages_that_are_cut_give_the_bits_of_whole_ones)
 {
     setenv("LK_LOCAL_NODES", "16", 1);
     for (int ranks = 1; ranks <= 6; ranks++)
@@ -175,7 +175,7 @@ static void messages_that_are_cut_give_the_bits_of_whole_ones(void)
     unsetenv("LK_LOCAL_NODES");
 }
 
-static void nodes_are_found(void)
+TEST(nodes_are_found)
 {
     static const char *const nodes[] = {"1", "2", "3", "4"};
     for (int i = 0; i < 4; i++) {
@@ -196,7 +196,7 @@ static lk_status choose(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void large_vectors_between_nodes_take_tiers(void)
+TEST(large_vectors_between_nodes_take_tiers)
 {
     setenv("LK_LOCAL_NODES", "2", 1);
     ASSERT_OK(lk_run_local(4, choose, (void *)(uintptr_t) "tiers"));
@@ -222,7 +222,7 @@ static lk_status counts_differ(lk_comm *comm, void *arg)
     return lk_allreduce(comm, NULL, x[rank], rank == 3 ? 20012 : 20011, LK_F32, LK_REDUCE_SUM, "x");
 }
 
-static void links_are_measured_without_being_counted(void)
+TEST(links_are_measured_without_being_counted)
 {
     setenv("LK_LOCAL_NODES", "2", 1);
     ASSERT_FAILS(lk_run_local(4, measured, NULL), LK_EMISMATCH,
@@ -238,7 +238,7 @@ static lk_status one_call(lk_comm *comm, void *arg)
     return compare(comm, 40, 0, NULL);
 }
 
-static void tiers_that_cannot_be_read_end_the_call(void)
+TEST(tiers_that_cannot_be_read_end_the_call)
 {
     setenv("LK_TIERS", "2y2", 1);
     ASSERT_FAILS(lk_run_local(2, one_call, NULL), LK_EINVAL, "\"y\" at character 2");
@@ -293,16 +293,10 @@ static void allocations_may_fail(lk_status (*run)(void), int64_t every)
     }
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     allocations_may_fail(measuring, 5); /* each measures the links, which takes its time */
     allocations_may_fail(scenario, 1);
     allocations_may_fail(uneven, 1);
     unsetenv("LK_TIERS");
 }
-
-TEST_MAIN(TEST(any_tiers_give_the_bits_of_the_tree),
-          TEST(messages_that_are_cut_give_the_bits_of_whole_ones), TEST(nodes_are_found),
-          TEST(large_vectors_between_nodes_take_tiers),
-          TEST(links_are_measured_without_being_counted),
-          TEST(tiers_that_cannot_be_read_end_the_call), TEST(every_allocation_may_fail))

@@ -36,7 +36,12 @@ static lk__processors set_of(const lk_device *d)
     return set;
 }
 
-static void the_cores_of_the_mask_are_listed_once_each(void)
+TEST(on_this_machine)
+{
+    processors_begin();
+}
+
+TEST(the_cores_of_the_mask_are_listed_once_each)
 {
     start(NULL);
     int n = available(list);
@@ -59,7 +64,7 @@ static void the_cores_of_the_mask_are_listed_once_each(void)
     }
 }
 
-static void a_narrow_mask_narrows_the_list(void)
+TEST(a_narrow_mask_narrows_the_list)
 {
     start(NULL);
     lk__processors one = some(n_all - 1, 1);
@@ -81,7 +86,7 @@ static void a_narrow_mask_narrows_the_list(void)
     ASSERT_EQ(sched_setaffinity(0, sizeof all, (cpu_set_t *)&all), 0);
 }
 
-static void binding_does_not_narrow_the_list(void)
+TEST(binding_does_not_narrow_the_list)
 {
     start(NULL);
     int n = available(list);
@@ -91,7 +96,7 @@ static void binding_does_not_narrow_the_list(void)
     start(NULL);
 }
 
-static void LK_DEVICES_chooses_from_the_list_in_its_order(void)
+TEST(LK_DEVICES_chooses_from_the_list_in_its_order)
 {
     start(NULL);
     int n = available(list);
@@ -124,7 +129,7 @@ static void LK_DEVICES_chooses_from_the_list_in_its_order(void)
     start(NULL);
 }
 
-static void a_wrong_LK_DEVICES_is_an_error_that_quotes_it(void)
+TEST(a_wrong_LK_DEVICES_is_an_error_that_quotes_it)
 {
     static const struct {
         const char *value, *said;
@@ -166,7 +171,7 @@ static void a_wrong_LK_DEVICES_is_an_error_that_quotes_it(void)
     start(NULL);
 }
 
-static void texts_name_lists(void)
+TEST(texts_name_lists)
 {
     int n = -1;
     start(NULL);
@@ -188,7 +193,7 @@ static void texts_name_lists(void)
     ASSERT_SAME_BITS(&other[0], &list[1], sizeof list[1]);
 }
 
-static void room_says_how_many_are_written(void)
+TEST(room_says_how_many_are_written)
 {
     int n = -1;
     start(NULL);
@@ -209,7 +214,7 @@ static void room_says_how_many_are_written(void)
     ASSERT_FAILS(lk_device_parse("0", NULL), LK_EINVAL, "out is NULL");
 }
 
-static void a_bound_thread_has_the_processors_of_its_device(void)
+TEST(a_bound_thread_has_the_processors_of_its_device)
 {
     start(NULL);
     ASSERT_OK(lk_threads_set(0));
@@ -252,35 +257,25 @@ static lk_status ask_for_all(void)
     return LK_TRACE(lk_device_bind(NULL));
 }
 
-static void failing_allocations_are_reported_and_leave_nothing(void)
+TEST(failing_allocations_are_reported_and_leave_nothing)
 {
     start("0");
     ASSERT_TRUE(test_every_allocation_fails(ask_for_all) >= 8);
     start(NULL);
 }
 
-static void on_this_machine(void)
-{
-    processors_begin();
-}
-
-static void on_twelve_processors(void)
+TEST(on_twelve_processors)
 {
     start(NULL);
     processors_pretend(12);
 }
 
-/* clang-format off */
-#define ALL_TESTS                                              \
-    TEST(the_cores_of_the_mask_are_listed_once_each),          \
-    TEST(a_narrow_mask_narrows_the_list),                      \
-    TEST(binding_does_not_narrow_the_list),                    \
-    TEST(LK_DEVICES_chooses_from_the_list_in_its_order),       \
-    TEST(a_wrong_LK_DEVICES_is_an_error_that_quotes_it),       \
-    TEST(texts_name_lists),                                    \
-    TEST(room_says_how_many_are_written),                      \
-    TEST(a_bound_thread_has_the_processors_of_its_device),     \
-    TEST(failing_allocations_are_reported_and_leave_nothing)
-/* clang-format on */
-
-TEST_MAIN(TEST(on_this_machine), ALL_TESTS, TEST(on_twelve_processors), ALL_TESTS)
+TEST_AGAIN(the_cores_of_the_mask_are_listed_once_each)
+TEST_AGAIN(a_narrow_mask_narrows_the_list)
+TEST_AGAIN(binding_does_not_narrow_the_list)
+TEST_AGAIN(LK_DEVICES_chooses_from_the_list_in_its_order)
+TEST_AGAIN(a_wrong_LK_DEVICES_is_an_error_that_quotes_it)
+TEST_AGAIN(texts_name_lists)
+TEST_AGAIN(room_says_how_many_are_written)
+TEST_AGAIN(a_bound_thread_has_the_processors_of_its_device)
+TEST_AGAIN(failing_allocations_are_reported_and_leave_nothing)

@@ -56,7 +56,7 @@ static void expect(const char *text, const char *name, const char *processors)
     ASSERT_SAME_BITS(&again, &d, sizeof d);
 }
 
-static void each_kind_and_range_names_its_processors(void)
+TEST(each_kind_and_range_names_its_processors)
 {
     machine_begin(eight, 8);
     expect("cpu:0", "cpu:0", "0");
@@ -74,7 +74,7 @@ static void each_kind_and_range_names_its_processors(void)
     expect("numa:1", "numa:1", "0-1,4-5");
 }
 
-static void the_mask_takes_its_part_of_each(void)
+TEST(the_mask_takes_its_part_of_each)
 {
     static const int some[] = {0, 2, 6};
     machine_begin(some, 3);
@@ -91,7 +91,7 @@ static void the_mask_takes_its_part_of_each(void)
                  "there is no core:1 that this thread may use; there are core:0,2");
 }
 
-static void wrong_texts_are_refused_with_their_column_and_what_there_is(void)
+TEST(wrong_texts_are_refused_with_their_column_and_what_there_is)
 {
     static const struct {
         const char *text, *said;
@@ -136,7 +136,7 @@ static void wrong_texts_are_refused_with_their_column_and_what_there_is(void)
     }
 }
 
-static void a_name_that_has_no_room_is_refused(void)
+TEST(a_name_that_has_no_room_is_refused)
 {
     char text[512];
     int n = snprintf(text, sizeof text, "cpu:100");
@@ -153,7 +153,7 @@ static void a_name_that_has_no_room_is_refused(void)
                  "too many ranges: a device's name has at most 127 characters");
 }
 
-static void what_is_not_known_is_refused_with_the_reason(void)
+TEST(what_is_not_known_is_refused_with_the_reason)
 {
     lk_device d;
     machine_begin(eight, 8);
@@ -168,7 +168,7 @@ static void what_is_not_known_is_refused_with_the_reason(void)
                  "NUMA nodes are not known here: hwloc finds none");
 }
 
-static void the_list_is_every_core_of_the_mask(void)
+TEST(the_list_is_every_core_of_the_mask)
 {
     static const int some[] = {1, 3, 5};
     lk__device_list list;
@@ -215,7 +215,7 @@ static void files_write(void)
     file_write("node/node", 5, "/cpulist", "\n");
 }
 
-static void the_files_of_the_system_give_the_numbers_of_hwloc(void)
+TEST(the_files_of_the_system_give_the_numbers_of_hwloc)
 {
     static lk__processor found[LK_MAX_PROCESSORS];
     files_write();
@@ -235,7 +235,7 @@ static void the_files_of_the_system_give_the_numbers_of_hwloc(void)
         ASSERT_TRUE(found[p].package == -1 && found[p].core == -1 && found[p].numa == -1);
 }
 
-static void both_sources_agree_on_this_machine(void)
+TEST(both_sources_agree_on_this_machine)
 {
     static lk__processor by_hwloc[LK_MAX_PROCESSORS], by_system[LK_MAX_PROCESSORS];
     const char *source = lk__machine_read(by_hwloc);
@@ -252,7 +252,7 @@ static void both_sources_agree_on_this_machine(void)
     }
 }
 
-static void devices_have_the_same_names_without_hwloc(void)
+TEST(devices_have_the_same_names_without_hwloc)
 {
     static const char *const texts[] = {"core:0", "0", "socket:0", "numa:0"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -268,11 +268,3 @@ static void devices_have_the_same_names_without_hwloc(void)
     }
     no_hwloc = false;
 }
-
-TEST_MAIN(TEST(each_kind_and_range_names_its_processors), TEST(the_mask_takes_its_part_of_each),
-          TEST(wrong_texts_are_refused_with_their_column_and_what_there_is),
-          TEST(a_name_that_has_no_room_is_refused),
-          TEST(what_is_not_known_is_refused_with_the_reason),
-          TEST(the_list_is_every_core_of_the_mask),
-          TEST(the_files_of_the_system_give_the_numbers_of_hwloc),
-          TEST(both_sources_agree_on_this_machine), TEST(devices_have_the_same_names_without_hwloc))

@@ -14,7 +14,7 @@ static lk_status rank_two_refuses(lk_comm *comm, void *arg)
     return LK_TRACE(lk_barrier(comm, "b"));
 }
 
-static void a_rank_that_fails_ends_the_others(void)
+TEST(a_rank_that_fails_ends_the_others)
 {
     ASSERT_FAILS(lk_run_local(4, rank_two_refuses, NULL), LK_ESHAPE,
                  "rank 2: the image has no pixels");
@@ -34,7 +34,7 @@ static lk_status rank_one_forwards(lk_comm *comm, void *arg)
     return LK_TRACE(lk_barrier(comm, "b"));
 }
 
-static void the_trace_is_that_of_the_rank_that_failed(void)
+TEST(the_trace_is_that_of_the_rank_that_failed)
 {
     static const char *const lines[] = {
         "error: shapes do not conform: rank 1: the image has no pixels\n", "  #0 refuses (",
@@ -67,7 +67,7 @@ static lk_status rank_one_forgets(lk_comm *comm, void *arg)
     return st;
 }
 
-static void a_rank_that_forgets_a_communicator_has_left(void)
+TEST(a_rank_that_forgets_a_communicator_has_left)
 {
     ASSERT_FAILS(lk_run_local(2, rank_one_forgets, NULL), LK_ESTALL, "for rank 1, which left");
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
@@ -86,7 +86,7 @@ static lk_status ranks_call_differently(lk_comm *comm, void *arg)
     return lk_gather(comm, &x, all, 1, LK_F32, 1, "values");
 }
 
-static void different_calls_are_noticed_at_once(void)
+TEST(different_calls_are_noticed_at_once)
 {
     ASSERT_FAILS(lk_run_local(2, ranks_call_differently, NULL), LK_EMISMATCH,
                  "rank 0 calls allreduce(\"sum\", f32 x 1, sum) #2 but rank 1 calls gather(");
@@ -114,7 +114,7 @@ static lk_status rank_two_chatters(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void other_messages_do_not_prolong_a_wait(void)
+TEST(other_messages_do_not_prolong_a_wait)
 {
     int sent = 0;
     ASSERT_FAILS(lk_run_local(3, rank_two_chatters, &sent), LK_ESTALL,
@@ -133,7 +133,7 @@ static lk_status ranks_come_in_turn(lk_comm *comm, void *arg)
     return LK_TRACE(lk_gather(comm, &x, all, 1, LK_F32, 0, "turns"));
 }
 
-static void own_messages_prolong_a_wait(void)
+TEST(own_messages_prolong_a_wait)
 {
     ASSERT_OK(lk_run_local(4, ranks_come_in_turn, NULL));
 }
@@ -171,11 +171,6 @@ static lk_status three_ranks_work(void)
     return lk_run_local(3, rank_works, NULL);
 }
 
-static void every_allocation_may_fail(void)
-{
-    ASSERT_TRUE(test_allocations_fail_but(three_ranks_work, 8) > 30);
-}
-
 /* Several calls are under way at once, of which the ranks agree on some.  After the fault nothing goes
  * on: what a call could not do is not tried again. */
 static lk_status ranks_differ(lk_comm *comm, void *arg)
@@ -208,7 +203,7 @@ static lk_status ranks_differ(lk_comm *comm, void *arg)
     return st;
 }
 
-static void calls_under_way_end_together(void)
+TEST(calls_under_way_end_together)
 {
     int mismatches = 0;
     for (uint32_t seed = 0; seed < 100; seed++) {
@@ -221,8 +216,7 @@ static void calls_under_way_end_together(void)
     ASSERT_TRUE(mismatches > 50);
 }
 
-TEST_MAIN(TEST(a_rank_that_fails_ends_the_others), TEST(the_trace_is_that_of_the_rank_that_failed),
-          TEST(a_rank_that_forgets_a_communicator_has_left),
-          TEST(different_calls_are_noticed_at_once), TEST(other_messages_do_not_prolong_a_wait),
-          TEST(own_messages_prolong_a_wait), TEST(calls_under_way_end_together),
-          TEST(every_allocation_may_fail))
+TEST(every_allocation_may_fail)
+{
+    ASSERT_TRUE(test_allocations_fail_but(three_ranks_work, 8) > 30);
+}

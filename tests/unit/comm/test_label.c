@@ -11,7 +11,7 @@ static lk__label labelled(const char *name, int ndim, const int64_t *dim)
     return label;
 }
 
-static void a_shape_is_read_as_it_was_written(void)
+TEST(a_shape_is_read_as_it_was_written)
 {
     static const int64_t sizes[] = {0, 1, 127, 128, 16383, 16384, INT64_C(1) << 56, INT64_MAX};
     int64_t dim[LK_MESSAGE_AXES];
@@ -26,7 +26,7 @@ static void a_shape_is_read_as_it_was_written(void)
     }
 }
 
-static void a_name_without_a_shape_has_none(void)
+TEST(a_name_without_a_shape_has_none)
 {
     lk__label label;
     int64_t dim[LK_MESSAGE_AXES];
@@ -44,7 +44,7 @@ static void a_name_without_a_shape_has_none(void)
     ASSERT_TRUE(lk__label_shape(&label, &ndim, dim) && ndim == -1);
 }
 
-static void of_a_long_name_the_end_stays_before_the_shape(void)
+TEST(of_a_long_name_the_end_stays_before_the_shape)
 {
     int64_t largest[LK_MESSAGE_AXES], dim[LK_MESSAGE_AXES];
     char name[LK_WIRE_NAME + 1];
@@ -64,7 +64,7 @@ static void of_a_long_name_the_end_stays_before_the_shape(void)
 }
 
 /* Bytes behind the name that are no sizes: never read beyond the text, never a wrong size. */
-static void what_is_no_shape_is_refused(void)
+TEST(what_is_no_shape_is_refused)
 {
     static const struct {
         const char *bytes;
@@ -87,6 +87,3 @@ static void what_is_no_shape_is_refused(void)
         ASSERT_TRUE(!lk__label_shape(&label, &ndim, dim));
     }
 }
-
-TEST_MAIN(TEST(a_shape_is_read_as_it_was_written), TEST(a_name_without_a_shape_has_none),
-          TEST(of_a_long_name_the_end_stays_before_the_shape), TEST(what_is_no_shape_is_refused))

@@ -32,7 +32,7 @@ static char *printed_by(int n, lk_rank_fn *fn, int *status)
     return text;
 }
 
-static void a_program_gets_its_ranks(void)
+TEST(a_program_gets_its_ranks)
 {
     int64_t ranks = 0;
     for (int n = 1; n <= 4; n += 3) {
@@ -42,7 +42,7 @@ static void a_program_gets_its_ranks(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_failure_is_printed_and_returned(void)
+TEST(a_failure_is_printed_and_returned)
 {
     int status = 0;
     char *text = printed_by(3, last_rank_fails, &status);
@@ -55,7 +55,7 @@ static void a_failure_is_printed_and_returned(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void no_program_and_no_ranks_are_refused(void)
+TEST(no_program_and_no_ranks_are_refused)
 {
     int status = 0;
     char *text = printed_by(2, NULL, &status);
@@ -65,6 +65,3 @@ static void no_program_and_no_ranks_are_refused(void)
     ASSERT_TRUE(status == 1 && strstr(text, "0"));
     free(text);
 }
-
-TEST_MAIN(TEST(a_program_gets_its_ranks), TEST(a_failure_is_printed_and_returned),
-          TEST(no_program_and_no_ranks_are_refused))

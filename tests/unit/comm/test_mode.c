@@ -5,7 +5,7 @@
 
 #include <limits.h>
 
-static void modes_are_read_as_written(void)
+TEST(modes_are_read_as_written)
 {
     static const char *const texts[] = {
         "b:4x3",     "n:1", "r:64", "m:2x2x2", "c:4x8x2",
@@ -27,7 +27,7 @@ static void modes_are_read_as_written(void)
     ASSERT_EQ(m.n_tiers, 0);
 }
 
-static void errors_say_what_and_where(void)
+TEST(errors_say_what_and_where)
 {
     static const struct {
         const char *text, *says;
@@ -57,7 +57,7 @@ static void errors_say_what_and_where(void)
     ASSERT_FAILS(lk_tier_spec_parse(NULL, NULL), LK_EINVAL, "text is NULL");
 }
 
-static void dimensions_must_hold_the_ranks(void)
+TEST(dimensions_must_hold_the_ranks)
 {
     lk_tier_spec m;
     ASSERT_OK(lk_tier_spec_parse("b:4x3", &m));
@@ -71,7 +71,7 @@ static void dimensions_must_hold_the_ranks(void)
 }
 
 /* Modes that no text gives. */
-static void made_up_modes_are_refused(void)
+TEST(made_up_modes_are_refused)
 {
     char text[LK_TIER_SPEC_TEXT];
     lk_tier_spec m = {.n_tiers = 2, .size = {-1, -4}};
@@ -85,7 +85,7 @@ static void made_up_modes_are_refused(void)
 
 /* Texts made of the characters that matter, and of any: read or refused with a message, and what
  * was read is written and read back the same. */
-static void any_text_is_read_or_refused(void)
+TEST(any_text_is_read_or_refused)
 {
     static const char useful[] = "bnrmcp:x0123456789";
     uint32_t seed = 1;
@@ -120,7 +120,7 @@ static void any_text_is_read_or_refused(void)
     ASSERT_TRUE(read > 1000 && refused > 1000);
 }
 
-static void letters_explain_themselves(void)
+TEST(letters_explain_themselves)
 {
     for (int i = 0; i < LK_N_TIER_ALGORITHMS; i++) {
         ASSERT_TRUE(strchr("bnrmcp", lk_tier_algorithm_letter((lk_tier_algorithm)i)) != NULL);
@@ -130,7 +130,3 @@ static void letters_explain_themselves(void)
     ASSERT_TRUE(lk_tier_algorithm_is_canonical(LK_TIER_BEST) &&
                 !lk_tier_algorithm_is_canonical(LK_TIER_RING));
 }
-
-TEST_MAIN(TEST(modes_are_read_as_written), TEST(errors_say_what_and_where),
-          TEST(dimensions_must_hold_the_ranks), TEST(made_up_modes_are_refused),
-          TEST(any_text_is_read_or_refused), TEST(letters_explain_themselves))

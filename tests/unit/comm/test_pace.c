@@ -11,19 +11,19 @@ static lk__world paced(int64_t ranks, int64_t cores)
     return w;
 }
 
-static void with_a_core_each_ranks_poll(void)
+TEST(with_a_core_each_ranks_poll)
 {
     ASSERT_TRUE(paced(1, 1).spins > 0 && paced(1, 1).yields == 0);
     ASSERT_TRUE(paced(2, 2).spins > 0 && paced(2, 2).yields == 0);
 }
 
-static void with_more_ranks_than_cores_they_offer_them(void)
+TEST(with_more_ranks_than_cores_they_offer_them)
 {
     ASSERT_TRUE(paced(3, 2).spins == 0 && paced(3, 2).yields > 0);
     ASSERT_TRUE(paced(16, 2).spins == 0 && paced(16, 2).yields > 0);
 }
 
-static void very_many_sleep_at_once(void)
+TEST(very_many_sleep_at_once)
 {
     ASSERT_TRUE(paced(17, 2).spins == 0 && paced(17, 2).yields == 0);
 }
@@ -41,7 +41,7 @@ static lk_status slow_poll(lk__world *w)
 
 /* Naps are longer than polls: there are few polls until the deadline, and the first look at the clock
  * does not come after it. */
-static void a_rank_whose_polls_take_long_naps(void)
+TEST(a_rank_whose_polls_take_long_naps)
 {
     lk_comm *comm;
     float x;
@@ -58,6 +58,3 @@ static void a_rank_whose_polls_take_long_naps(void)
     lk_comm_close(comm);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(with_a_core_each_ranks_poll), TEST(with_more_ranks_than_cores_they_offer_them),
-          TEST(very_many_sleep_at_once), TEST(a_rank_whose_polls_take_long_naps))

@@ -50,7 +50,7 @@ static void expect(const lk_slurm_job *job, const char *options, const char *ps,
     lk_slurm_cluster_free(c);
 }
 
-static void two_hosts_with_two_tasks_have_two_servers_and_two_workers(void)
+TEST(two_hosts_with_two_tasks_have_two_servers_and_two_workers)
 {
     lk_slurm_job *job = job_of("n[1-2]", "2(x2)", 2, 4, 0);
     expect(job, NULL, "n1:2222 n2:2222", "n1:2223 n2:2223");
@@ -62,7 +62,7 @@ static void two_hosts_with_two_tasks_have_two_servers_and_two_workers(void)
 }
 
 /* Host a has no worker, because its one task is a parameter server. */
-static void uneven_hosts_have_workers_behind_their_servers(void)
+TEST(uneven_hosts_have_workers_behind_their_servers)
 {
     lk_slurm_job *job = job_of("a,b,c,d", "1,3(x2),4", 4, 11, 0);
     const char *ps = "a:2222 b:2222 c:2222 d:2222";
@@ -76,7 +76,7 @@ static void uneven_hosts_have_workers_behind_their_servers(void)
     lk_slurm_job_free(job);
 }
 
-static void a_task_knows_itself_and_its_server(void)
+TEST(a_task_knows_itself_and_its_server)
 {
     /* role, number, host, local, port, ps; of two servers on four hosts */
     static const lk_slurm_task task[11] = {
@@ -112,7 +112,7 @@ static void devices_make(lk_device *list, int n)
     }
 }
 
-static void workers_of_a_host_share_its_devices(void)
+TEST(workers_of_a_host_share_its_devices)
 {
     /* Four hosts with servers, and with 1, 2, 4 and 0 workers; three devices each.  "cpu:0-5": all of them. */
     static const char *const name[11] = {"cpu:0-5", "cpu:0-5", "cpu:0-5", "core:0",
@@ -143,7 +143,7 @@ static void workers_of_a_host_share_its_devices(void)
 }
 
 /* The devices of this process, one worker of which has all and can be bound to them. */
-static void without_a_list_devices_are_those_of_this_host(void)
+TEST(without_a_list_devices_are_those_of_this_host)
 {
     lk_slurm_job *job = job_of("a", "2", 1, 2, 1);
     lk_slurm_cluster *c;
@@ -161,7 +161,7 @@ static void without_a_list_devices_are_those_of_this_host(void)
 
 /* ---- what cannot be ---- */
 
-static void what_cannot_be_assigned_is_named(void)
+TEST(what_cannot_be_assigned_is_named)
 {
     lk_slurm_job *job = job_of("a,b", "1,300", 2, 301, 0),
                  *servers = job_of("a,b", "1(x2)", 2, 2, 0);
@@ -199,7 +199,7 @@ static void what_cannot_be_assigned_is_named(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_struct_of_options_does_as_its_text(void)
+TEST(a_struct_of_options_does_as_its_text)
 {
     lk_slurm_job *job = job_of("a,b", "2(x2)", 2, 4, 3);
     lk_slurm_cluster *c;
@@ -229,14 +229,7 @@ static lk_status cluster_made(void)
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(cluster_made) >= 6);
 }
-
-TEST_MAIN(TEST(two_hosts_with_two_tasks_have_two_servers_and_two_workers),
-          TEST(uneven_hosts_have_workers_behind_their_servers),
-          TEST(a_task_knows_itself_and_its_server), TEST(workers_of_a_host_share_its_devices),
-          TEST(without_a_list_devices_are_those_of_this_host),
-          TEST(what_cannot_be_assigned_is_named), TEST(a_struct_of_options_does_as_its_text),
-          TEST(every_allocation_may_fail))

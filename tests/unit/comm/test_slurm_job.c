@@ -24,7 +24,7 @@ static const char *hosts_of(const char *list)
     return joined;
 }
 
-static void hosts_are_those_of_scontrol(void)
+TEST(hosts_are_those_of_scontrol)
 {
     const struct {
         const char *list, *hosts;
@@ -61,7 +61,7 @@ static void hosts_are_those_of_scontrol(void)
             TEST_FAIL("%s is \"%s\", not \"%s\"", row[i].list, hosts_of(row[i].list), row[i].hosts);
 }
 
-static void tasks_of_each_host_may_be_said_once_for_several(void)
+TEST(tasks_of_each_host_may_be_said_once_for_several)
 {
     const struct {
         const char *list;
@@ -90,7 +90,7 @@ static void tasks_of_each_host_may_be_said_once_for_several(void)
 
 static const lk_slurm_texts good = {"node[1-3],login", "1,3(x2),4", "4", "11", "4", "2"};
 
-static void a_job_has_its_hosts_and_their_tasks(void)
+TEST(a_job_has_its_hosts_and_their_tasks)
 {
     static const char *const host[] = {"node1", "node2", "node3", "login"};
     static const int tasks[] = {1, 3, 3, 4};
@@ -128,7 +128,7 @@ static lk_slurm_texts with(size_t field, const char *text)
 
 #define WITH(field, text) with(offsetof(lk_slurm_texts, field), text)
 
-static void a_wrong_list_of_hosts_is_named_with_the_column(void)
+TEST(a_wrong_list_of_hosts_is_named_with_the_column)
 {
     const struct {
         const char *list, *said;
@@ -175,7 +175,7 @@ static void a_wrong_list_of_hosts_is_named_with_the_column(void)
     ASSERT_EQ(strlen(hosts_of(longest)), 254);
 }
 
-static void a_wrong_list_of_tasks_is_named_with_the_column(void)
+TEST(a_wrong_list_of_tasks_is_named_with_the_column)
 {
     const struct {
         const char *list, *said;
@@ -200,7 +200,7 @@ static void a_wrong_list_of_tasks_is_named_with_the_column(void)
         refuse(WITH(tasks_per_node, row[i].list), row[i].said);
 }
 
-static void a_wrong_number_is_named_with_what_was_expected(void)
+TEST(a_wrong_number_is_named_with_what_was_expected)
 {
     refuse(WITH(procid, "11"), "SLURM_PROCID is \"11\": expected which task this is, from 0 to 10");
     refuse(WITH(procid, "-1"), "SLURM_PROCID is \"-1\"");
@@ -215,7 +215,7 @@ static void a_wrong_number_is_named_with_what_was_expected(void)
     refuse(WITH(nnodes, "4 "), "SLURM_NNODES is \"4 \"");
 }
 
-static void counts_that_do_not_agree_are_both_named(void)
+TEST(counts_that_do_not_agree_are_both_named)
 {
     refuse(WITH(nnodes, "3"),
            "SLURM_JOB_NODELIST \"node[1-3],login\" has 4 hosts, but SLURM_NNODES is 3");
@@ -227,7 +227,7 @@ static void counts_that_do_not_agree_are_both_named(void)
            "SLURM_TASKS_PER_NODE \"1,3(x2),4\" is of 11 tasks, but SLURM_NPROCS is 12");
 }
 
-static void all_that_is_missing_is_named_at_once(void)
+TEST(all_that_is_missing_is_named_at_once)
 {
     refuse((lk_slurm_texts){0},
            "not set, or empty: SLURM_JOB_NODELIST (the hosts, as node[1-3,07-08],login), "
@@ -238,7 +238,7 @@ static void all_that_is_missing_is_named_at_once(void)
     refuse(WITH(nodelist, ""), "not set, or empty: SLURM_JOB_NODELIST (the hosts");
 }
 
-static void a_host_is_there_once(void)
+TEST(a_host_is_there_once)
 {
     lk_slurm_job *job = NULL;
     lk_slurm_texts texts = {"n[1-3],n[03,4]", "1(x5)", "0", "5", "5", NULL};
@@ -249,7 +249,7 @@ static void a_host_is_there_once(void)
     ASSERT_TRUE(!job);
 }
 
-static void a_task_is_on_the_host_that_slurm_says(void)
+TEST(a_task_is_on_the_host_that_slurm_says)
 {
     static const int host_of[11] = {0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3};
     for (int task = 0; task < 11; task++)
@@ -294,7 +294,7 @@ static void set(const char *const value[7])
             unsetenv(names[i]);
 }
 
-static void the_environment_is_read_where_no_texts_are_given(void)
+TEST(the_environment_is_read_where_no_texts_are_given)
 {
     lk_slurm_job *job = NULL;
     set((const char *[7]){NULL});
@@ -308,7 +308,7 @@ static void the_environment_is_read_where_no_texts_are_given(void)
     ASSERT_FAILS(lk_slurm_job_new(NULL, &job), LK_EINVAL, "not set, or empty: SLURM_NPROCS (");
 }
 
-static void a_step_on_a_part_of_the_job_has_its_own_hosts(void)
+TEST(a_step_on_a_part_of_the_job_has_its_own_hosts)
 {
     lk_slurm_job *job = NULL;
     set((const char *[7]){"n[0-3]", "2", "1", "2", "1", "0", "n2"});
@@ -324,7 +324,7 @@ static void a_step_on_a_part_of_the_job_has_its_own_hosts(void)
 
 /* ---- limits and memory ---- */
 
-static void the_largest_job_is_read(void)
+TEST(the_largest_job_is_read)
 {
     lk_slurm_job *job;
     lk_slurm_texts texts = {"n[00000-65535]", "16(x65536)", "1048575", "1048576", "65536", "65535"};
@@ -335,7 +335,7 @@ static void the_largest_job_is_read(void)
 }
 
 /* Each number a range of its own: no step looks at all of them. */
-static void many_short_ranges_take_no_longer_than_a_long_one(void)
+TEST(many_short_ranges_take_no_longer_than_a_long_one)
 {
     enum { N = 60000 };
     char *list = malloc(N * 6 + 16), nnodes[16], tasks[32];
@@ -361,18 +361,7 @@ static lk_status job_made(void)
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(job_made) >= 3);
 }
-
-TEST_MAIN(TEST(hosts_are_those_of_scontrol), TEST(tasks_of_each_host_may_be_said_once_for_several),
-          TEST(a_job_has_its_hosts_and_their_tasks),
-          TEST(a_wrong_list_of_hosts_is_named_with_the_column),
-          TEST(a_wrong_list_of_tasks_is_named_with_the_column),
-          TEST(a_wrong_number_is_named_with_what_was_expected),
-          TEST(counts_that_do_not_agree_are_both_named), TEST(all_that_is_missing_is_named_at_once),
-          TEST(a_host_is_there_once), TEST(a_task_is_on_the_host_that_slurm_says),
-          TEST(the_environment_is_read_where_no_texts_are_given),
-          TEST(a_step_on_a_part_of_the_job_has_its_own_hosts), TEST(the_largest_job_is_read),
-          TEST(many_short_ranges_take_no_longer_than_a_long_one), TEST(every_allocation_may_fail))

@@ -23,13 +23,13 @@ static lk_status reduce_and_split(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void hundred_ranks(void)
+TEST(hundred_ranks)
 {
     ASSERT_OK(lk_run_local(100, reduce_and_split, NULL));
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void thousand_ranks(void)
+TEST(thousand_ranks)
 {
     ASSERT_OK(lk_run_local(1000, reduce_and_split, NULL));
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
@@ -67,7 +67,7 @@ static lk_status canonical(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void a_sum_has_the_same_bits_on_any_number_of_ranks(void)
+TEST(a_sum_has_the_same_bits_on_any_number_of_ranks)
 {
     static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 100, 333, 1000};
     float first, sum;
@@ -80,6 +80,3 @@ static void a_sum_has_the_same_bits_on_any_number_of_ranks(void)
         ASSERT_SAME_BITS(&sum, &first, sizeof sum);
     }
 }
-
-TEST_MAIN(TEST(hundred_ranks), TEST(thousand_ranks),
-          TEST(a_sum_has_the_same_bits_on_any_number_of_ranks))

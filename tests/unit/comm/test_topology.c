@@ -37,7 +37,7 @@ static void run(int ranks, const char *nodes, struct want want)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void equal_nodes_become_tiers(void)
+TEST(equal_nodes_become_tiers)
 {
     run(1, "1", (struct want){.n_tiers = 1, .size = {1}});
     run(4, "1", (struct want){.n_tiers = 1, .size = {4}});
@@ -46,7 +46,7 @@ static void equal_nodes_become_tiers(void)
     run(3, "3", (struct want){.n_tiers = 2, .size = {1, 3}});
 }
 
-static void unequal_nodes_become_one_tier(void)
+TEST(unequal_nodes_become_one_tier)
 {
     run(5, "2", (struct want){.n_tiers = 1, .size = {5}, .flat = true});
 }
@@ -61,14 +61,14 @@ static lk_status find_strided(lk_comm *comm, void *arg)
     return st;
 }
 
-static void ranks_that_alternate_between_nodes_become_one_tier(void)
+TEST(ranks_that_alternate_between_nodes_become_one_tier)
 {
     struct want want = {.n_tiers = 1, .size = {4}, .flat = true};
     setenv("LK_LOCAL_NODES", "2", 1);
     ASSERT_OK(lk_run_local(4, find_strided, &want));
 }
 
-static void declared_tiers_stand(void)
+TEST(declared_tiers_stand)
 {
     run(12, "1", (struct want){.mode = "c:2x3x2", .n_tiers = 3, .size = {2, 3, 2}});
     run(5, "2", (struct want){.mode = "5x1", .n_tiers = 2, .size = {5, 1}});
@@ -78,6 +78,3 @@ static void declared_tiers_stand(void)
     wrong.mode = "b:4x3y2";
     ASSERT_FAILS(lk_run_local(4, find, &wrong), LK_EINVAL, "b:4x3y2");
 }
-
-TEST_MAIN(TEST(equal_nodes_become_tiers), TEST(unequal_nodes_become_one_tier),
-          TEST(ranks_that_alternate_between_nodes_become_one_tier), TEST(declared_tiers_stand))

@@ -40,7 +40,7 @@ static lk_status sends_other_tag(lk_comm *comm, int rank)
     return LK_TRACE(lk_barrier(comm, "end"));
 }
 
-static void a_message_with_another_tag_is_named(void)
+TEST(a_message_with_another_tag_is_named)
 {
     static const char want[] =
         "stall: all 2 ranks wait, and no message is under way: rank 0 waits in recv(\"w\", tag 7) "
@@ -67,7 +67,7 @@ static lk_status sends_on_another_communicator(lk_comm *comm, int rank)
     return st;
 }
 
-static void a_message_on_another_communicator_is_named(void)
+TEST(a_message_on_another_communicator_is_named)
 {
     ASSERT_FAILS(run(2, sends_on_another_communicator, false), LK_ESTALL,
                  "rank 0 waits in recv(\"w\", any tag) for any rank; no receive of rank 0 takes "
@@ -83,7 +83,7 @@ static lk_status all_receive(lk_comm *comm, int rank)
                    "x", NULL);
 }
 
-static void receives_round_a_circle_are_named(void)
+TEST(receives_round_a_circle_are_named)
 {
     ASSERT_FAILS(
         run(2, all_receive, false), LK_ESTALL,
@@ -103,7 +103,7 @@ static lk_status both_send(lk_comm *comm, int rank)
         lk_recv(comm, room[rank][1], LARGE, LK_F32, 1 - rank, 7, rank ? "a" : "b", NULL));
 }
 
-static void sends_that_wait_for_each_other_are_named(void)
+TEST(sends_that_wait_for_each_other_are_named)
 {
     ASSERT_FAILS(run(2, both_send, false), LK_ESTALL,
                  "rank 0 waits in send(\"a\", tag 7) for rank 1, which waits in send(\"b\", tag 7) "
@@ -134,14 +134,14 @@ static lk_status waits_in_a_part(lk_comm *comm, int rank)
     return st;
 }
 
-static void waits_in_other_communicators_count(void)
+TEST(waits_in_other_communicators_count)
 {
     ASSERT_FAILS(run(3, waits_in_a_part, false), LK_ESTALL,
                  "all 3 ranks wait, and no message is under way: rank 2 waits in recv(\"in the "
                  "part\", tag 0) for rank 1, which waits in allreduce(\"sum\") #1 for rank 2");
 }
 
-static void a_rank_alone_waits_in_vain(void)
+TEST(a_rank_alone_waits_in_vain)
 {
     lk_comm *comm;
     ASSERT_OK(lk_comm_open("self", &comm));
@@ -152,8 +152,3 @@ static void a_rank_alone_waits_in_vain(void)
     lk_comm_close(comm);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(a_message_with_another_tag_is_named),
-          TEST(a_message_on_another_communicator_is_named), TEST(receives_round_a_circle_are_named),
-          TEST(sends_that_wait_for_each_other_are_named), TEST(waits_in_other_communicators_count),
-          TEST(a_rank_alone_waits_in_vain))

@@ -11,7 +11,12 @@ static lk_status bind(const char *text, lk_config *out)
     return lk__bind_config(test_yaml(text, arena), &test_kind_dish, NULL, arena, out);
 }
 
-static void every_type_is_bound(void)
+TEST(begin)
+{
+    ASSERT_OK(lk_arena_new(&arena));
+}
+
+TEST(every_type_is_bound)
 {
     lk_config c;
     ASSERT_OK(bind("type: cake\n"
@@ -40,7 +45,7 @@ static void every_type_is_bound(void)
     ASSERT_EQ(((const pie_options *)o->parts.item[1].options)->pieces, 3);
 }
 
-static void a_name_alone_has_the_defaults(void)
+TEST(a_name_alone_has_the_defaults)
 {
     lk_config c;
     ASSERT_OK(bind("cake", &c));
@@ -48,7 +53,7 @@ static void a_name_alone_has_the_defaults(void)
     ASSERT_TRUE(o->layers == 2 && o->tiers.n == 2 && o->filling.descriptor == &test_dishes[2]);
 }
 
-static void scalars_serve_as_lists_and_lists_may_be_empty(void)
+TEST(scalars_serve_as_lists_and_lists_may_be_empty)
 {
     lk_config c;
     ASSERT_OK(bind("{type: cake, tiers: 7, parts: bread, fruits: []}", &c));
@@ -59,7 +64,7 @@ static void scalars_serve_as_lists_and_lists_may_be_empty(void)
     ASSERT_TRUE(o->tiers.n == 0 && o->parts.n == 0);
 }
 
-static void what_is_wrong_is_named_with_its_place(void)
+TEST(what_is_wrong_is_named_with_its_place)
 {
     static const char *const wrong[][2] = {
         {"{type: cake, layrs: 2}",
@@ -108,7 +113,7 @@ static void what_is_wrong_is_named_with_its_place(void)
     }
 }
 
-static void several_structs_share_a_map(void)
+TEST(several_structs_share_a_map)
 {
     cream_options cream;
     pie_options pie;
@@ -148,23 +153,13 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(read_and_bind) >= 3);
 }
 
-static void begin(void)
-{
-    ASSERT_OK(lk_arena_new(&arena));
-}
-
-static void end(void)
+TEST(end)
 {
     lk_arena_free(arena);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(begin), TEST(every_type_is_bound), TEST(a_name_alone_has_the_defaults),
-          TEST(scalars_serve_as_lists_and_lists_may_be_empty),
-          TEST(what_is_wrong_is_named_with_its_place), TEST(several_structs_share_a_map),
-          TEST(every_allocation_may_fail), TEST(end))

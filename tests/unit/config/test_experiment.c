@@ -26,7 +26,15 @@ static lk_experiment *experiment(const char *assignment)
     return e;
 }
 
-static void sections_are_read(void)
+TEST(begin)
+{
+    lk_arena *arena;
+    ASSERT_OK(lk_arena_new(&arena));
+    test_yaml("a", arena);
+    lk_arena_free(arena);
+}
+
+TEST(sections_are_read)
 {
     lk_experiment *e = experiment(NULL);
     ASSERT_TRUE(strcmp(e->path, "x.yaml") == 0 && strcmp(e->about, "a small one") == 0);
@@ -48,7 +56,7 @@ static void sections_are_read(void)
     lk_experiment_free(NULL);
 }
 
-static void assignments_come_last(void)
+TEST(assignments_come_last)
 {
     lk_experiment *e = experiment("dtype=f64");
     ASSERT_TRUE(e->dtype == LK_F64 && e->loader.dtype == LK_F64);
@@ -64,7 +72,7 @@ static void assignments_come_last(void)
     lk_experiment_free(e);
 }
 
-static void nonsense_is_refused_with_its_place(void)
+TEST(nonsense_is_refused_with_its_place)
 {
     static const char *const wrong[][2] = {
         {"modle=[]", "modle=[]: unknown key \"modle\" of experiment; did you mean \"model\"?"},
@@ -122,7 +130,7 @@ static void nonsense_is_refused_with_its_place(void)
     }
 }
 
-static void what_is_missing_is_named(void)
+TEST(what_is_missing_is_named)
 {
     static const char *const wrong[][2] = {
         {"a", "x.yaml:1:1: an experiment must be a map, not \"a\""},
@@ -142,7 +150,7 @@ static void what_is_missing_is_named(void)
                  "/nowhere/x.yaml: cannot");
 }
 
-static void paths_can_name_ranks(void)
+TEST(paths_can_name_ranks)
 {
     lk_experiment *e = experiment(NULL);
     const char *path;
@@ -179,61 +187,7 @@ static uint64_t identity(const char *assignment, uint64_t data)
     return id;
 }
 
-/* Whether a run can be gone on with to more epochs: not if a schedule ends with the last. */
-static void epochs_count_where_a_schedule_ends_with_them(void)
-{
-    static const struct {
-        const char *optimizer;
-        bool uses_end;
-    } cases[] = {{"{type: sgd, schedule: cosine}", true},
-                 {"{type: adam, schedule: {type: linear, to: 0.1}}", true},
-                 {"{type: adam, schedule: {type: linear, to: 0.1, end: 8}}", false},
-                 {"{type: sgd, schedule: {type: warmup, then: cosine}}", true},
-                 {"{type: sgd, schedule: {type: warmup, then: {type: cosine, end: 9}}}", false},
-                 {"{type: sgd, schedule: warmup}", false},
-                 {"{type: sgd, schedule: {type: step, epochs: 2, factor: 0.5}}", false},
-                 {"{type: sgd, momentum: 0.9, momentum_schedule: cosine}", true},
-                 {"{type: sgd, momentum: 0.9, momentum_schedule: {type: cosine, end: 2}}", false}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        uint64_t id[2];
-        char text[160];
-        snprintf(text, sizeof text, "optimizer=%s", cases[i].optimizer);
-        for (int more = 0; more < 2; more++) {
-            lk_experiment *e = experiment(text);
-            e->train.epochs += more;
-            ASSERT_EQ(lk_experiment_uses_end(e), cases[i].uses_end);
-            ASSERT_OK(lk_experiment_identity(e, 1, &id[more]));
-            lk_experiment_free(e);
-        }
-        if ((id[0] != id[1]) != cases[i].uses_end)
-            TEST_FAIL("%s: the epochs are%s in the identity", text, id[0] != id[1] ? "" : " not");
-    }
-}
-
-/* Runs of files without pieces can be resumed by versions that know them. */
-static void pieces_are_in_the_identity_only_where_they_cut(void)
-{
-    static const char *const whole[] = {"pieces={}", "pieces={tiles: 1x1x1, least_tile: 7}",
-                                        "pieces={blocks: 1, least_block: 7}"};
-    static const char *const cut[] = {
-        "pieces={tiles: 2}",           "pieces={tiles: 1x2}", "pieces={tiles: 2, least_tile: 7}",
-        "pieces={blocks: 2}",          "pieces={blocks: 3}",  "pieces={blocks: 2, least_block: 7}",
-        "pieces={tiles: 2, blocks: 2}"};
-    enum { N_WHOLE = sizeof whole / sizeof whole[0], N_CUT = sizeof cut / sizeof cut[0] };
-    uint64_t id[N_CUT];
-    for (int i = 0; i < N_WHOLE; i++)
-        ASSERT_TRUE(alone(whole[i]) == UINT64_C(0xd99fed4a90f5f59e));
-    for (int i = 0; i < N_CUT; i++) {
-        id[i] = alone(cut[i]);
-        ASSERT_TRUE(id[i] != alone("pieces={}"));
-        for (int k = 0; k < i; k++)
-            ASSERT_TRUE(id[i] != id[k]);
-    }
-    ASSERT_TRUE(alone("pieces={tiles: 2, least_block: 7}") == id[0]);
-    ASSERT_TRUE(alone("pieces={tiles: 2x1}") == id[0]);
-}
-
-static void the_identity_is_what_decides_the_bits(void)
+TEST(the_identity_is_what_decides_the_bits)
 {
     static const char *const same[] = {"about=x",
                                        "data.path=elsewhere",
@@ -269,6 +223,60 @@ static void the_identity_is_what_decides_the_bits(void)
             TEST_FAIL("%s does not change the identity", other[i]);
 }
 
+/* Runs of files without pieces can be resumed by versions that know them. */
+TEST(pieces_are_in_the_identity_only_where_they_cut)
+{
+    static const char *const whole[] = {"pieces={}", "pieces={tiles: 1x1x1, least_tile: 7}",
+                                        "pieces={blocks: 1, least_block: 7}"};
+    static const char *const cut[] = {
+        "pieces={tiles: 2}",           "pieces={tiles: 1x2}", "pieces={tiles: 2, least_tile: 7}",
+        "pieces={blocks: 2}",          "pieces={blocks: 3}",  "pieces={blocks: 2, least_block: 7}",
+        "pieces={tiles: 2, blocks: 2}"};
+    enum { N_WHOLE = sizeof whole / sizeof whole[0], N_CUT = sizeof cut / sizeof cut[0] };
+    uint64_t id[N_CUT];
+    for (int i = 0; i < N_WHOLE; i++)
+        ASSERT_TRUE(alone(whole[i]) == UINT64_C(0xd99fed4a90f5f59e));
+    for (int i = 0; i < N_CUT; i++) {
+        id[i] = alone(cut[i]);
+        ASSERT_TRUE(id[i] != alone("pieces={}"));
+        for (int k = 0; k < i; k++)
+            ASSERT_TRUE(id[i] != id[k]);
+    }
+    ASSERT_TRUE(alone("pieces={tiles: 2, least_block: 7}") == id[0]);
+    ASSERT_TRUE(alone("pieces={tiles: 2x1}") == id[0]);
+}
+
+/* Whether a run can be gone on with to more epochs: not if a schedule ends with the last. */
+TEST(epochs_count_where_a_schedule_ends_with_them)
+{
+    static const struct {
+        const char *optimizer;
+        bool uses_end;
+    } cases[] = {{"{type: sgd, schedule: cosine}", true},
+                 {"{type: adam, schedule: {type: linear, to: 0.1}}", true},
+                 {"{type: adam, schedule: {type: linear, to: 0.1, end: 8}}", false},
+                 {"{type: sgd, schedule: {type: warmup, then: cosine}}", true},
+                 {"{type: sgd, schedule: {type: warmup, then: {type: cosine, end: 9}}}", false},
+                 {"{type: sgd, schedule: warmup}", false},
+                 {"{type: sgd, schedule: {type: step, epochs: 2, factor: 0.5}}", false},
+                 {"{type: sgd, momentum: 0.9, momentum_schedule: cosine}", true},
+                 {"{type: sgd, momentum: 0.9, momentum_schedule: {type: cosine, end: 2}}", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t id[2];
+        char text[160];
+        snprintf(text, sizeof text, "optimizer=%s", cases[i].optimizer);
+        for (int more = 0; more < 2; more++) {
+            lk_experiment *e = experiment(text);
+            e->train.epochs += more;
+            ASSERT_EQ(lk_experiment_uses_end(e), cases[i].uses_end);
+            ASSERT_OK(lk_experiment_identity(e, 1, &id[more]));
+            lk_experiment_free(e);
+        }
+        if ((id[0] != id[1]) != cases[i].uses_end)
+            TEST_FAIL("%s: the epochs are%s in the identity", text, id[0] != id[1] ? "" : " not");
+    }
+}
+
 static lk_status read_and_expand(void)
 {
     lk_experiment *e;
@@ -282,21 +290,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(read_and_expand) > 3);
 }
-
-static void begin(void)
-{
-    lk_arena *arena;
-    ASSERT_OK(lk_arena_new(&arena));
-    test_yaml("a", arena);
-    lk_arena_free(arena);
-}
-
-TEST_MAIN(TEST(begin), TEST(sections_are_read), TEST(assignments_come_last),
-          TEST(nonsense_is_refused_with_its_place), TEST(what_is_missing_is_named),
-          TEST(paths_can_name_ranks), TEST(the_identity_is_what_decides_the_bits),
-          TEST(pieces_are_in_the_identity_only_where_they_cut),
-          TEST(epochs_count_where_a_schedule_ends_with_them), TEST(every_allocation_may_fail))

@@ -21,7 +21,7 @@ static const lk_recipe_node *value_of(const lk_recipe_node *map, const char *key
     return e->value;
 }
 
-static void begin(void)
+TEST(begin)
 {
     const lk_recipe_node *root;
     ASSERT_OK(lk_arena_new(&arena));
@@ -33,13 +33,7 @@ static void begin(void)
     ASSERT_OK(st);
 }
 
-static void end(void)
-{
-    lk_arena_free(arena);
-    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
-}
-
-static void classes_texts_and_places_are_kept(void)
+TEST(classes_texts_and_places_are_kept)
 {
     const lk_recipe_node *root;
     ASSERT_OK(recipe(
@@ -63,7 +57,7 @@ static void classes_texts_and_places_are_kept(void)
     ASSERT_EQ(root->depth, 2);
 }
 
-static void an_alias_is_the_node_itself(void)
+TEST(an_alias_is_the_node_itself)
 {
     const lk_recipe_node *root;
     ASSERT_OK(recipe("a: &a {x: [1, 2]}\nb: *a\nc: [*a, *a]\na2: &a 5\nd: *a\n", &root));
@@ -77,7 +71,7 @@ static void an_alias_is_the_node_itself(void)
     ASSERT_EQ(root->depth, 4);
 }
 
-static void what_aliases_stand_for_is_counted(void)
+TEST(what_aliases_stand_for_is_counted)
 {
     const lk_recipe_node *root;
     char text[4096];
@@ -98,7 +92,7 @@ static void what_aliases_stand_for_is_counted(void)
     ASSERT_FAILS(recipe(text, &root), LK_EINVAL, "x.yaml:32:7: with what aliases (*) stand for");
 }
 
-static void texts_that_are_none_are_refused(void)
+TEST(texts_that_are_none_are_refused)
 {
     const lk_recipe_node *root;
     ASSERT_FAILS(recipe("", &root), LK_EINVAL, "x.yaml: nothing is in it");
@@ -122,11 +116,13 @@ static lk_status read_one(void)
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(read_one) >= 2);
 }
 
-TEST_MAIN(TEST(begin), TEST(classes_texts_and_places_are_kept), TEST(an_alias_is_the_node_itself),
-          TEST(what_aliases_stand_for_is_counted), TEST(texts_that_are_none_are_refused),
-          TEST(every_allocation_may_fail), TEST(end))
+TEST(end)
+{
+    lk_arena_free(arena);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
+}

@@ -44,7 +44,12 @@ static void assert_tree(const lk__yaml_node *root, const char *expected)
         TEST_FAIL("%s, not %s", shown, expected);
 }
 
-static void scalars_lists_and_maps_become_a_tree(void)
+TEST(begin)
+{
+    ASSERT_OK(lk_arena_new(&arena));
+}
+
+TEST(scalars_lists_and_maps_become_a_tree)
 {
     assert_tree(tree("seed: 1\nmodel:\n  - {type: conv, kernel: [3, 5]}\n  - relu\nnote: 'a b'\n"),
                 "{seed:1,model:[{type:conv,kernel:[3,5]},relu],note:\"a b\"}");
@@ -54,7 +59,7 @@ static void scalars_lists_and_maps_become_a_tree(void)
     assert_tree(tree("t: |\n  one\n  two\n"), "{t:\"one\ntwo\n\"}");
 }
 
-static void nodes_know_their_places(void)
+TEST(nodes_know_their_places)
 {
     const lk__yaml_node *root = tree("seed: 1\nmodel:\n  - conv\n  - {type: linear, ü: 10}\n");
     const lk__yaml_node *linear = lk__node_find(root, "model")->last;
@@ -66,7 +71,7 @@ static void nodes_know_their_places(void)
     ASSERT_EQ(lk__node_find(root, "model")->n, 2);
 }
 
-static void what_is_not_allowed_is_refused_at_its_place(void)
+TEST(what_is_not_allowed_is_refused_at_its_place)
 {
     static const char *const wrong[][2] = {
         {"a: &x 1", "x.yaml:1:4: anchors (&) are not allowed"},
@@ -106,7 +111,7 @@ static void what_is_not_allowed_is_refused_at_its_place(void)
     }
 }
 
-static void controls_in_keys_are_escaped_in_messages(void)
+TEST(controls_in_keys_are_escaped_in_messages)
 {
     lk__yaml_node *root;
     ASSERT_FAILS(read_text("\"\\e[2J\": 1\n\"\\e[2J\": 2", &root), LK_EINVAL, "\"\\x1b[2J\"");
@@ -132,7 +137,7 @@ static void assert_repeated_fails(const char *text, int n, const char *tail, con
     free(all);
 }
 
-static void limits_hold(void)
+TEST(limits_hold)
 {
     char *deep = repeated("[", 32, "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]");
     tree(deep);
@@ -156,7 +161,7 @@ static void limits_hold(void)
     ASSERT_FAILS(read_text(keys, &root), LK_EINVAL, "x.yaml:1001:1: a map has more than 1000 keys");
 }
 
-static void long_names_keep_their_ends(void)
+TEST(long_names_keep_their_ends)
 {
     char name[1000], where[LK_WHERE];
     memset(name, 'a', sizeof name);
@@ -166,7 +171,7 @@ static void long_names_keep_their_ends(void)
     ASSERT_TRUE(strncmp(where, "...aaa", 6) == 0);
 }
 
-static void files_are_read(void)
+TEST(files_are_read)
 {
     lk__yaml_node *root;
     char path[] = "/tmp/test_yaml.XXXXXX";
@@ -195,7 +200,7 @@ static void override_all(const char *text, const char *const *assignment, const 
 #define OVERRIDE(text, expected, ...) \
     override_all(text, (const char *const[]){__VA_ARGS__, NULL}, expected)
 
-static void assignments_change_the_tree(void)
+TEST(assignments_change_the_tree)
 {
     const char
         *text = "optimizer: sgd\nmodel:\n- {type: conv, filters: 8}\n- relu\ndata: {batch: 1}";
@@ -208,7 +213,7 @@ static void assignments_change_the_tree(void)
     OVERRIDE("a: x\nb: 2", "{a:{type:x,k:a=b},b:2}", "a.k=a=b");
 }
 
-static void wrong_assignments_are_refused(void)
+TEST(wrong_assignments_are_refused)
 {
     static const char *const wrong[][2] = {
         {"epochs", "\"epochs\" is no KEY=VALUE"},
@@ -245,24 +250,13 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(read_and_override) > 10);
 }
 
-static void begin(void)
-{
-    ASSERT_OK(lk_arena_new(&arena));
-}
-
-static void end(void)
+TEST(end)
 {
     lk_arena_free(arena);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(begin), TEST(scalars_lists_and_maps_become_a_tree), TEST(nodes_know_their_places),
-          TEST(what_is_not_allowed_is_refused_at_its_place),
-          TEST(controls_in_keys_are_escaped_in_messages), TEST(limits_hold),
-          TEST(long_names_keep_their_ends), TEST(files_are_read), TEST(assignments_change_the_tree),
-          TEST(wrong_assignments_are_refused), TEST(every_allocation_may_fail), TEST(end))

@@ -30,7 +30,7 @@ static int files_of(const char *start)
     return n;
 }
 
-static void batches_from_a_cache_are_the_same(void)
+TEST(batches_from_a_cache_are_the_same)
 {
     static const char *const options[] = {"batch=4", "batch=4 crop=2 prefetch=0",
                                           "batch=4 flip=true normalise=standard",
@@ -60,7 +60,7 @@ static void batches_from_a_cache_are_the_same(void)
 }
 
 /* Once it is there, nobody asks the set. */
-static void a_cache_is_read_instead_of_the_set(void)
+TEST(a_cache_is_read_instead_of_the_set)
 {
     lk_dataset *ds = set_of(true);
     lk_loader *l = loader_of(ds, "batch=4 crop=1 flip=true prefetch=0");
@@ -83,7 +83,7 @@ static void a_cache_is_read_instead_of_the_set(void)
     lk_dataset_free(ds);
 }
 
-static void what_does_not_fit_is_refused(void)
+TEST(what_does_not_fit_is_refused)
 {
     lk_dataset *ds = set_of(true), *other;
     const char *path = test_path("stale"), *options = "batch=4 crop=1 prefetch=0";
@@ -107,7 +107,7 @@ static void what_does_not_fit_is_refused(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void another_box_needs_another_file(void)
+TEST(another_box_needs_another_file)
 {
     lk_dataset *ds = set_of(true);
     lk_loader *l = loader_of(ds, "batch=4"), *plain = loader_of(ds, "batch=4");
@@ -128,7 +128,7 @@ static void another_box_needs_another_file(void)
     lk_dataset_free(ds);
 }
 
-static void damage_is_refused(void)
+TEST(damage_is_refused)
 {
     lk_dataset *ds = set_of(true);
     const char *options = "batch=4 prefetch=0";
@@ -150,7 +150,7 @@ static void damage_is_refused(void)
     lk_dataset_free(ds);
 }
 
-static void every_set_has_a_file_of_its_own(void)
+TEST(every_set_has_a_file_of_its_own)
 {
     lk_dataset *ds = set_of(true), *train, *rest;
     lk_batch b;
@@ -174,7 +174,7 @@ static void every_set_has_a_file_of_its_own(void)
     lk_dataset_free(ds);
 }
 
-static void tiles_do_not_share_a_file(void)
+TEST(tiles_do_not_share_a_file)
 {
     lk_dataset *ds = set_of(true);
     lk_loader *l = loader_of(ds, "batch=4");
@@ -203,7 +203,7 @@ static void *read_at_once(void *ds)
 }
 
 /* Ranks that hold the same tile may make the file at the same time. */
-static void many_may_make_it_at_once(void)
+TEST(many_may_make_it_at_once)
 {
     lk_dataset *ds = set_of(true);
     snprintf(race, sizeof race, "%s", test_path("race"));
@@ -219,7 +219,7 @@ static void many_may_make_it_at_once(void)
     lk_dataset_free(ds);
 }
 
-static void a_failed_write_leaves_nothing(void)
+TEST(a_failed_write_leaves_nothing)
 {
     lk_dataset *ds = set_of(true);
     const lk__storage_call call[] = {LK__STORAGE_OPEN, LK__STORAGE_WRITE, LK__STORAGE_SYNC,
@@ -248,13 +248,7 @@ done:
     return st;
 }
 
-static void every_allocation_can_fail(void)
+TEST(every_allocation_can_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(scenario) > 20);
 }
-
-TEST_MAIN(TEST(batches_from_a_cache_are_the_same), TEST(a_cache_is_read_instead_of_the_set),
-          TEST(what_does_not_fit_is_refused), TEST(another_box_needs_another_file),
-          TEST(damage_is_refused), TEST(every_set_has_a_file_of_its_own),
-          TEST(tiles_do_not_share_a_file), TEST(many_may_make_it_at_once),
-          TEST(a_failed_write_leaves_nothing), TEST(every_allocation_can_fail))

@@ -25,7 +25,7 @@ static int reads_of(uint64_t stamp, const char *path, uint64_t *hash)
 }
 
 /* The next start reads nothing of the set, not even for its hash. */
-static void a_set_that_is_known_is_not_read(void)
+TEST(a_set_that_is_known_is_not_read)
 {
     lk_dataset *ds = set_of(true);
     uint64_t hash, found;
@@ -77,7 +77,7 @@ static uint64_t stamp_of(const char *options)
 }
 
 /* What is another file, or may be, is read; what is another set is refused. */
-static void changed_files_are_found(void)
+TEST(changed_files_are_found)
 {
     char options[500], bytes[8 * 6] = "what is in this file?";
     const char *cache = test_path("file-cache");
@@ -106,7 +106,7 @@ static void changed_files_are_found(void)
 }
 
 /* Sets of formats have a stamp, their subsets another; a program's own have none. */
-static void stamps_are_of_files_and_options(void)
+TEST(stamps_are_of_files_and_options)
 {
     lk_dataset *ds, *more, *a, *b, *own = set_of(true);
     ASSERT_OK(lk_dataset_open("shapes", "count=20 shape=8,8,1", LK_TRAIN, &ds));
@@ -124,6 +124,3 @@ static void stamps_are_of_files_and_options(void)
     lk_dataset_free(b);
     lk_dataset_free(own);
 }
-
-TEST_MAIN(TEST(a_set_that_is_known_is_not_read), TEST(changed_files_are_found),
-          TEST(stamps_are_of_files_and_options))

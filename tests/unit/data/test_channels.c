@@ -72,7 +72,7 @@ static void check(lk_loader *l, int first, int n)
     ASSERT_TRUE(memcmp(lk_tensor_data(batch.x), (const void *)want, bytes) == 0);
 }
 
-static void each_channel_has_its_factor_and_summand(void)
+TEST(each_channel_has_its_factor_and_summand)
 {
     static const int channels[] = {1, 2, 3, 7, 64, 65, 255, 511, 512, 513, MOST};
     for (int i = 0; i < (int)(sizeof channels / sizeof channels[0]); i++) {
@@ -97,5 +97,3 @@ static void each_channel_has_its_factor_and_summand(void)
         ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     }
 }
-
-TEST_MAIN(TEST(each_channel_has_its_factor_and_summand))

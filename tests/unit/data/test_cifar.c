@@ -29,7 +29,7 @@ static void check_pixels(lk_dataset *ds, int64_t index, int r)
             ASSERT_EQ(x[3 * i + k], (unsigned char)(i + 7 * i / 256 + 50 * k + r));
 }
 
-static void planes_become_channels(void)
+TEST(planes_become_channels)
 {
     char options[300];
     lk_dataset *ds;
@@ -46,7 +46,7 @@ static void planes_become_channels(void)
     ASSERT_TRUE(!ds);
 }
 
-static void a_box_is_cut_from_the_planes(void)
+TEST(a_box_is_cut_from_the_planes)
 {
     char options[300];
     lk_dataset *ds;
@@ -69,7 +69,7 @@ static void a_box_is_cut_from_the_planes(void)
     lk_dataset_free(ds);
 }
 
-static void a_folder_is_five_files_and_a_test_set(void)
+TEST(a_folder_is_five_files_and_a_test_set)
 {
     char options[300], name[64];
     lk_dataset *ds;
@@ -97,7 +97,7 @@ static void a_folder_is_five_files_and_a_test_set(void)
     lk_dataset_free(ds);
 }
 
-static void cifar100_has_fine_and_coarse_labels(void)
+TEST(cifar100_has_fine_and_coarse_labels)
 {
     char options[300];
     lk_dataset *ds;
@@ -116,7 +116,7 @@ static void cifar100_has_fine_and_coarse_labels(void)
     lk_dataset_free(ds);
 }
 
-static void damage_is_refused(void)
+TEST(damage_is_refused)
 {
     char options[300];
     lk_dataset *ds;
@@ -135,7 +135,7 @@ static void damage_is_refused(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_file_that_shrinks_while_it_is_read_is_an_error(void)
+TEST(a_file_that_shrinks_while_it_is_read_is_an_error)
 {
     char options[300];
     lk_dataset *ds;
@@ -157,12 +157,7 @@ static lk_status open_scenario(void)
     return st;
 }
 
-static void failed_allocations_leave_nothing(void)
+TEST(failed_allocations_leave_nothing)
 {
     ASSERT_TRUE(test_every_allocation_fails(open_scenario) >= 10);
 }
-
-TEST_MAIN(TEST(planes_become_channels), TEST(a_box_is_cut_from_the_planes),
-          TEST(a_folder_is_five_files_and_a_test_set), TEST(cifar100_has_fine_and_coarse_labels),
-          TEST(damage_is_refused), TEST(a_file_that_shrinks_while_it_is_read_is_an_error),
-          TEST(failed_allocations_leave_nothing))

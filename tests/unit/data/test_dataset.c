@@ -18,7 +18,7 @@ static lk_dataset *small_set(void)
     return ds;
 }
 
-static void tensors_are_a_dataset(void)
+TEST(tensors_are_a_dataset)
 {
     lk_dataset *ds = small_set();
     const lk_dataset_info *info = lk_dataset_info_of(ds);
@@ -55,7 +55,7 @@ static lk_status doubled_row(void *context, int64_t index, void *const *row)
 }
 
 /* As DataFlow's sets are made of others, in batches and again and again. */
-static void a_set_can_be_made_of_another(void)
+TEST(a_set_can_be_made_of_another)
 {
     lk_dataset *of = small_set(), *ds;
     lk_dataset_info info = *lk_dataset_info_of(of);
@@ -76,7 +76,7 @@ static void a_set_can_be_made_of_another(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void targets_that_do_not_fit_are_refused(void)
+TEST(targets_that_do_not_fit_are_refused)
 {
     lk_dataset *ds = small_set();
     lk_tensor *x, *y, *wide;
@@ -104,7 +104,7 @@ static lk_status no_row(void *context, int64_t index, void *const *row)
     return LK_RAISE(LK_EIO, "row %lld is gone", (long long)index);
 }
 
-static void wrong_descriptions_are_refused(void)
+TEST(wrong_descriptions_are_refused)
 {
     lk_dataset *ds;
     lk_dataset_info info = {.name = "it", .count = 2, .n_fields = 1, .field = {{.name = "x"}}};
@@ -132,7 +132,7 @@ static void wrong_descriptions_are_refused(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_label_that_is_no_class_is_refused(void)
+TEST(a_label_that_is_no_class_is_refused)
 {
     lk_tensor *tensor[] = {test_iota(LK_F32, LK_SHAPE(4, 2)), test_iota(LK_I64, LK_SHAPE(4))};
     lk_dataset_info info = {
@@ -149,7 +149,7 @@ static void a_label_that_is_no_class_is_refused(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void the_hash_is_of_the_content(void)
+TEST(the_hash_is_of_the_content)
 {
     lk_dataset *ds = small_set();
     uint64_t hash, again;
@@ -173,7 +173,7 @@ static void the_hash_is_of_the_content(void)
     lk_dataset_free(ds);
 }
 
-static void a_split_is_a_partition_that_the_seed_decides(void)
+TEST(a_split_is_a_partition_that_the_seed_decides)
 {
     lk_dataset *ds = small_set(), *train, *valid;
     int seen[7] = {0};
@@ -211,7 +211,7 @@ static void a_split_is_a_partition_that_the_seed_decides(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_choice_of_samples_is_one_that_the_seed_decides(void)
+TEST(a_choice_of_samples_is_one_that_the_seed_decides)
 {
     lk_dataset *ds = small_set(), *some, *again, *other;
     int seen[7] = {0};
@@ -270,14 +270,7 @@ done:
     return st;
 }
 
-static void failed_allocations_leave_nothing(void)
+TEST(failed_allocations_leave_nothing)
 {
     ASSERT_TRUE(test_every_allocation_fails(split_scenario) >= 6);
 }
-
-TEST_MAIN(TEST(tensors_are_a_dataset), TEST(a_set_can_be_made_of_another),
-          TEST(targets_that_do_not_fit_are_refused), TEST(wrong_descriptions_are_refused),
-          TEST(a_label_that_is_no_class_is_refused), TEST(the_hash_is_of_the_content),
-          TEST(a_split_is_a_partition_that_the_seed_decides),
-          TEST(a_choice_of_samples_is_one_that_the_seed_decides),
-          TEST(failed_allocations_leave_nothing))

@@ -57,7 +57,36 @@ static uint64_t hash_of(lk_dataset *ds)
     return hash;
 }
 
-static void it_is_a_number_of_samples_and_nothing_else(void)
+static int threads(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    int n = 0;
+    ASSERT_TRUE(dir != NULL);
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+TEST(nothing_is_prepared_ahead)
+{
+    lk_dataset *ds = empty_of("samples=1000000000000000", LK_TRAIN);
+    lk_loader *l;
+    lk_batch b;
+    int before = threads();
+    ASSERT_OK(lk_loader_new(ds, "batch=100 prefetch=8", 7, &l));
+    ASSERT_OK(lk_loader_read_batch(l, 0, 0, 0, 100, &b));
+    int64_t calls = lk_alloc_stats_now().calls;
+    for (int64_t i = 1; i < 50; i++)
+        ASSERT_OK(lk_loader_read_batch(l, i, i, i, i, &b));
+    ASSERT_EQ(lk_alloc_stats_now().calls, calls);
+    ASSERT_OK(lk_loader_read_batch(l, 0, INT64_C(9999999999999), 0, 100, &b));
+    ASSERT_EQ(threads(), before);
+    lk_loader_free(l);
+    lk_dataset_free(ds);
+}
+
+TEST(it_is_a_number_of_samples_and_nothing_else)
 {
     lk_dataset *like = unreadable_set(), *ds;
     ASSERT_OK(lk_dataset_new_empty_like(like, &ds));
@@ -77,7 +106,7 @@ static void it_is_a_number_of_samples_and_nothing_else(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void the_format_has_the_sets_that_it_is_told(void)
+TEST(the_format_has_the_sets_that_it_is_told)
 {
     lk_dataset *ds = empty_of("samples=60000 test_samples=10000", LK_TRAIN);
     ASSERT_EQ(lk_dataset_info_of(ds)->count, 60000);
@@ -91,7 +120,7 @@ static void the_format_has_the_sets_that_it_is_told(void)
     ASSERT_FAILS(lk_dataset_open("empty", "samples=0", LK_TRAIN, &ds), LK_EINVAL, "out of range");
 }
 
-static void the_hash_is_of_the_number(void)
+TEST(the_hash_is_of_the_number)
 {
     lk_dataset *like = unreadable_set(), *ds;
     ASSERT_OK(lk_dataset_new_empty_like(like, &ds));
@@ -103,7 +132,7 @@ static void the_hash_is_of_the_number(void)
     ASSERT_TRUE(hash != hash_of(empty_of("samples=1000000000000000", LK_TRAIN))); /* at once */
 }
 
-static void parts_of_it_are_as_long_as_those_of_the_set(void)
+TEST(parts_of_it_are_as_long_as_those_of_the_set)
 {
     lk_dataset *like = unreadable_set(), *empty, *part[2][2];
     ASSERT_OK(lk_dataset_new_empty_like(like, &empty));
@@ -124,17 +153,6 @@ static void parts_of_it_are_as_long_as_those_of_the_set(void)
     lk_dataset_free(empty);
     lk_dataset_free(like);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
-}
-
-static int threads(void)
-{
-    DIR *dir = opendir("/proc/self/task");
-    int n = 0;
-    ASSERT_TRUE(dir != NULL);
-    while (readdir(dir))
-        n++;
-    closedir(dir);
-    return n;
 }
 
 /* Batches, and parts of them, of both loaders: the same samples at the same places. */
@@ -162,7 +180,7 @@ static void compare(lk_loader *full, lk_loader *empty)
     ASSERT_FAILS(lk_loader_read_batch(empty, 0, 2, 0, 4, &b), LK_EINVAL, "a batch of 3");
 }
 
-static void its_batches_have_the_order_of_the_set(void)
+TEST(its_batches_have_the_order_of_the_set)
 {
     static const char *const options[] = {
         "batch=10 shards=4",
@@ -190,25 +208,7 @@ static void its_batches_have_the_order_of_the_set(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void nothing_is_prepared_ahead(void)
-{
-    lk_dataset *ds = empty_of("samples=1000000000000000", LK_TRAIN);
-    lk_loader *l;
-    lk_batch b;
-    int before = threads();
-    ASSERT_OK(lk_loader_new(ds, "batch=100 prefetch=8", 7, &l));
-    ASSERT_OK(lk_loader_read_batch(l, 0, 0, 0, 100, &b));
-    int64_t calls = lk_alloc_stats_now().calls;
-    for (int64_t i = 1; i < 50; i++)
-        ASSERT_OK(lk_loader_read_batch(l, i, i, i, i, &b));
-    ASSERT_EQ(lk_alloc_stats_now().calls, calls);
-    ASSERT_OK(lk_loader_read_batch(l, 0, INT64_C(9999999999999), 0, 100, &b));
-    ASSERT_EQ(threads(), before);
-    lk_loader_free(l);
-    lk_dataset_free(ds);
-}
-
-static void what_needs_a_field_refuses(void)
+TEST(what_needs_a_field_refuses)
 {
     lk_dataset *set = image_set(), *hollow, *ds;
     lk_loader *full, *empty, *l;
@@ -254,14 +254,9 @@ done:
     return st;
 }
 
-static void failed_allocations_leave_nothing(void)
+TEST(failed_allocations_leave_nothing)
 {
     ASSERT_TRUE(test_every_allocation_fails(scenario) >= 9);
 }
 
 /* The first counts threads: no loader of another test may be ending one. */
-TEST_MAIN(TEST(nothing_is_prepared_ahead), TEST(it_is_a_number_of_samples_and_nothing_else),
-          TEST(the_format_has_the_sets_that_it_is_told), TEST(the_hash_is_of_the_number),
-          TEST(parts_of_it_are_as_long_as_those_of_the_set),
-          TEST(its_batches_have_the_order_of_the_set), TEST(what_needs_a_field_refuses),
-          TEST(failed_allocations_leave_nothing))

@@ -394,7 +394,7 @@ static void run_sorts(const struct sort *s, int n)
     }
 }
 
-static void arrays_are_read_by_boxes(void)
+TEST(arrays_are_read_by_boxes)
 {
     static const struct sort sorts[] = {{NPZ, LK_U8, true},
                                         {NPZ, LK_F64, false},
@@ -404,13 +404,13 @@ static void arrays_are_read_by_boxes(void)
     run_sorts(sorts, sizeof sorts / sizeof sorts[0]);
 }
 
-static void idx_files_are_read_by_boxes(void)
+TEST(idx_files_are_read_by_boxes)
 {
     static const struct sort sort = {IDX, LK_U8, false};
     run_sorts(&sort, 1);
 }
 
-static void packed_files_are_read_by_boxes(void)
+TEST(packed_files_are_read_by_boxes)
 {
     static const struct sort sorts[] = {
         {IDX_GZ, LK_U8, false}, {NPY_GZ, LK_F32, true}, {NPZ_DEFLATED, LK_F64, true}};
@@ -418,7 +418,7 @@ static void packed_files_are_read_by_boxes(void)
         run_sorts(sorts, sizeof sorts / sizeof sorts[0]);
 }
 
-static void records_are_read_by_boxes(void)
+TEST(records_are_read_by_boxes)
 {
     static const struct sort sorts[] = {
         {TFRECORD, LK_U8, false}, {TFRECORD, LK_F32, false}, {TFRECORD, LK_I64, false}};
@@ -430,7 +430,7 @@ static void examine_fractal(const void *arg)
     examine("fractal", arg, NULL);
 }
 
-static void fractals_are_made_by_boxes(void)
+TEST(fractals_are_made_by_boxes)
 {
     apart(examine_fractal, "count=2 test_count=0 shape=80,64,72,1 classes=3");
     apart(examine_fractal, "count=2 test_count=0 shape=700,603,1 classes=3");
@@ -459,7 +459,7 @@ static void look_without_room(const void *arg)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_full_disk_is_no_reason_to_fail(void)
+TEST(a_full_disk_is_no_reason_to_fail)
 {
     static const struct sort sort = {IDX_GZ, LK_U8, false};
     if (!lk__inflate_built())
@@ -468,7 +468,3 @@ static void a_full_disk_is_no_reason_to_fail(void)
     apart(make, &sort);
     apart(look_without_room, NULL);
 }
-
-TEST_MAIN(TEST(arrays_are_read_by_boxes), TEST(idx_files_are_read_by_boxes),
-          TEST(packed_files_are_read_by_boxes), TEST(records_are_read_by_boxes),
-          TEST(fractals_are_made_by_boxes), TEST(a_full_disk_is_no_reason_to_fail))

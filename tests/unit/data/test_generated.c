@@ -24,7 +24,7 @@ static void expect_hash(const char *format, const char *options, const char *wan
         TEST_FAIL("%s %s has the hash %s, not %s", format, options, text, want);
 }
 
-static void the_bytes_are_known(void)
+TEST(the_bytes_are_known)
 {
     expect_hash("glyphs", "count=300", "32536d5494641922");
     expect_hash("glyphs", "count=100 shape=32,32,3", "ec6e2cf020a42781");
@@ -33,7 +33,7 @@ static void the_bytes_are_known(void)
     expect_hash("fractal", "count=2 shape=16,12,1 classes=3", "2a13216287baf6c4");
 }
 
-static void seed_and_set_decide_the_samples_and_the_count_does_not(void)
+TEST(seed_and_set_decide_the_samples_and_the_count_does_not)
 {
     uint64_t train = hash_of("glyphs", "count=50 test_count=50", LK_TRAIN);
     ASSERT_TRUE(train != hash_of("glyphs", "count=50 test_count=50", LK_TEST));
@@ -53,7 +53,7 @@ static void seed_and_set_decide_the_samples_and_the_count_does_not(void)
 }
 
 /* Sets too large to keep are made as they are read; the samples are the same. */
-static void large_sets_are_not_kept(void)
+TEST(large_sets_are_not_kept)
 {
     lk_dataset *large, *small;
     int64_t before = lk_alloc_stats_now().live_bytes;
@@ -72,7 +72,7 @@ static void large_sets_are_not_kept(void)
     lk_dataset_free(small);
 }
 
-static void every_class_is_there_about_equally_often(void)
+TEST(every_class_is_there_about_equally_often)
 {
     lk_dataset *ds;
     int seen[10] = {0};
@@ -105,7 +105,7 @@ static void expect_regions(const char *options)
 }
 
 /* Voxels of both classes, in connected regions: a neighbour mostly has the same label. */
-static void fractal_labels_are_regions(void)
+TEST(fractal_labels_are_regions)
 {
     static const char *const options[] = {"count=4 shape=16,16,16,1", "count=4 shape=256,16,1"};
     for (int i = 0; i < 2; i++)
@@ -113,7 +113,7 @@ static void fractal_labels_are_regions(void)
 }
 
 /* Of a volume that is as thick, so that its lattices are the same. */
-static void fractal_images_are_the_first_planes_of_volumes(void)
+TEST(fractal_images_are_the_first_planes_of_volumes)
 {
     lk_dataset *images, *volumes;
     float x[192], plane[3072];
@@ -133,7 +133,7 @@ static void fractal_images_are_the_first_planes_of_volumes(void)
 }
 
 /* A rule that needs no learning must not do: the nearest mean image of each class. */
-static void the_nearest_mean_does_not_tell_the_glyphs(void)
+TEST(the_nearest_mean_does_not_tell_the_glyphs)
 {
     lk_dataset *ds;
     static double mean[10][784];
@@ -166,7 +166,7 @@ static void the_nearest_mean_does_not_tell_the_glyphs(void)
     lk_dataset_free(ds);
 }
 
-static void wrong_shapes_are_refused(void)
+TEST(wrong_shapes_are_refused)
 {
     lk_dataset *ds;
     ASSERT_FAILS(lk_dataset_open("glyphs", "shape=28,28", LK_TRAIN, &ds), LK_EINVAL,
@@ -188,7 +188,7 @@ static lk_status open_scenario(void)
     return st;
 }
 
-static void failed_allocations_leave_nothing(void)
+TEST(failed_allocations_leave_nothing)
 {
     ASSERT_TRUE(test_every_allocation_fails(open_scenario) >= 8);
 }
@@ -203,7 +203,7 @@ static void listen(void *context, lk_log_level level, const char *line)
     snprintf(said, sizeof said, "%s", line);
 }
 
-static void without_files_mnist_and_cifar10_are_glyphs_with_a_message(void)
+TEST(without_files_mnist_and_cifar10_are_glyphs_with_a_message)
 {
     lk_dataset *ds;
     ASSERT_EQ(setenv("LK_DATASETS", test_path("none"), 1), 0);
@@ -223,7 +223,7 @@ static void without_files_mnist_and_cifar10_are_glyphs_with_a_message(void)
     ASSERT_FAILS(lk_dataset_open("mnist", "path=/nowhere", LK_TRAIN, &ds), LK_EIO, "/nowhere");
 }
 
-static void installed_sets_are_found(void)
+TEST(installed_sets_are_found)
 {
     static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 9};
     static const unsigned char labels[] = {0, 0, 8, 1, 0, 0, 0, 1, 7};
@@ -241,11 +241,3 @@ static void installed_sets_are_found(void)
     }
     ASSERT_EQ(unsetenv("LK_DATASETS"), 0);
 }
-
-TEST_MAIN(TEST(the_bytes_are_known), TEST(seed_and_set_decide_the_samples_and_the_count_does_not),
-          TEST(large_sets_are_not_kept), TEST(every_class_is_there_about_equally_often),
-          TEST(fractal_labels_are_regions), TEST(fractal_images_are_the_first_planes_of_volumes),
-          TEST(the_nearest_mean_does_not_tell_the_glyphs), TEST(wrong_shapes_are_refused),
-          TEST(failed_allocations_leave_nothing),
-          TEST(without_files_mnist_and_cifar10_are_glyphs_with_a_message),
-          TEST(installed_sets_are_found))

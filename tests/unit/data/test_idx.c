@@ -29,7 +29,7 @@ static void check_set(lk_dataset *ds)
     ASSERT_EQ(test_label(ds, 2), 1);
 }
 
-static void a_folder_is_found_by_its_names_plain_and_packed(void)
+TEST(a_folder_is_found_by_its_names_plain_and_packed)
 {
     char options[300];
     snprintf(options, sizeof options, "path=%s", test_folder());
@@ -59,7 +59,7 @@ static void a_folder_is_found_by_its_names_plain_and_packed(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void files_can_be_named_one_by_one(void)
+TEST(files_can_be_named_one_by_one)
 {
     char options[900];
     lk_dataset *ds;
@@ -88,7 +88,7 @@ static void files_can_be_named_one_by_one(void)
                  "none: there is no such file or folder; path of the format idx is a folder");
 }
 
-static void wide_elements_are_big_endian(void)
+TEST(wide_elements_are_big_endian)
 {
     static const unsigned char reals[] = {0, 0, 13,   2,    0, 0, 0,    1,    0, 0,
                                           0, 2, 0x3f, 0x80, 0, 0, 0xc0, 0x20, 0, 0};
@@ -104,7 +104,7 @@ static void wide_elements_are_big_endian(void)
     lk_dataset_free(ds);
 }
 
-static void what_is_written_has_the_same_bytes(void)
+TEST(what_is_written_has_the_same_bytes)
 {
     char options[900];
     lk_dataset *ds;
@@ -121,7 +121,7 @@ static void what_is_written_has_the_same_bytes(void)
 }
 
 /* A file cut at any byte, or with any bit of its header changed, is refused. */
-static void damage_is_refused_with_file_and_offset(void)
+TEST(damage_is_refused_with_file_and_offset)
 {
     char options[300];
     lk_dataset *ds;
@@ -145,7 +145,7 @@ static void damage_is_refused_with_file_and_offset(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void an_empty_set_of_huge_samples_takes_no_memory(void)
+TEST(an_empty_set_of_huge_samples_takes_no_memory)
 {
     static const unsigned char empty[] = {0, 0, 8, 3, 0, 0, 0, 0, 0x7f, 0, 0, 0, 0x7f, 0, 0, 0};
     char options[300];
@@ -161,7 +161,7 @@ static void an_empty_set_of_huge_samples_takes_no_memory(void)
                  "nothing: offset 12: 4294967295 samples of shape [0] have no values");
 }
 
-static void damaged_packed_files_are_refused(void)
+TEST(damaged_packed_files_are_refused)
 {
     if (!lk__inflate_built())
         return;
@@ -196,7 +196,7 @@ static void damaged_packed_files_are_refused(void)
 }
 
 /* 128 MiB of zeros in 130 kB. */
-static void a_bomb_is_refused_before_it_takes_memory(void)
+TEST(a_bomb_is_refused_before_it_takes_memory)
 {
     if (!lk__inflate_built())
         return;
@@ -228,7 +228,7 @@ static lk_status open_scenario(void)
     return st;
 }
 
-static void failed_allocations_leave_nothing(void)
+TEST(failed_allocations_leave_nothing)
 {
     if (lk__inflate_built()) {
         write_packed("train-images-idx3-ubyte", images, sizeof images);
@@ -239,10 +239,3 @@ static void failed_allocations_leave_nothing(void)
     }
     ASSERT_TRUE(test_every_allocation_fails(open_scenario) >= (lk__inflate_built() ? 15 : 12));
 }
-
-TEST_MAIN(TEST(a_folder_is_found_by_its_names_plain_and_packed),
-          TEST(files_can_be_named_one_by_one), TEST(wide_elements_are_big_endian),
-          TEST(what_is_written_has_the_same_bytes), TEST(damage_is_refused_with_file_and_offset),
-          TEST(an_empty_set_of_huge_samples_takes_no_memory),
-          TEST(damaged_packed_files_are_refused), TEST(a_bomb_is_refused_before_it_takes_memory),
-          TEST(failed_allocations_leave_nothing))

@@ -16,7 +16,7 @@ static lk_dataset *set_of(lk_tensor *x)
     return ds;
 }
 
-static void numbers_stay_whole_from_every_dtype(void)
+TEST(numbers_stay_whole_from_every_dtype)
 {
     const lk_dtype from[] = {LK_U8, LK_I32, LK_I64, LK_F32, LK_F64, LK_F16, LK_BF16};
     const lk_dtype to[] = {LK_I32, LK_I32, LK_I64, LK_I64, LK_I64, LK_I64, LK_I64};
@@ -65,7 +65,7 @@ static void expect_value(lk_dtype dtype, double value, int64_t below, const char
     lk_dataset_free(ds);
 }
 
-static void what_is_no_index_is_told_with_its_sample(void)
+TEST(what_is_no_index_is_told_with_its_sample)
 {
     const int64_t many = (int64_t)1 << 60;
     expect_value(LK_I64, 100, 100,
@@ -87,7 +87,7 @@ static void what_is_no_index_is_told_with_its_sample(void)
     expect_value(LK_BF16, 256, many, "from 256 on, whole numbers are not exact as bf16");
 }
 
-static void they_are_not_normalised(void)
+TEST(they_are_not_normalised)
 {
     lk_dataset *ds = set_of(test_iota(LK_I64, LK_SHAPE(4, 3)));
     lk_loader *l;
@@ -121,7 +121,7 @@ static int64_t indices_of(const char *const *layer, const char *const *with)
     return n;
 }
 
-static void the_first_layer_says_what_a_model_takes(void)
+TEST(the_first_layer_says_what_a_model_takes)
 {
     const char *const options_of[] = {"rows=7 units=2", NULL, NULL};
     ASSERT_EQ(indices_of((const char *[]){"embedding", "relu", NULL}, options_of), 7);
@@ -134,6 +134,3 @@ static void the_first_layer_says_what_a_model_takes(void)
     ASSERT_EQ(indices_of((const char *[]){"linear", NULL}, (const char *[]){"units=3"}), 0);
     ASSERT_EQ(indices_of((const char *[]){"flatten", NULL}, (const char *[]){NULL}), 0);
 }
-
-TEST_MAIN(TEST(numbers_stay_whole_from_every_dtype), TEST(what_is_no_index_is_told_with_its_sample),
-          TEST(they_are_not_normalised), TEST(the_first_layer_says_what_a_model_takes))

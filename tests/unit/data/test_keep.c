@@ -71,7 +71,7 @@ static void same_epochs(lk_loader *a, lk_loader *b)
             same_batch(a, b, epoch, number);
 }
 
-static void kept_sets_give_the_batches_of_their_files(void)
+TEST(kept_sets_give_the_batches_of_their_files)
 {
     UNLESS_LIMITED();
     static const char *const options[] = {"batch=7", "batch=40 prefetch=0 one_hot=true",
@@ -106,7 +106,7 @@ static void kept_sets_give_the_batches_of_their_files(void)
 }
 
 /* Files that shrink behind its back do not concern who has kept them, and no signal ends it. */
-static void files_are_not_read_again(void)
+TEST(files_are_not_read_again)
 {
     UNLESS_LIMITED();
     lk_dataset *ds = set_of("npz"), *cut;
@@ -136,7 +136,7 @@ static void files_are_not_read_again(void)
 }
 
 /* The batches before a damaged record are there, and it is told with the batch that has it. */
-static void errors_come_with_their_batch(void)
+TEST(errors_come_with_their_batch)
 {
     lk_dataset_free(set_of("tfrecord"));
     size_t n;
@@ -172,7 +172,7 @@ static lk_status own_row(void *context, int64_t index, void *const *row)
     return LK_OK;
 }
 
-static void only_small_sets_of_files_are_kept(void)
+TEST(only_small_sets_of_files_are_kept)
 {
     UNLESS_LIMITED();
     static const char *const not [] = {"batch=8 keep=0", "batch=8 shuffle_buffer=8",
@@ -206,7 +206,7 @@ static void only_small_sets_of_files_are_kept(void)
 }
 
 /* A set of one byte more than `keep` is not kept. */
-static void the_size_is_a_limit(void)
+TEST(the_size_is_a_limit)
 {
     UNLESS_LIMITED();
     enum { MIB = 1 << 20 };
@@ -224,7 +224,7 @@ static void the_size_is_a_limit(void)
     free(bytes);
 }
 
-static void nothing_is_kept_under_a_limit_of_memory(void)
+TEST(nothing_is_kept_under_a_limit_of_memory)
 {
     const lk_loader_options o = {.batch = 8, .shards = 1, .scale = 1, .keep = 1};
     lk_dataset *ds = set_of("npz");
@@ -261,14 +261,9 @@ done:
 
 /* Without memory for the set it is read from the file: of all allocations that can fail, those of the copy
  * do no harm. */
-static void without_memory_files_are_read(void)
+TEST(without_memory_files_are_read)
 {
     lk_dataset_free(set_of("npz"));
     enum { OF_THE_COPY = 10 };
     ASSERT_TRUE(test_allocations_fail_but(load_scenario, OF_THE_COPY) >= 20);
 }
-
-TEST_MAIN(TEST(kept_sets_give_the_batches_of_their_files), TEST(files_are_not_read_again),
-          TEST(errors_come_with_their_batch), TEST(only_small_sets_of_files_are_kept),
-          TEST(the_size_is_a_limit), TEST(nothing_is_kept_under_a_limit_of_memory),
-          TEST(without_memory_files_are_read))

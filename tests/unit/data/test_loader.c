@@ -53,7 +53,7 @@ static unsigned char pixel(int64_t sample, int i)
     return (unsigned char)((sample * PIXELS + i) % 251);
 }
 
-static void an_epoch_is_the_permutation_in_batches(void)
+TEST(an_epoch_is_the_permutation_in_batches)
 {
     lk_dataset *ds = image_set();
     lk_loader_options o = defaults();
@@ -121,7 +121,7 @@ static void change_seed(int64_t buffer, int64_t prefetch)
     lk_dataset_free(ds);
 }
 
-static void the_seed_can_be_changed_between_batches(void)
+TEST(the_seed_can_be_changed_between_batches)
 {
     change_seed(0, 2);
     change_seed(COUNT, 0);
@@ -138,7 +138,7 @@ static int due_at(lk_period period, int steps)
     return bits;
 }
 
-static void periods_are_due_by_steps_or_by_epochs(void)
+TEST(periods_are_due_by_steps_or_by_epochs)
 {
     ASSERT_EQ(due_at((lk_period){1, true}, 6), 0x7e);
     ASSERT_EQ(due_at((lk_period){4, true}, 13), 1 << 4 | 1 << 8 | 1 << 12);
@@ -147,7 +147,7 @@ static void periods_are_due_by_steps_or_by_epochs(void)
     ASSERT_EQ(due_at((lk_period){0, false}, 13) | due_at((lk_period){0, true}, 13), 0);
 }
 
-static void parts_and_order_of_asking_do_not_matter(void)
+TEST(parts_and_order_of_asking_do_not_matter)
 {
     lk_dataset *ds = image_set();
     lk_loader_options o = defaults();
@@ -181,7 +181,7 @@ static void parts_and_order_of_asking_do_not_matter(void)
     lk_dataset_free(ds);
 }
 
-static void nothing_is_allocated_after_the_first_batches(void)
+TEST(nothing_is_allocated_after_the_first_batches)
 {
     lk_dataset *ds = image_set();
     for (int prefetch = 0; prefetch < 3; prefetch++) {
@@ -203,7 +203,7 @@ static void nothing_is_allocated_after_the_first_batches(void)
     lk_dataset_free(ds);
 }
 
-static void crop_and_flip_are_drawn_by_epoch_and_sample(void)
+TEST(crop_and_flip_are_drawn_by_epoch_and_sample)
 {
     lk_dataset *ds = image_set();
     lk_loader_options o = defaults();
@@ -241,7 +241,7 @@ static void crop_and_flip_are_drawn_by_epoch_and_sample(void)
     lk_dataset_free(ds);
 }
 
-static void labels_of_pixels_move_with_them(void)
+TEST(labels_of_pixels_move_with_them)
 {
     lk_dataset *ds;
     ASSERT_OK(lk_dataset_open("fractal", "count=6 shape=4,6,8,1 noise=0", LK_TRAIN, &ds));
@@ -264,7 +264,7 @@ static void labels_of_pixels_move_with_them(void)
     lk_dataset_free(ds);
 }
 
-static void normalisation_is_given_or_measured(void)
+TEST(normalisation_is_given_or_measured)
 {
     lk_dataset *ds = image_set();
     lk_loader_options o = defaults();
@@ -307,7 +307,7 @@ static void normalisation_is_given_or_measured(void)
 }
 
 /* Every dtype a file can have becomes f32 and f64. */
-static void every_dtype_is_converted(void)
+TEST(every_dtype_is_converted)
 {
     for (int dtype = 0; dtype < LK_N_DTYPES; dtype++)
         for (int to = 0; to < 2; to++) {
@@ -336,7 +336,7 @@ static void every_dtype_is_converted(void)
         }
 }
 
-static void labels_can_be_one_hot(void)
+TEST(labels_can_be_one_hot)
 {
     lk_dataset *ds = image_set();
     lk_loader_options o = defaults();
@@ -353,7 +353,7 @@ static void labels_can_be_one_hot(void)
     lk_dataset_free(ds);
 }
 
-static void evaluation_is_in_order_with_the_same_normalisation(void)
+TEST(evaluation_is_in_order_with_the_same_normalisation)
 {
     lk_dataset *ds = image_set(), *train, *test;
     ASSERT_OK(lk_dataset_split(ds, 1, 8, &train, &test));
@@ -411,7 +411,7 @@ static lk_status breaking_row(void *context, int64_t index, void *const *row)
     return LK_OK;
 }
 
-static void errors_of_readers_are_returned_when_their_batch_is_due(void)
+TEST(errors_of_readers_are_returned_when_their_batch_is_due)
 {
     lk_dataset *ds;
     lk_dataset_info info = {.name = "it", .count = 60, .n_fields = 1, .field = {{.name = "x"}}};
@@ -440,7 +440,7 @@ static void errors_of_readers_are_returned_when_their_batch_is_due(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void wrong_options_and_requests_are_refused(void)
+TEST(wrong_options_and_requests_are_refused)
 {
     lk_dataset *ds = image_set(), *flat;
     lk_loader *l;
@@ -473,7 +473,7 @@ static void wrong_options_and_requests_are_refused(void)
 }
 
 /* A set and its loader: from texts, and from the structs that hold the same. */
-static void texts_and_structs_give_the_same_batches(void)
+TEST(texts_and_structs_give_the_same_batches)
 {
     char format[] = "count=20 noise=0.5", text[] = "batch=7 crop=2 normalise=standard";
     lk_arena *arena;
@@ -507,7 +507,7 @@ static void texts_and_structs_give_the_same_batches(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void wrong_texts_are_told_with_their_place(void)
+TEST(wrong_texts_are_told_with_their_place)
 {
     lk_dataset *ds = image_set(), *none;
     lk_loader *l;
@@ -546,7 +546,7 @@ done:
 }
 
 /* A loader that is freed while its thread works, or before it began. */
-static void a_loader_can_be_freed_at_any_time(void)
+TEST(a_loader_can_be_freed_at_any_time)
 {
     lk_dataset *ds = image_set();
     lk_loader_options o = defaults();
@@ -596,14 +596,14 @@ done:
     return st;
 }
 
-static void failed_allocations_leave_nothing(void)
+TEST(failed_allocations_leave_nothing)
 {
     ASSERT_TRUE(test_every_allocation_fails(epoch_scenario) >= 20);
     ASSERT_TRUE(test_every_allocation_fails(text_scenario) >= 8);
 }
 
 /* With threads it is not known whose allocation fails, only that nothing breaks or leaks. */
-static void failed_allocations_of_readers_leave_nothing(void)
+TEST(failed_allocations_of_readers_leave_nothing)
 {
     scenario_prefetch = 2;
     for (int64_t n = 1; n < 160; n++) {
@@ -616,17 +616,3 @@ static void failed_allocations_of_readers_leave_nothing(void)
         ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     }
 }
-
-TEST_MAIN(TEST(an_epoch_is_the_permutation_in_batches),
-          TEST(the_seed_can_be_changed_between_batches),
-          TEST(periods_are_due_by_steps_or_by_epochs),
-          TEST(parts_and_order_of_asking_do_not_matter),
-          TEST(nothing_is_allocated_after_the_first_batches),
-          TEST(crop_and_flip_are_drawn_by_epoch_and_sample), TEST(labels_of_pixels_move_with_them),
-          TEST(normalisation_is_given_or_measured), TEST(every_dtype_is_converted),
-          TEST(labels_can_be_one_hot), TEST(evaluation_is_in_order_with_the_same_normalisation),
-          TEST(errors_of_readers_are_returned_when_their_batch_is_due),
-          TEST(wrong_options_and_requests_are_refused),
-          TEST(texts_and_structs_give_the_same_batches),
-          TEST(wrong_texts_are_told_with_their_place), TEST(a_loader_can_be_freed_at_any_time),
-          TEST(failed_allocations_leave_nothing), TEST(failed_allocations_of_readers_leave_nothing))

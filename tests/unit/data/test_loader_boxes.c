@@ -167,7 +167,7 @@ static void expect_box(const lk_tensor *whole, const lk_box *box, const lk_tenso
                          (size_t)walk.n * size);
 }
 
-static void a_box_is_cut_from_rows_or_asked_for(void)
+TEST(a_box_is_cut_from_rows_or_asked_for)
 {
     for (int k = 0; k < N_KINDS; k++)
         for (int volume = 0; volume < 2; volume++) {
@@ -220,7 +220,7 @@ static void compare(lk_loader *plain, lk_loader *l, int reads)
     }
 }
 
-static void batches_are_boxes_of_the_whole(void)
+TEST(batches_are_boxes_of_the_whole)
 {
     static const char *const options[] = {
         "batch=4 prefetch=0",
@@ -249,7 +249,7 @@ static void batches_are_boxes_of_the_whole(void)
 }
 
 /* A set that writes boxes is asked for no row, and for no more than a moved box comes from. */
-static void only_what_a_box_needs_is_read(void)
+TEST(only_what_a_box_needs_is_read)
 {
     lk_dataset *ds = set_of(BOTH, true);
     lk_loader *l = loader_of(ds, "batch=4 crop=2 flip=true");
@@ -267,7 +267,7 @@ static void only_what_a_box_needs_is_read(void)
     lk_dataset_free(ds);
 }
 
-static void a_box_moved_out_of_the_image_is_zeros(void)
+TEST(a_box_moved_out_of_the_image_is_zeros)
 {
     lk_dataset *ds = set_of(BOXES, false);
     lk_loader *l = loader_of(ds, "batch=11 crop=9 shuffle=false normalise=none");
@@ -289,7 +289,7 @@ static void a_box_moved_out_of_the_image_is_zeros(void)
     lk_dataset_free(ds);
 }
 
-static void the_last_batch_outlives_a_change_of_boxes(void)
+TEST(the_last_batch_outlives_a_change_of_boxes)
 {
     for (int prefetch = 0; prefetch < 3; prefetch++) {
         lk_dataset *ds = set_of(ROWS, false);
@@ -315,7 +315,7 @@ static void the_last_batch_outlives_a_change_of_boxes(void)
     }
 }
 
-static void nothing_is_allocated_after_the_first_batches(void)
+TEST(nothing_is_allocated_after_the_first_batches)
 {
     lk_dataset *ds = set_of(BOTH, true);
     lk_loader *l = loader_of(ds, "batch=5 crop=1 prefetch=2");
@@ -333,7 +333,7 @@ static void nothing_is_allocated_after_the_first_batches(void)
     lk_dataset_free(ds);
 }
 
-static void fields_say_what_batches_have(void)
+TEST(fields_say_what_batches_have)
 {
     lk_dataset *ds = set_of(ROWS, false);
     lk_loader *l = loader_of(ds, "batch=4 one_hot=true"), *like;
@@ -352,7 +352,7 @@ static void fields_say_what_batches_have(void)
 }
 
 /* Whole numbers of a box are checked, and named by their place in the sample. */
-static void indices_are_named_by_their_place(void)
+TEST(indices_are_named_by_their_place)
 {
     lk_tensor *t = test_iota(LK_F32, LK_SHAPE(2, 4, 5));
     lk_dataset_info info = {.name = "it", .n_fields = 1, .field = {{.name = "x"}}};
@@ -374,7 +374,7 @@ static void indices_are_named_by_their_place(void)
     lk_tensor_free(t);
 }
 
-static void wrong_boxes_are_refused(void)
+TEST(wrong_boxes_are_refused)
 {
     lk_dataset *ds = set_of(BOTH, false), *none;
     lk_loader *l = loader_of(ds, "batch=4");
@@ -422,14 +422,7 @@ done:
     return st;
 }
 
-static void every_allocation_can_fail(void)
+TEST(every_allocation_can_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(reads_boxes) > 10);
 }
-
-TEST_MAIN(TEST(a_box_is_cut_from_rows_or_asked_for), TEST(batches_are_boxes_of_the_whole),
-          TEST(only_what_a_box_needs_is_read), TEST(a_box_moved_out_of_the_image_is_zeros),
-          TEST(the_last_batch_outlives_a_change_of_boxes),
-          TEST(nothing_is_allocated_after_the_first_batches), TEST(fields_say_what_batches_have),
-          TEST(indices_are_named_by_their_place), TEST(wrong_boxes_are_refused),
-          TEST(every_allocation_can_fail))

@@ -23,7 +23,7 @@ static void expect_back(const char *file, const lk_tensor *t)
     lk_tensors_free(back);
 }
 
-static void a_tensor_is_saved_as_numpy_saves_it(void)
+TEST(a_tensor_is_saved_as_numpy_saves_it)
 {
     unsigned char want[128 + 24];
     ASSERT_EQ(sizeof header - 1, 128);
@@ -40,7 +40,7 @@ static void a_tensor_is_saved_as_numpy_saves_it(void)
     lk_tensor_free(t);
 }
 
-static void every_dtype_and_shape_comes_back(void)
+TEST(every_dtype_and_shape_comes_back)
 {
     const lk_shape shapes[] = {LK_SCALAR, LK_SHAPE(3), LK_SHAPE(0, 2),
                                LK_SHAPE(1, 2, 1, 2, 1, 2, 1, 2)};
@@ -79,7 +79,7 @@ static lk_status read_dictionary(int major, const char *text, size_t n, lk__npy 
     return st;
 }
 
-static void other_writers_headers_are_read(void)
+TEST(other_writers_headers_are_read)
 {
     lk__npy a;
     ASSERT_OK(read_dictionary(1, "{'shape':(2,),'fortran_order':True,'descr':'>i8'}", 16, &a));
@@ -91,7 +91,7 @@ static void other_writers_headers_are_read(void)
         read_dictionary(3, "{'descr': '=f8', 'fortran_order': False, 'shape': (0, 5,), }", 0, &a));
 }
 
-static void wrong_headers_are_refused(void)
+TEST(wrong_headers_are_refused)
 {
     static const struct {
         const char *text;
@@ -129,7 +129,7 @@ static void wrong_headers_are_refused(void)
     ASSERT_FAILS(read_dictionary(4, wrong[0].text, 4, &a), LK_ENOTSUP, "version 4.0");
 }
 
-static void arrays_are_a_dataset(void)
+TEST(arrays_are_a_dataset)
 {
     char options[900];
     lk_dataset *ds;
@@ -161,7 +161,7 @@ static void arrays_are_a_dataset(void)
 
 /* ---- archives ---- */
 
-static void the_crc_has_its_check_value(void)
+TEST(the_crc_has_its_check_value)
 {
     ASSERT_EQ(lk__crc32(0, "123456789", 9), 0xcbf43926);
     ASSERT_EQ(lk__crc32(lk__crc32(0, "12345", 5), "6789", 4), 0xcbf43926);
@@ -180,7 +180,7 @@ static void save_archive(const char *path)
 }
 
 /* Offsets and values from the description of zip (APPNOTE 6.3). */
-static void an_archive_has_the_published_bytes(void)
+TEST(an_archive_has_the_published_bytes)
 {
     save_archive(test_path("set.npz"));
     size_t n;
@@ -205,7 +205,7 @@ static void an_archive_has_the_published_bytes(void)
     free(b);
 }
 
-static void an_archive_is_a_dataset_and_damage_is_refused(void)
+TEST(an_archive_is_a_dataset_and_damage_is_refused)
 {
     char options[300];
     lk_dataset *ds;
@@ -234,7 +234,7 @@ static void an_archive_is_a_dataset_and_damage_is_refused(void)
     free(good);
 }
 
-static void names_of_arrays_tell_the_sets(void)
+TEST(names_of_arrays_tell_the_sets)
 {
     char options[300];
     lk_dataset *ds;
@@ -258,7 +258,7 @@ static void names_of_arrays_tell_the_sets(void)
     lk_tensor_free(y);
 }
 
-static void an_array_that_is_not_read_is_named_with_its_file(void)
+TEST(an_array_that_is_not_read_is_named_with_its_file)
 {
     char bytes[128 + 12] = {0}, options[300];
     lk_dataset *ds;
@@ -280,7 +280,7 @@ static void an_array_that_is_not_read_is_named_with_its_file(void)
 }
 
 /* A deflated member, made by hand: one stored block, which needs no compressor. */
-static void deflated_members_are_unpacked(void)
+TEST(deflated_members_are_unpacked)
 {
     if (!lk__inflate_built())
         return;
@@ -328,15 +328,7 @@ static lk_status round_trip(void)
     return st;
 }
 
-static void failed_allocations_leave_nothing(void)
+TEST(failed_allocations_leave_nothing)
 {
     ASSERT_TRUE(test_every_allocation_fails(round_trip) >= 15);
 }
-
-TEST_MAIN(TEST(a_tensor_is_saved_as_numpy_saves_it), TEST(every_dtype_and_shape_comes_back),
-          TEST(other_writers_headers_are_read), TEST(wrong_headers_are_refused),
-          TEST(arrays_are_a_dataset), TEST(the_crc_has_its_check_value),
-          TEST(an_archive_has_the_published_bytes),
-          TEST(an_archive_is_a_dataset_and_damage_is_refused), TEST(names_of_arrays_tell_the_sets),
-          TEST(an_array_that_is_not_read_is_named_with_its_file),
-          TEST(deflated_members_are_unpacked), TEST(failed_allocations_leave_nothing))

@@ -59,7 +59,7 @@ static void expect(lk_dataset *ds, unsigned has, int64_t skipped, int64_t gaps)
 
 static const unsigned all = (1U << COUNT) - 1;
 
-static void damaged_data_lose_a_record(void)
+TEST(damaged_data_lose_a_record)
 {
     int64_t each;
     size_t n;
@@ -81,7 +81,7 @@ static void damaged_data_lose_a_record(void)
 }
 
 /* A gap goes on to the next place where a whole record stands. */
-static void damaged_lengths_lose_what_is_there(void)
+TEST(damaged_lengths_lose_what_is_there)
 {
     int64_t each;
     size_t n;
@@ -113,7 +113,7 @@ static void damaged_lengths_lose_what_is_there(void)
 }
 
 /* A length with a right checksum that no file can have. */
-static void absurd_lengths_are_gaps(void)
+TEST(absurd_lengths_are_gaps)
 {
     int64_t each;
     size_t n;
@@ -141,7 +141,7 @@ static void absurd_lengths_are_gaps(void)
     }
 }
 
-static void what_lies_between_and_behind_records_is_a_gap(void)
+TEST(what_lies_between_and_behind_records_is_a_gap)
 {
     int64_t each;
     size_t n;
@@ -169,7 +169,7 @@ static void what_lies_between_and_behind_records_is_a_gap(void)
 }
 
 /* Every bit is under a checksum: whichever changes, what is read is what was written, or left out. */
-static void no_bit_changes_a_sample(void)
+TEST(no_bit_changes_a_sample)
 {
     int64_t each;
     size_t n;
@@ -187,7 +187,7 @@ static void no_bit_changes_a_sample(void)
 }
 
 /* The hash tells a set with a hole from one that never had the record, and holes from gaps. */
-static void what_is_left_out_is_in_the_hash(void)
+TEST(what_is_left_out_is_in_the_hash)
 {
     int64_t each;
     size_t n;
@@ -206,7 +206,7 @@ static void what_is_left_out_is_in_the_hash(void)
     free(bytes);
 }
 
-static void damaged_packed_files_end_early(void)
+TEST(damaged_packed_files_end_early)
 {
     int64_t each;
     size_t n;
@@ -244,7 +244,7 @@ static void damaged_packed_files_end_early(void)
 
 /* Wherever a packed file with a damaged length ends early, it has the samples and the gaps that it has as a
  * stream: damage that goes on to the end is one gap. */
-static void streams_miss_what_sets_miss(void)
+TEST(streams_miss_what_sets_miss)
 {
     int64_t each;
     size_t n;
@@ -286,13 +286,7 @@ static lk_status open_damaged(void)
     return st;
 }
 
-static void failed_allocations_leave_nothing(void)
+TEST(failed_allocations_leave_nothing)
 {
     ASSERT_TRUE(test_every_allocation_fails(open_damaged) >= 10);
 }
-
-TEST_MAIN(TEST(damaged_data_lose_a_record), TEST(damaged_lengths_lose_what_is_there),
-          TEST(absurd_lengths_are_gaps), TEST(what_lies_between_and_behind_records_is_a_gap),
-          TEST(no_bit_changes_a_sample), TEST(what_is_left_out_is_in_the_hash),
-          TEST(damaged_packed_files_end_early), TEST(streams_miss_what_sets_miss),
-          TEST(failed_allocations_leave_nothing))

@@ -10,7 +10,7 @@ static void expect_field(const lk_dataset *ds, const char *name, lk_dtype dtype,
     ASSERT_TRUE(lk_shape_is_equal(field.shape, shape));
 }
 
-static void options_say_what_bytes_are_and_what_shape_they_have(void)
+TEST(options_say_what_bytes_are_and_what_shape_they_have)
 {
     const float x[] = {1.5F, -2, 3, 4, 5, 6};
     const unsigned char y[] = {0, 2, 1, 2};
@@ -67,7 +67,7 @@ static void options_say_what_bytes_are_and_what_shape_they_have(void)
 
 /* ---- rows that are 1 at the class ---- */
 
-static void one_hot_rows_become_labels(void)
+TEST(one_hot_rows_become_labels)
 {
     const float floats[] = {0, 0, 1}, two[] = {0, 1, 1}, half[] = {0, 0.5F, 0};
     const int64_t ints[] = {0, 0, 1}, none[] = {0, 0, 0};
@@ -103,7 +103,7 @@ static void one_hot_rows_become_labels(void)
 }
 
 /* What later records lack, or have otherwise, is told when they are read. */
-static void every_record_is_like_the_first(void)
+TEST(every_record_is_like_the_first)
 {
     const int64_t one = 1, two = 2, three = 3;
     static const char *const said[] = {
@@ -157,7 +157,7 @@ static lk_status sort_row(void *context, int64_t index, void *const *row)
 }
 
 /* Any dtype and shape, and classes that no label shows: the hash is the same. */
-static void whatever_is_written_is_read_again(void)
+TEST(whatever_is_written_is_read_again)
 {
     static const struct sort sorts[] = {
         {LK_U8, LK_I64, LK_DIMS(2, 3, 1), LK_DIMS(0), 10},
@@ -185,7 +185,7 @@ static void whatever_is_written_is_read_again(void)
     }
 }
 
-static void further_fields_are_written_under_their_names(void)
+TEST(further_fields_are_written_under_their_names)
 {
     lk_dataset_info info = {.name = "made", .count = 3, .n_fields = 2};
     lk_dataset *ds;
@@ -209,7 +209,7 @@ static void further_fields_are_written_under_their_names(void)
 }
 
 /* A note says nothing that the values do not allow. */
-static void a_note_is_not_trusted(void)
+TEST(a_note_is_not_trusted)
 {
     static const char *const notes[] = {
         "x u8[2,2]", "x f64[]",     "x u8[9223372036854775807,2]", "x u8[", "x",
@@ -257,8 +257,3 @@ static void a_note_is_not_trusted(void)
                  "u8[6]\", but the first one has none");
     lk_dataset_free(ds);
 }
-
-TEST_MAIN(TEST(options_say_what_bytes_are_and_what_shape_they_have),
-          TEST(one_hot_rows_become_labels), TEST(every_record_is_like_the_first),
-          TEST(whatever_is_written_is_read_again),
-          TEST(further_fields_are_written_under_their_names), TEST(a_note_is_not_trusted))

@@ -28,7 +28,7 @@ static const char *foreign(const char *file, int64_t first, int64_t end)
     return test_path(file);
 }
 
-static void a_folder_a_pattern_and_a_list_are_one_set(void)
+TEST(a_folder_a_pattern_and_a_list_are_one_set)
 {
     uint64_t want = records_hash(records_open("path=%s", foreign("all", 0, 23)));
     ASSERT_EQ(mkdir(test_path("folder"), 0777), 0);
@@ -73,7 +73,7 @@ static void a_folder_a_pattern_and_a_list_are_one_set(void)
                     test_path("folder/b-10.tfrecord"));
 }
 
-static void numbered_files_are_complete(void)
+TEST(numbered_files_are_complete)
 {
     ASSERT_EQ(mkdir(test_path("numbered"), 0777), 0);
     foreign("numbered/t-00000-of-00003.tfrecord", 0, 4);
@@ -110,7 +110,7 @@ static int64_t samples_of(const char *folder, lk_split split)
     return count;
 }
 
-static void names_of_a_folder_tell_its_sets_apart(void)
+TEST(names_of_a_folder_tell_its_sets_apart)
 {
     ASSERT_EQ(mkdir(test_path("sets"), 0777), 0);
     foreign("sets/train-00000-of-00002.tfrecord", 0, 4);
@@ -155,7 +155,7 @@ static void names_of_a_folder_tell_its_sets_apart(void)
     ASSERT_EQ(samples_of("unlike", LK_TRAIN), 9);
 }
 
-static void files_that_hold_the_same_are_refused(void)
+TEST(files_that_hold_the_same_are_refused)
 {
     ASSERT_EQ(mkdir(test_path("twice"), 0777), 0);
     foreign("twice/a.tfrecord", 0, 4);
@@ -206,7 +206,7 @@ static const char *wrapped(const char *from, const char *to)
     return test_path(to);
 }
 
-static void packed_files_are_told_by_their_bytes(void)
+TEST(packed_files_are_told_by_their_bytes)
 {
     char command[600];
     if (!lk__inflate_built())
@@ -236,7 +236,7 @@ static void packed_files_are_told_by_their_bytes(void)
 }
 
 /* With the number of classes known, opening looks at lengths and at the first record. */
-static void checksums_are_checked_when_records_are_read(void)
+TEST(checksums_are_checked_when_records_are_read)
 {
     size_t n;
     int64_t value;
@@ -287,7 +287,7 @@ static void *read_some(void *arg)
     return NULL;
 }
 
-static void threads_read_one_set(void)
+TEST(threads_read_one_set)
 {
     ASSERT_EQ(mkdir(test_path("threads"), 0777), 0);
     for (int i = 0; i < 12; i++) {
@@ -328,7 +328,7 @@ static void threads_read_one_set(void)
 }
 
 /* Records that no cursor can hold are read through for their checksum, then by parts. */
-static void large_records_are_read_by_parts(void)
+TEST(large_records_are_read_by_parts)
 {
     enum { BYTES = 300000 };
     unsigned char *x = malloc(BYTES), *back = malloc(BYTES);
@@ -374,13 +374,7 @@ static lk_status open_and_read(void)
     return st;
 }
 
-static void failed_allocations_leave_nothing(void)
+TEST(failed_allocations_leave_nothing)
 {
     ASSERT_TRUE(test_every_allocation_fails(open_and_read) >= 12);
 }
-
-TEST_MAIN(TEST(a_folder_a_pattern_and_a_list_are_one_set), TEST(numbered_files_are_complete),
-          TEST(names_of_a_folder_tell_its_sets_apart), TEST(files_that_hold_the_same_are_refused),
-          TEST(packed_files_are_told_by_their_bytes),
-          TEST(checksums_are_checked_when_records_are_read), TEST(threads_read_one_set),
-          TEST(large_records_are_read_by_parts), TEST(failed_allocations_leave_nothing))

@@ -70,7 +70,44 @@ static uint64_t hash_made(void)
     return hash;
 }
 
-static void samples_are_dealt_in_ranges(void)
+TEST(what_is_written_has_a_name)
+{
+    static const struct {
+        const char *format, *options, *path, *name;
+    } rows[] = {
+        {NULL, NULL, "a/b.tfrecord", "a/b.tfrecord"},
+        {NULL, "gzip=true", "b.tfrecord", "b.tfrecord.gz"},
+        {NULL, "gzip=true", "b.tfrecord.gz", "b.tfrecord.gz"},
+        {NULL, "files=1", "b.tfrecord.gz", "b.tfrecord.gz"},
+        {NULL, "files=3", "b.tfrecord.gz", "b-*-of-00003.tfrecord.gz"},
+        {"tfrecord", "files=12345 gzip=true", "b", "b-*-of-12345.tfrecord.gz"},
+        {NULL, "", "b.npz", "b.npz"},
+    };
+    lk_arena *arena;
+    const char *name;
+    ASSERT_OK(lk_arena_new(&arena));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ASSERT_OK(lk_format_written(rows[i].format, rows[i].options, rows[i].path, arena, &name));
+        ASSERT_EQ(strcmp(name, rows[i].name), 0);
+    }
+    ASSERT_FAILS(lk_format_written(NULL, "files=2", "b.npz", arena, &name), LK_EINVAL,
+                 "the format \"npz\" is written without options");
+    lk_arena_free(arena);
+}
+
+/* A set of some megabytes, in files of which each has its share: memory for a few samples. */
+TEST(writing_takes_little_memory)
+{
+    int64_t n;
+    made.info.count = 2000;
+    ASSERT_OK(write_to("files=20", test_path("large.tfrecord")));
+    ASSERT_TRUE(lk_alloc_stats_now().peak_bytes < 2 << 20);
+    (void)hash_at(&n, "path=%s", test_path("large-*.tfrecord"));
+    ASSERT_EQ(n, 2000);
+    made.info.count = COUNT;
+}
+
+TEST(samples_are_dealt_in_ranges)
 {
     int64_t n;
     ASSERT_OK(write_to(NULL, test_path("one.tfrecord")));
@@ -92,7 +129,7 @@ static void samples_are_dealt_in_ranges(void)
     ASSERT_EQ(access(test_path("many.tfrecord"), F_OK), -1);
 }
 
-static void packed_files_have_the_same_records(void)
+TEST(packed_files_have_the_same_records)
 {
     int64_t n;
     size_t plain, zipped;
@@ -122,7 +159,7 @@ static int files_of(const char *pattern)
 }
 
 /* A full disk, or a sample that cannot be had, leaves nothing behind. */
-static void all_files_appear_or_none(void)
+TEST(all_files_appear_or_none)
 {
     static const lk__storage_call calls[] = {LK__STORAGE_OPEN, LK__STORAGE_WRITE, LK__STORAGE_SYNC,
                                              LK__STORAGE_CLOSE, LK__STORAGE_RENAME};
@@ -143,7 +180,7 @@ static void all_files_appear_or_none(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, before);
 }
 
-static void options_of_writing_are_checked(void)
+TEST(options_of_writing_are_checked)
 {
     lk_dataset *ds;
     ASSERT_FAILS(write_to("files=0", test_path("w.tfrecord")), LK_EINVAL, "files");
@@ -161,50 +198,8 @@ static lk_status write_three(void)
                     test_path("faults.tfrecord"));
 }
 
-static void failed_allocations_leave_nothing(void)
+TEST(failed_allocations_leave_nothing)
 {
     ASSERT_TRUE(test_every_allocation_fails(write_three) >= 10);
     ASSERT_EQ(files_of("^faults.*part"), 0);
 }
-
-/* A set of some megabytes, in files of which each has its share: memory for a few samples. */
-static void writing_takes_little_memory(void)
-{
-    int64_t n;
-    made.info.count = 2000;
-    ASSERT_OK(write_to("files=20", test_path("large.tfrecord")));
-    ASSERT_TRUE(lk_alloc_stats_now().peak_bytes < 2 << 20);
-    (void)hash_at(&n, "path=%s", test_path("large-*.tfrecord"));
-    ASSERT_EQ(n, 2000);
-    made.info.count = COUNT;
-}
-
-static void what_is_written_has_a_name(void)
-{
-    static const struct {
-        const char *format, *options, *path, *name;
-    } rows[] = {
-        {NULL, NULL, "a/b.tfrecord", "a/b.tfrecord"},
-        {NULL, "gzip=true", "b.tfrecord", "b.tfrecord.gz"},
-        {NULL, "gzip=true", "b.tfrecord.gz", "b.tfrecord.gz"},
-        {NULL, "files=1", "b.tfrecord.gz", "b.tfrecord.gz"},
-        {NULL, "files=3", "b.tfrecord.gz", "b-*-of-00003.tfrecord.gz"},
-        {"tfrecord", "files=12345 gzip=true", "b", "b-*-of-12345.tfrecord.gz"},
-        {NULL, "", "b.npz", "b.npz"},
-    };
-    lk_arena *arena;
-    const char *name;
-    ASSERT_OK(lk_arena_new(&arena));
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        ASSERT_OK(lk_format_written(rows[i].format, rows[i].options, rows[i].path, arena, &name));
-        ASSERT_EQ(strcmp(name, rows[i].name), 0);
-    }
-    ASSERT_FAILS(lk_format_written(NULL, "files=2", "b.npz", arena, &name), LK_EINVAL,
-                 "the format \"npz\" is written without options");
-    lk_arena_free(arena);
-}
-
-TEST_MAIN(TEST(what_is_written_has_a_name), TEST(writing_takes_little_memory),
-          TEST(samples_are_dealt_in_ranges), TEST(packed_files_have_the_same_records),
-          TEST(all_files_appear_or_none), TEST(options_of_writing_are_checked),
-          TEST(failed_allocations_leave_nothing))

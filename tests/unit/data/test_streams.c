@@ -99,7 +99,7 @@ static void expect_epoch(lk_loader *l, int64_t epoch, const int64_t *order, int6
 /* The files of lk_range_split(COUNT, k, 4). */
 static const int64_t firsts[] = {0, 14, 28, 42};
 
-static void the_order_is_a_function_of_seed_epoch_and_position(void)
+TEST(the_order_is_a_function_of_seed_epoch_and_position)
 {
     static const int64_t sizes[] = {1, 5, 7, 20, 56, 57, 1000};
     write_set("plain.tfrecord", 4, false);
@@ -129,7 +129,7 @@ static void the_order_is_a_function_of_seed_epoch_and_position(void)
 }
 
 /* Whoever asks, for whichever part, in any order, with any number of readers: the rows of the whole. */
-static void parts_readers_and_packing_do_not_matter(void)
+TEST(parts_readers_and_packing_do_not_matter)
 {
     write_set("zipped.tfrecord", 4, lk__inflate_built());
     lk_dataset *ds[3] = {records_open("path=%s stream=true", test_path("plain-*")),
@@ -168,7 +168,7 @@ static void parts_readers_and_packing_do_not_matter(void)
 
 /* A shuffle buffer is no matter of records: sets in memory are read so, too. */
 /* Requests in any order, of any parts: shorter ones, such as those of the last batch, before longer ones. */
-static void any_part_can_be_asked_for(void)
+TEST(any_part_can_be_asked_for)
 {
     static const char *const options[] = {"prefetch=0", "readers=1", "readers=3 prefetch=4"};
     int64_t order[2][COUNT], r[4];
@@ -199,7 +199,7 @@ static void any_part_can_be_asked_for(void)
     lk_dataset_free(ds);
 }
 
-static void every_set_can_be_shuffled_in_a_buffer(void)
+TEST(every_set_can_be_shuffled_in_a_buffer)
 {
     static const int64_t one[] = {0};
     lk_dataset *ds;
@@ -219,7 +219,7 @@ static void every_set_can_be_shuffled_in_a_buffer(void)
     lk_dataset_free(ds);
 }
 
-static void evaluation_and_hashes_go_in_order(void)
+TEST(evaluation_and_hashes_go_in_order)
 {
     int64_t order[COUNT];
     uint64_t want, hash;
@@ -247,7 +247,7 @@ static void evaluation_and_hashes_go_in_order(void)
 }
 
 /* What is kept of a stream are its last samples, and a choice its first. */
-static void parts_of_a_stream_are_streams(void)
+TEST(parts_of_a_stream_are_streams)
 {
     lk_dataset *ds = records_open("path=%s stream=true", test_path("zipped-*")), *train, *kept,
                *few;
@@ -282,7 +282,7 @@ static void parts_of_a_stream_are_streams(void)
 }
 
 /* Going on in the middle of an epoch reads one file up to the buffer, and no file before it. */
-static void going_on_reads_from_the_beginning_of_one_file(void)
+TEST(going_on_reads_from_the_beginning_of_one_file)
 {
     int64_t file[4], order[COUNT];
     lk_batch b;
@@ -307,7 +307,7 @@ static void going_on_reads_from_the_beginning_of_one_file(void)
     lk_dataset_free(ds);
 }
 
-static void damaged_records_are_left_out_of_streams(void)
+TEST(damaged_records_are_left_out_of_streams)
 {
     size_t n;
     uint64_t hash[2];
@@ -363,7 +363,7 @@ static lk_status wide_row(void *context, int64_t index, void *const *row)
     return LK_OK;
 }
 
-static void a_part_is_all_that_is_kept(void)
+TEST(a_part_is_all_that_is_kept)
 {
     lk_dataset_info info = {.name = "wide", .count = 256, .n_fields = 1};
     lk_dataset *ds;
@@ -379,7 +379,7 @@ static void a_part_is_all_that_is_kept(void)
     lk_dataset_free(ds);
 }
 
-static void a_cache_keeps_the_order(void)
+TEST(a_cache_keeps_the_order)
 {
     int64_t order[COUNT];
     lk_dataset *ds = records_open("path=%s stream=true", test_path("zipped-*"));
@@ -415,7 +415,7 @@ done:
     return st;
 }
 
-static void failed_allocations_leave_nothing(void)
+TEST(failed_allocations_leave_nothing)
 {
     ASSERT_TRUE(test_every_allocation_fails(read_stream) >= 20);
     scenario_readers = 2;
@@ -428,10 +428,3 @@ static void failed_allocations_leave_nothing(void)
         ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     }
 }
-
-TEST_MAIN(TEST(the_order_is_a_function_of_seed_epoch_and_position),
-          TEST(parts_readers_and_packing_do_not_matter), TEST(any_part_can_be_asked_for),
-          TEST(every_set_can_be_shuffled_in_a_buffer), TEST(evaluation_and_hashes_go_in_order),
-          TEST(parts_of_a_stream_are_streams), TEST(going_on_reads_from_the_beginning_of_one_file),
-          TEST(damaged_records_are_left_out_of_streams), TEST(a_part_is_all_that_is_kept),
-          TEST(a_cache_keeps_the_order), TEST(failed_allocations_leave_nothing))

@@ -20,7 +20,7 @@ static void expect_rows(lk_dataset *ds, int64_t count, int64_t columns, const fl
     }
 }
 
-static void the_last_column_is_the_label(void)
+TEST(the_last_column_is_the_label)
 {
     lk_dataset *ds;
     ASSERT_OK(open_text("a,b,class\n1,2.5,0\r\n\n-3e2, 4 ,2\n", "", &ds));
@@ -34,7 +34,7 @@ static void the_last_column_is_the_label(void)
 }
 
 /* The first cell is a number, or the name of a column, whether a mark is before it or not. */
-static void a_byte_order_mark_is_no_part_of_the_text(void)
+TEST(a_byte_order_mark_is_no_part_of_the_text)
 {
     lk_dataset *ds;
     ASSERT_OK(open_text("\xef\xbb\xbf"
@@ -52,7 +52,7 @@ static void a_byte_order_mark_is_no_part_of_the_text(void)
                  LK_EIO, "t.csv: offset 0: the text is UTF-16 or UTF-32, not UTF-8");
 }
 
-static void the_label_can_be_any_column_or_none(void)
+TEST(the_label_can_be_any_column_or_none)
 {
     lk_dataset *ds;
     ASSERT_OK(open_text("a;b;c\n1;2;3\n", "label=b separator=semicolon", &ds));
@@ -77,7 +77,7 @@ static void the_label_can_be_any_column_or_none(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void wrong_text_is_refused_with_line_and_column(void)
+TEST(wrong_text_is_refused_with_line_and_column)
 {
     static const struct {
         const char *text, *options, *why;
@@ -107,7 +107,7 @@ static void wrong_text_is_refused_with_line_and_column(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void what_is_written_is_read_again(void)
+TEST(what_is_written_is_read_again)
 {
     lk_dataset *ds, *back;
     ASSERT_OK(open_text("0.1,-2,0\n3e-5,16777217,1\n", "", &ds));
@@ -130,7 +130,7 @@ static void what_is_written_is_read_again(void)
 
 static const unsigned char bytes[] = {9, 9, 9, 0x3f, 0x80, 0, 0, 0x40, 0, 0, 0, 0, 0, 0x40, 0x40};
 
-static void raw_elements_have_a_type_a_shape_and_an_order(void)
+TEST(raw_elements_have_a_type_a_shape_and_an_order)
 {
     char options[600];
     lk_dataset *ds;
@@ -161,7 +161,7 @@ static void raw_elements_have_a_type_a_shape_and_an_order(void)
     lk_dataset_free(ds);
 }
 
-static void raw_files_must_hold_whole_samples(void)
+TEST(raw_files_must_hold_whole_samples)
 {
     char options[600];
     lk_dataset *ds;
@@ -187,7 +187,7 @@ static void raw_files_must_hold_whole_samples(void)
 
 /* ---- all formats ---- */
 
-static void files_tell_their_formats(void)
+TEST(files_tell_their_formats)
 {
     static const struct {
         const char *file, *bytes, *format;
@@ -234,14 +234,7 @@ static lk_status round_trip(void)
     return st;
 }
 
-static void failed_allocations_leave_nothing(void)
+TEST(failed_allocations_leave_nothing)
 {
     ASSERT_TRUE(test_every_allocation_fails(round_trip) >= 9);
 }
-
-TEST_MAIN(TEST(the_last_column_is_the_label), TEST(a_byte_order_mark_is_no_part_of_the_text),
-          TEST(the_label_can_be_any_column_or_none),
-          TEST(wrong_text_is_refused_with_line_and_column), TEST(what_is_written_is_read_again),
-          TEST(raw_elements_have_a_type_a_shape_and_an_order),
-          TEST(raw_files_must_hold_whole_samples), TEST(files_tell_their_formats),
-          TEST(failed_allocations_leave_nothing))

@@ -8,7 +8,7 @@
 #include <lockstep/extra/crc32c.h>
 
 /* The masked CRC of a record's length, 3: known from the format's description. */
-static void the_framing_has_the_published_bytes(void)
+TEST(the_framing_has_the_published_bytes)
 {
     lk__sink *s;
     const char *path = test_path("three");
@@ -46,7 +46,7 @@ static lk_status look(const lk__source *s, int64_t offset, int64_t n, lk__featur
     return lk__example_read(&w, offset, n, f, features);
 }
 
-static void an_example_is_read_by_hand_made_bytes(void)
+TEST(an_example_is_read_by_hand_made_bytes)
 {
     unsigned char bytes[100 + sizeof example] = {0};
     memcpy(bytes + 100, example, sizeof example);
@@ -65,7 +65,7 @@ static void an_example_is_read_by_hand_made_bytes(void)
     lk__source_free(s);
 }
 
-static void an_example_is_written_by_the_same_bytes(void)
+TEST(an_example_is_written_by_the_same_bytes)
 {
     const int64_t one = 1, label = 300, negative = -1;
     lk__feature_out f[] = {{"depth", LK_FEATURE_INTS, &one, 1},
@@ -102,7 +102,7 @@ static lk_status read_one(const unsigned char *feature, size_t n, lk__feature *o
 }
 
 /* Parsers of protobuf join what comes twice, but of a oneof's members the last one counts. */
-static void a_list_in_two_fields_is_joined_and_another_kind_replaces_it(void)
+TEST(a_list_in_two_fields_is_joined_and_another_kind_replaces_it)
 {
     static const unsigned char ints[] = {0x1a, 3, 0x0a, 1, 7, 0x1a, 4, 0x0a, 2, 8, 9};
     static const unsigned char bytes[] = {0x1a, 3, 0x0a, 1, 7, 0x0a, 3, 0x0a, 1, 'x'};
@@ -119,7 +119,7 @@ static void a_list_in_two_fields_is_joined_and_another_kind_replaces_it(void)
 }
 
 /* The value of one entry in two fields is one Feature; a second entry of the name replaces the first. */
-static void an_entry_is_joined_and_replaced_by_the_next_of_its_name(void)
+TEST(an_entry_is_joined_and_replaced_by_the_next_of_its_name)
 {
     static const unsigned char joined[] = {0x0a, 19, 0x0a, 17,   0x0a, 1,    'f', 0x12, 5, 0x1a, 3,
                                            0x0a, 1,  7,    0x12, 5,    0x1a, 3,   0x0a, 1, 8};
@@ -136,7 +136,7 @@ static void an_entry_is_joined_and_replaced_by_the_next_of_its_name(void)
     lk__source_free(s);
 }
 
-static void what_is_valid_but_not_supported_is_not_called_damaged(void)
+TEST(what_is_valid_but_not_supported_is_not_called_damaged)
 {
     static const unsigned char bytes[] = {0x0a, 6, 0x0a, 1, 'x', 0x0a, 1, 'y'};
     static const unsigned char floats[] = {0x12, 10, 0x0d, 0, 0, 0x80, 0x3f, 0x0d, 0, 0, 0, 0x40};
@@ -149,7 +149,7 @@ static void what_is_valid_but_not_supported_is_not_called_damaged(void)
     ASSERT_FAILS(read_one(type, sizeof type, &f), LK_EIO, "a float list has wire type 0");
 }
 
-static void integers_beyond_the_end_are_refused(void)
+TEST(integers_beyond_the_end_are_refused)
 {
     static const unsigned char one[] = {5};
     int64_t value;
@@ -170,7 +170,7 @@ static void integers_beyond_the_end_are_refused(void)
     lk__source_free(s);
 }
 
-static void a_feature_without_values_needs_no_data(void)
+TEST(a_feature_without_values_needs_no_data)
 {
     lk__feature_out f = {"f", LK_FEATURE_BYTES, NULL, 0};
     unsigned char bytes[32];
@@ -197,7 +197,7 @@ static lk_dataset *image_set(lk_dtype dtype, int64_t count)
 }
 
 /* Reading goes on where it ended, but in the same record only, and never backwards. */
-static void parts_of_integers_are_found_in_any_order(void)
+TEST(parts_of_integers_are_found_in_any_order)
 {
     char options[300];
     lk_dataset *ds = image_set(LK_I64, 5), *back;
@@ -217,7 +217,7 @@ static void parts_of_integers_are_found_in_any_order(void)
     lk_dataset_free(back);
 }
 
-static void what_is_written_is_read_again(void)
+TEST(what_is_written_is_read_again)
 {
     char options[300];
     const lk_dtype dtypes[] = {LK_U8, LK_F32};
@@ -239,7 +239,7 @@ static void what_is_written_is_read_again(void)
 }
 
 /* Integers as values, of one byte and of ten, more than are read at once; and real targets. */
-static void integers_and_targets_are_read_again(void)
+TEST(integers_and_targets_are_read_again)
 {
     enum { COUNT = 3, VALUES = 1500 };
     static int64_t value[COUNT * VALUES];
@@ -280,7 +280,7 @@ static void integers_and_targets_are_read_again(void)
 }
 
 /* Labels that are none say what they are; integers that are not packed are no values. */
-static void labels_and_values_that_are_none_are_told(void)
+TEST(labels_and_values_that_are_none_are_told)
 {
     static const unsigned char scattered[] = {0x0a, 22,   0x0a, 20,   0x0a, 9,    'i', 'm',
                                               'a',  'g',  'e',  '_',  'r',  'a',  'w', 0x12,
@@ -312,7 +312,7 @@ static void labels_and_values_that_are_none_are_told(void)
                  "record 0, offset 0: the integers of \"image_raw\" are not packed");
 }
 
-static void features_can_have_other_names_and_shapes(void)
+TEST(features_can_have_other_names_and_shapes)
 {
     char options[500];
     lk_dataset *ds = image_set(LK_U8, 5), *back;
@@ -342,7 +342,7 @@ static void features_can_have_other_names_and_shapes(void)
 }
 
 /* Every byte is under a checksum, so every changed bit is seen; a cut between records is not. */
-static void damage_is_refused(void)
+TEST(damage_is_refused)
 {
     char options[300];
     lk_dataset *ds = image_set(LK_U8, 1);
@@ -355,7 +355,7 @@ static void damage_is_refused(void)
     free(good);
 }
 
-static void absurd_lengths_are_refused_before_memory_is_taken(void)
+TEST(absurd_lengths_are_refused_before_memory_is_taken)
 {
     unsigned char head[16] = {0};
     char options[300];
@@ -371,7 +371,7 @@ static void absurd_lengths_are_refused_before_memory_is_taken(void)
     ASSERT_EQ(lk_alloc_stats_now().peak_bytes, peak);
 }
 
-static void an_unknown_format_is_not_written(void)
+TEST(an_unknown_format_is_not_written)
 {
     ASSERT_FAILS(lk_dataset_write(NULL, "nothing", "x"), LK_EINVAL, "unknown format");
 }
@@ -396,20 +396,8 @@ done:
     return st;
 }
 
-static void failed_allocations_leave_nothing(void)
+TEST(failed_allocations_leave_nothing)
 {
     ASSERT_TRUE(test_every_allocation_fails(round_trip) >= 15);
     ASSERT_TRUE(access(test_path("f.tfrecord.part"), F_OK) != 0);
 }
-
-TEST_MAIN(TEST(the_framing_has_the_published_bytes), TEST(an_example_is_read_by_hand_made_bytes),
-          TEST(an_example_is_written_by_the_same_bytes),
-          TEST(a_list_in_two_fields_is_joined_and_another_kind_replaces_it),
-          TEST(an_entry_is_joined_and_replaced_by_the_next_of_its_name),
-          TEST(what_is_valid_but_not_supported_is_not_called_damaged),
-          TEST(integers_beyond_the_end_are_refused), TEST(a_feature_without_values_needs_no_data),
-          TEST(parts_of_integers_are_found_in_any_order), TEST(what_is_written_is_read_again),
-          TEST(integers_and_targets_are_read_again), TEST(labels_and_values_that_are_none_are_told),
-          TEST(features_can_have_other_names_and_shapes), TEST(damage_is_refused),
-          TEST(absurd_lengths_are_refused_before_memory_is_taken),
-          TEST(an_unknown_format_is_not_written), TEST(failed_allocations_leave_nothing))

@@ -48,7 +48,7 @@ static lk_status exchange(lk_shape sent, lk_dtype dtype, lk_shape shape, bool la
     return lk_run_local(2, rank_exchanges, &e);
 }
 
-static void another_shape_is_named(void)
+TEST(another_shape_is_named)
 {
     for (int later = 0; later < 2; later++) {
         const lk_shape sent = LK_SHAPE(2, 3);
@@ -68,7 +68,7 @@ static void another_shape_is_named(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void another_dtype_is_named(void)
+TEST(another_dtype_is_named)
 {
     for (int later = 0; later < 2; later++)
         ASSERT_FAILS(exchange(LK_SHAPE(2, 3), LK_F32, LK_ANY_SHAPE, later), LK_EMISMATCH,
@@ -103,7 +103,7 @@ static lk_status asks_for_nonsense(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void what_cannot_be_received_is_refused(void)
+TEST(what_cannot_be_received_is_refused)
 {
     ASSERT_OK(lk_run_local(2, asks_for_nonsense, NULL));
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
@@ -133,7 +133,7 @@ done:
     return st;
 }
 
-static void a_shape_that_its_elements_do_not_fill_is_not_believed(void)
+TEST(a_shape_that_its_elements_do_not_fill_is_not_believed)
 {
     static const int64_t lies[][2] = {
         {2, 4}, {1, 5}, {0, 6}, {INT64_MAX, INT64_MAX}, {INT64_C(1) << 32, INT64_C(1) << 32}};
@@ -167,7 +167,7 @@ done:
     return st;
 }
 
-static void an_open_receive_that_nobody_waits_for_is_told_to_all(void)
+TEST(an_open_receive_that_nobody_waits_for_is_told_to_all)
 {
     for (int64_t n = 1; n <= LARGE; n += LARGE - 1)
         ASSERT_FAILS(lk_run_local(2, rank_forgets, &n), LK_ESTATE,
@@ -214,14 +214,8 @@ static lk_status two_ranks_work(void)
     return lk_run_local(2, rank_works, NULL);
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_OK(two_ranks_work());
     ASSERT_TRUE(test_every_allocation_fails(two_ranks_work) > 30);
 }
-
-TEST_MAIN(TEST(another_shape_is_named), TEST(another_dtype_is_named),
-          TEST(what_cannot_be_received_is_refused),
-          TEST(a_shape_that_its_elements_do_not_fill_is_not_believed),
-          TEST(an_open_receive_that_nobody_waits_for_is_told_to_all),
-          TEST(every_allocation_may_fail))

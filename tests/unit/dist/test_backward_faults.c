@@ -126,7 +126,7 @@ static lk_status rank_runs(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void the_others_hear_of_it_at_once(void)
+TEST(the_others_hear_of_it_at_once)
 {
     static program *const all[] = {collective, messages, beside_a_freed_one, segment};
     for (int i = 0; i < 4; i++)
@@ -158,11 +158,9 @@ static lk_status finds_nan(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void what_all_know_leaves_the_communicator_usable(void)
+TEST(what_all_know_leaves_the_communicator_usable)
 {
     for (int i = 0; i < 20; i++)
         ASSERT_OK(lk_run_local(RANKS, finds_nan, NULL));
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(the_others_hear_of_it_at_once), TEST(what_all_know_leaves_the_communicator_usable))

@@ -68,7 +68,7 @@ static lk_status receives_outside(struct side *s, int other)
     return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
-static void segments_that_are_not_alike_are_reported(void)
+TEST(segments_that_are_not_alike_are_reported)
 {
     ASSERT_FAILS(both(sums_once_more, 2), LK_EMISMATCH,
                  "rank 0 calls allreduce(\"sum\", f64 x 2, sum, recomputed) #2 but rank 1 calls "
@@ -122,7 +122,7 @@ static lk_status sums_no_number(struct side *s, int other)
     return LK_TRACE(lk_allreduce(s->comm, &x, &y, 1, LK_F64, LK_REDUCE_SUM, "x"));
 }
 
-static void the_environment_asks_for_finite_sums(void)
+TEST(the_environment_asks_for_finite_sums)
 {
     ASSERT_OK(both(sums_no_number, 1));
     ASSERT_EQ(setenv("LK_FINITE", "1", 1), 0);
@@ -132,7 +132,7 @@ static void the_environment_asks_for_finite_sums(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void shapes_that_differ_are_shown(void)
+TEST(shapes_that_differ_are_shown)
 {
     ASSERT_FAILS(both(sums_other_shapes, 6), LK_EMISMATCH, "turned[2,3]");
     ASSERT_FAILS(both(gathers_other_shapes, 6), LK_EMISMATCH, "turned[*,3]");
@@ -141,7 +141,7 @@ static void shapes_that_differ_are_shown(void)
                  "(rank 0 looks for numbers that are not finite, rank 1 does not: ");
 }
 
-static void different_programs_end_in_a_report(void)
+TEST(different_programs_end_in_a_report)
 {
     ASSERT_FAILS(both(one_has_no_backward, 1), LK_ESTALL, "(\"parcel.grad\")");
     ASSERT_FAILS(both(other_nodes, 1), LK_ESTALL, "stall");
@@ -167,7 +167,7 @@ static lk_status plain_pairs(struct side *s, int other)
     return LK_OK;
 }
 
-static void operators_are_shown_as_they_were_given(void)
+TEST(operators_are_shown_as_they_were_given)
 {
     ASSERT_FAILS(both(other_folds, 2), LK_EMISMATCH,
                  "rank 0 calls allreduce(\"x\", f64 x 2, max) #1 but rank 1 calls allreduce(\"x\", "
@@ -177,7 +177,3 @@ static void operators_are_shown_as_they_were_given(void)
                  "allreduce(\"x\", f64 x 2, max) #1");
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(segments_that_are_not_alike_are_reported),
-          TEST(the_environment_asks_for_finite_sums), TEST(shapes_that_differ_are_shown),
-          TEST(different_programs_end_in_a_report), TEST(operators_are_shown_as_they_were_given))

@@ -17,7 +17,7 @@ static lk_status seeds_a_result_elsewhere(struct side *s, int other)
     return LK_OK;
 }
 
-static void results_of_others_count_for_nothing(void)
+TEST(results_of_others_count_for_nothing)
 {
     ASSERT_OK(both(seeds_a_result_elsewhere, 1));
     lk_error_clear();
@@ -78,7 +78,7 @@ static lk_status uses_old_values(struct side *s, int other)
     return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
-static void values_from_before_a_reset_are_refused(void)
+TEST(values_from_before_a_reset_are_refused)
 {
     ASSERT_OK(both(uses_old_values, 1));
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
@@ -99,7 +99,7 @@ static lk_status has_no_memory(struct side *s, int other)
     return LK_OK;
 }
 
-static void memory_that_has_run_out_is_told_to_all(void)
+TEST(memory_that_has_run_out_is_told_to_all)
 {
     ASSERT_FAILS(both(has_no_memory, LARGE), LK_ECOMM,
                  "rank 1: rank 0 failed: out of memory: no memory for");
@@ -151,11 +151,8 @@ static lk_status two_ranks_work(void)
     return both(works, LARGE);
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_OK(two_ranks_work());
     ASSERT_TRUE(test_allocations_fail_but(two_ranks_work, 8) > 30);
 }
-
-TEST_MAIN(TEST(results_of_others_count_for_nothing), TEST(values_from_before_a_reset_are_refused),
-          TEST(memory_that_has_run_out_is_told_to_all), TEST(every_allocation_may_fail))

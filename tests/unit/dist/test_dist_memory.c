@@ -319,7 +319,7 @@ static lk_status segment(void *side)
 
 static const struct memory_sides sides = {sizeof(struct side), side_begin, side_end};
 
-static void the_others_are_told_at_once(void)
+TEST(the_others_are_told_at_once)
 {
     static const struct memory_work all[] = {{"allreduce", allreduce},
                                              {"allreduce_prod", allreduce_prod},
@@ -350,5 +350,3 @@ static void the_others_are_told_at_once(void)
                                              {"segment", segment}};
     memory_runs_out_on_few(all, (int)(sizeof all / sizeof *all), &sides);
 }
-
-TEST_MAIN(TEST(the_others_are_told_at_once))

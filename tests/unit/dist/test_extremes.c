@@ -46,7 +46,7 @@ static lk_status extremes(lk_comm *comm, void *arg)
     return st;
 }
 
-static void every_algorithm_finds_the_extremes(void)
+TEST(every_algorithm_finds_the_extremes)
 {
     lk_coll_info about;
     int n = 0;
@@ -61,5 +61,3 @@ static void every_algorithm_finds_the_extremes(void)
     ASSERT_EQ(unsetenv("LK_ALLREDUCE"), 0);
     ASSERT_TRUE(n >= 5);
 }
-
-TEST_MAIN(TEST(every_algorithm_finds_the_extremes))

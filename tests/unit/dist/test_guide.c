@@ -72,7 +72,7 @@ static lk_status no_backward(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
-static void reports_are_those_that_the_guide_shows(void)
+TEST(reports_are_those_that_the_guide_shows)
 {
     FILE *file = fopen("docs/guide/differentiable.md", "r");
     ASSERT_TRUE(file);
@@ -83,5 +83,3 @@ static void reports_are_those_that_the_guide_shows(void)
     ASSERT_OK(lk_run_local(2, too_few, NULL));
     ASSERT_OK(lk_run_local(2, no_backward, NULL));
 }
-
-TEST_MAIN(TEST(reports_are_those_that_the_guide_shows))

@@ -131,7 +131,7 @@ static lk_status waits_outside_the_segment(struct side *s, int other)
     return LK_TRACE(lk_dist_wait(h, NULL));
 }
 
-static void handles_are_waited_for_once(void)
+TEST(handles_are_waited_for_once)
 {
     ASSERT_FAILS(both(waits_twice, 1), LK_ESTATE, "irecv(\"parcel\") from rank");
     ASSERT_FAILS(both(waits_twice, 1), LK_ESTATE, "which was waited for before");
@@ -145,7 +145,7 @@ static void handles_are_waited_for_once(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_reset_with_messages_under_way_is_told_to_all(void)
+TEST(a_reset_with_messages_under_way_is_told_to_all)
 {
     for (int n = 1; n <= LARGE; n += LARGE - 1)
         ASSERT_FAILS(both(resets_too_early, n), LK_ESTATE,
@@ -154,7 +154,7 @@ static void a_reset_with_messages_under_way_is_told_to_all(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_communicator_freed_too_early_is_named(void)
+TEST(a_communicator_freed_too_early_is_named)
 {
     ASSERT_FAILS(both(frees_the_communicator, 1), LK_ESTATE,
                  "backward of allreduce(\"weights\"), whose communicator was freed");
@@ -163,6 +163,3 @@ static void a_communicator_freed_too_early_is_named(void)
                  "isend(\"parcel\") to rank 1, whose communicator was freed");
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(handles_are_waited_for_once), TEST(a_reset_with_messages_under_way_is_told_to_all),
-          TEST(a_communicator_freed_too_early_is_named))

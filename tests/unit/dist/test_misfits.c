@@ -47,7 +47,7 @@ done:
     return st;
 }
 
-static void halos_that_do_not_fit_name_both_ranks(void)
+TEST(halos_that_do_not_fit_name_both_ranks)
 {
     ASSERT_FAILS(lk_run_local(3, wide_halo, NULL), LK_ESHAPE,
                  "halo(\"u\"): rank 1 wants 2 rows above its tile along axis 0, but its neighbour "
@@ -103,7 +103,7 @@ static void assert_line_fails(struct line_tiles t, lk_status status, const char 
         ASSERT_EQ(t.status[r], status);
 }
 
-static void sums_of_halos_that_do_not_fit_name_both_ranks(void)
+TEST(sums_of_halos_that_do_not_fit_name_both_ranks)
 {
     const struct line_tiles fits = {.rows = {4, 5, 4}, .low = {1, 1, 1}, .high = {1, 1, 1}};
     struct line_tiles few = fits, wide = fits, dtypes = fits, other = fits, integers = fits;
@@ -161,7 +161,7 @@ done:
     return st;
 }
 
-static void grids_that_differ_are_named(void)
+TEST(grids_that_differ_are_named)
 {
     for (int adds = 0; adds < 2; adds++) {
         struct grid_fault f = {GRID_SIZES, adds == 1};
@@ -208,7 +208,7 @@ static lk_status receives_no_list(struct side *s, int other)
     return LK_OK;
 }
 
-static void lists_that_do_not_fit_are_named(void)
+TEST(lists_that_do_not_fit_are_named)
 {
     ASSERT_FAILS(both(gathers_two_dtypes, 1), LK_EDTYPE, "allgather_list(\"all\"): rank");
     ASSERT_FAILS(both(receives_too_many, 1), LK_EINVAL,
@@ -253,7 +253,7 @@ static lk_status expects_fewer(struct side *s, int other)
         s->comm, x, 0, &(lk_neighbours){1, &other, &send, &receive, NULL}, "part", &x));
 }
 
-static void counts_are_shown_as_they_were_given(void)
+TEST(counts_are_shown_as_they_were_given)
 {
     ASSERT_FAILS(both(scatters_too_much, 6), LK_ESHAPE,
                  "scatter: a value f64[2,3], where the counts of all ranks add up to 4 along axis "
@@ -268,7 +268,3 @@ static void counts_are_shown_as_they_were_given(void)
                  "which expects 2)");
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(halos_that_do_not_fit_name_both_ranks),
-          TEST(sums_of_halos_that_do_not_fit_name_both_ranks), TEST(grids_that_differ_are_named),
-          TEST(lists_that_do_not_fit_are_named), TEST(counts_are_shown_as_they_were_given))

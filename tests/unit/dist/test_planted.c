@@ -82,7 +82,7 @@ static void check_finds(enum fault fault, const char *where)
     }
 }
 
-static void the_check_passes_without_a_fault(void)
+TEST(the_check_passes_without_a_fault)
 {
     lk_gradcheck_result r = {0};
     planted = NO_FAULT;
@@ -90,18 +90,18 @@ static void the_check_passes_without_a_fault(void)
     ASSERT_TRUE(r.pass);
 }
 
-static void the_check_finds_an_adjoint_without_its_scale(void)
+TEST(the_check_finds_an_adjoint_without_its_scale)
 {
     check_finds(SCALE, "(mean");
 }
 
-static void the_check_finds_swapped_message_ids(void)
+TEST(the_check_finds_swapped_message_ids)
 {
     check_finds(SWAPPED, "(crossed");
 }
 
 /* The other ranks are in another call, or wait. */
-static void the_check_finds_a_pruned_node(void)
+TEST(the_check_finds_a_pruned_node)
 {
     lk_gradcheck_result r = {0};
     planted = PRUNED;
@@ -127,14 +127,14 @@ static int programs_until_failure(enum fault fault, int most, char *why, size_t 
     return 0;
 }
 
-static void programs_pass_without_a_fault(void)
+TEST(programs_pass_without_a_fault)
 {
     char why[512];
     if (programs_until_failure(NO_FAULT, TEST_SLOWNESS > 1 ? 20 : 100, why, sizeof why) > 0)
         TEST_FAIL("%s", why);
 }
 
-static void programs_find_every_fault(void)
+TEST(programs_find_every_fault)
 {
     static const enum fault faults[] = {SCALE, PRUNED, SWAPPED};
     char why[512];
@@ -144,7 +144,7 @@ static void programs_find_every_fault(void)
 }
 
 /* What is left of a failing program still fails, and is shorter. */
-static void a_failing_program_shrinks(void)
+TEST(a_failing_program_shrinks)
 {
     static struct program p, small;
     char why[512];
@@ -160,9 +160,3 @@ static void a_failing_program_shrinks(void)
     ASSERT_TRUE(program_is_right(&small, &faulty_calls, deadline(), why, sizeof why));
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(the_check_passes_without_a_fault),
-          TEST(the_check_finds_an_adjoint_without_its_scale),
-          TEST(the_check_finds_swapped_message_ids), TEST(the_check_finds_a_pruned_node),
-          TEST(programs_pass_without_a_fault), TEST(programs_find_every_fault),
-          TEST(a_failing_program_shrinks))

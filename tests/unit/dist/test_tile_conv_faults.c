@@ -61,10 +61,8 @@ static lk_status transposed(void)
     return layer_run(true);
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(ahead) > 10);
     ASSERT_TRUE(test_every_allocation_fails(transposed) > 10);
 }
-
-TEST_MAIN(TEST(every_allocation_may_fail))

@@ -197,7 +197,7 @@ static void check(kind k, int64_t rows, int64_t columns)
     bench_free(&b);
 }
 
-static void tiles_have_the_bits_of_the_whole(void)
+TEST(tiles_have_the_bits_of_the_whole)
 {
     for (kind k = LINEAR; k <= LCN; k = (kind)(k + 1)) {
         check(k, 1, 1);
@@ -206,7 +206,7 @@ static void tiles_have_the_bits_of_the_whole(void)
     }
 }
 
-static void what_does_not_fit_is_refused(void)
+TEST(what_does_not_fit_is_refused)
 {
     lk_tiling *tiling = tiling_new(2, 2);
     lk_tile *point = tile_new(LINEAR, tiling), *window = tile_new(LCN, tiling);
@@ -282,11 +282,8 @@ static lk_status layer_run(void)
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     for (failing = LINEAR; failing <= SAMPLE_NORM; failing = (kind)(failing + 1))
         ASSERT_TRUE(test_every_allocation_fails(layer_run) > 10);
 }
-
-TEST_MAIN(TEST(tiles_have_the_bits_of_the_whole), TEST(what_does_not_fit_is_refused),
-          TEST(every_allocation_may_fail))

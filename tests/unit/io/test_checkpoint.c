@@ -44,7 +44,7 @@ static bool exists(const char *file)
     return access(path, F_OK) == 0;
 }
 
-static void what_is_saved_comes_back(void)
+TEST(what_is_saved_comes_back)
 {
     folder_new("back");
     lk_checkpoint_dir *c = folder_open(0);
@@ -62,7 +62,7 @@ static void what_is_saved_comes_back(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void the_folder_has_what_the_format_says(void)
+TEST(the_folder_has_what_the_format_says)
 {
     char path[320];
     struct stat about;
@@ -90,7 +90,7 @@ static void the_folder_has_what_the_format_says(void)
     lk_safetensors_close(f);
 }
 
-static void a_manifest_says_what_there_is(void)
+TEST(a_manifest_says_what_there_is)
 {
     folder_new("manifest");
     lk_checkpoint_dir *c = folder_open(0);
@@ -125,7 +125,7 @@ static void a_manifest_says_what_there_is(void)
     lk_checkpoint_dir_close(c);
 }
 
-static void the_newest_ones_are_kept(void)
+TEST(the_newest_ones_are_kept)
 {
     folder_new("keep");
     lk_checkpoint_dir *c = folder_open(3);
@@ -144,7 +144,7 @@ static void the_newest_ones_are_kept(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_save_goes_on_while_the_state_changes(void)
+TEST(a_save_goes_on_while_the_state_changes)
 {
     folder_new("meanwhile");
     lk_checkpoint_dir *c = folder_open(0);
@@ -175,7 +175,7 @@ static void a_save_goes_on_while_the_state_changes(void)
     lk_checkpoint_dir_close(c);
 }
 
-static void a_step_that_is_there_is_not_written_again(void)
+TEST(a_step_that_is_there_is_not_written_again)
 {
     folder_new("again");
     test_state s;
@@ -219,7 +219,7 @@ static void make_old(int64_t step, uint64_t hash)
 }
 
 /* Its hash is given back as it was recorded, with its format, and compared with nothing. */
-static void a_hash_of_an_older_format_is_compared_with_nothing(void)
+TEST(a_hash_of_an_older_format_is_compared_with_nothing)
 {
     folder_new("old");
     test_state s;
@@ -243,7 +243,7 @@ static void a_hash_of_an_older_format_is_compared_with_nothing(void)
     lk_checkpoint_dir_close(c);
 }
 
-static void checkpoints_of_another_run_are_refused(void)
+TEST(checkpoints_of_another_run_are_refused)
 {
     folder_new("other");
     test_state s;
@@ -267,7 +267,7 @@ static void checkpoints_of_another_run_are_refused(void)
     lk_checkpoint_dir_close(c);
 }
 
-static void a_second_run_that_lives_is_refused(void)
+TEST(a_second_run_that_lives_is_refused)
 {
     folder_new("second");
     lk_checkpoint_dir *first = folder_open(0), *second;
@@ -284,7 +284,7 @@ static void a_second_run_that_lives_is_refused(void)
     lk_checkpoint_dir_close(second);
 }
 
-static void what_dead_runs_left_is_removed(void)
+TEST(what_dead_runs_left_is_removed)
 {
     folder_new("left");
     lk_checkpoint_dir *c = folder_open(0);
@@ -312,7 +312,7 @@ static void what_dead_runs_left_is_removed(void)
     lk_checkpoint_dir_close(c);
 }
 
-static void a_state_that_does_not_fit_is_named(void)
+TEST(a_state_that_does_not_fit_is_named)
 {
     folder_new("fit");
     test_state s;
@@ -356,7 +356,7 @@ static void save_without_last_number(lk_checkpoint_dir *c)
     ASSERT_OK(lk_checkpoint_dir_save(c, &s.state));
 }
 
-static void an_optional_number_may_be_missing(void)
+TEST(an_optional_number_may_be_missing)
 {
     folder_new("optional");
     test_state s;
@@ -378,7 +378,7 @@ static void an_optional_number_may_be_missing(void)
     lk_checkpoint_dir_close(c);
 }
 
-static void an_optional_number_that_is_there_is_loaded(void)
+TEST(an_optional_number_that_is_there_is_loaded)
 {
     folder_new("loaded");
     test_state s;
@@ -392,7 +392,7 @@ static void an_optional_number_that_is_there_is_loaded(void)
     lk_checkpoint_dir_close(c);
 }
 
-static void misuse_is_refused(void)
+TEST(misuse_is_refused)
 {
     folder_new("misuse");
     test_state s;
@@ -430,7 +430,7 @@ static void misuse_is_refused(void)
 }
 
 /* Parts as large as they are by default hold all of a small state. */
-static void a_small_state_is_one_part(void)
+TEST(a_small_state_is_one_part)
 {
     folder_new("one");
     lk_checkpoint_dir *c;
@@ -484,18 +484,8 @@ static lk_status scenario(void)
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     folder_new("memory");
     ASSERT_TRUE(test_every_allocation_fails(scenario) > 50);
 }
-
-TEST_MAIN(TEST(what_is_saved_comes_back), TEST(the_folder_has_what_the_format_says),
-          TEST(a_manifest_says_what_there_is), TEST(the_newest_ones_are_kept),
-          TEST(a_save_goes_on_while_the_state_changes),
-          TEST(a_step_that_is_there_is_not_written_again),
-          TEST(a_hash_of_an_older_format_is_compared_with_nothing),
-          TEST(checkpoints_of_another_run_are_refused), TEST(a_second_run_that_lives_is_refused),
-          TEST(what_dead_runs_left_is_removed), TEST(a_state_that_does_not_fit_is_named),
-          TEST(an_optional_number_may_be_missing), TEST(an_optional_number_that_is_there_is_loaded),
-          TEST(misuse_is_refused), TEST(a_small_state_is_one_part), TEST(every_allocation_may_fail))

@@ -74,7 +74,7 @@ static void saves(crash_trace *t, const char *folder, int64_t first, int64_t las
     lk_checkpoint_dir_close(c);
 }
 
-static void what_was_acknowledged_survives_a_power_cut(void)
+TEST(what_was_acknowledged_survives_a_power_cut)
 {
     crash_trace t;
     char root[200], folder[256];
@@ -89,7 +89,7 @@ static void what_was_acknowledged_survives_a_power_cut(void)
     crash_free(&t);
 }
 
-static void a_start_anew_survives_a_power_cut(void)
+TEST(a_start_anew_survives_a_power_cut)
 {
     crash_trace t;
     char root[200], folder[256];
@@ -109,5 +109,3 @@ static void a_start_anew_survives_a_power_cut(void)
     ASSERT_TRUE(crash_replay(&t, &(crash_check){.fn = survived, .most = 32}) > 60);
     crash_free(&t);
 }
-
-TEST_MAIN(TEST(what_was_acknowledged_survives_a_power_cut), TEST(a_start_anew_survives_a_power_cut))

@@ -69,7 +69,7 @@ static void put(const char *path, const void *bytes, size_t n)
         TEST_FAIL("%s cannot be written", path);
 }
 
-static void files_that_end_too_early_or_late_are_refused(void)
+TEST(files_that_end_too_early_or_late_are_refused)
 {
     folder_new("cut");
     for (int i = 0; i < FILES; i++) {
@@ -100,7 +100,7 @@ static void files_that_end_too_early_or_late_are_refused(void)
 }
 
 /* Of a MANIFEST, read from memory. */
-static void every_changed_bit_of_a_manifest_is_found(void)
+TEST(every_changed_bit_of_a_manifest_is_found)
 {
     size_t n;
     lk_checkpoint *c;
@@ -120,7 +120,7 @@ static void every_changed_bit_of_a_manifest_is_found(void)
 }
 
 /* Of all files, in their places. */
-static void changed_bits_are_found(void)
+TEST(changed_bits_are_found)
 {
     int flips = 0;
     folder_new("bits");
@@ -175,7 +175,7 @@ static void expect_step_refused(void)
     ASSERT_EQ(rename(before, path), 0);
 }
 
-static void files_of_another_checkpoint_are_refused(void)
+TEST(files_of_another_checkpoint_are_refused)
 {
     folder_new("mixed");
     for (int i = 0; i < FILES; i++) {
@@ -191,7 +191,7 @@ static void files_of_another_checkpoint_are_refused(void)
     lk_checkpoint_dir_close(open_folder);
 }
 
-static void when_none_verifies_nothing_is_loaded(void)
+TEST(when_none_verifies_nothing_is_loaded)
 {
     test_state s;
     bool found;
@@ -238,7 +238,7 @@ static lk_status parse(const char *text)
     ",\"offset\":" offset ",\"bytes\":" bytes ",\"crc32c\":\"00000000\"}"
 #define REST ",\"numbers\":[],\"facts\":[]"
 
-static void manifests_that_lie_are_refused(void)
+TEST(manifests_that_lie_are_refused)
 {
     static const struct {
         const char *text, *message;
@@ -295,8 +295,3 @@ static void manifests_that_lie_are_refused(void)
         "b", "[1]", "0", "12", "4") "]" REST));
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(files_that_end_too_early_or_late_are_refused),
-          TEST(every_changed_bit_of_a_manifest_is_found), TEST(changed_bits_are_found),
-          TEST(files_of_another_checkpoint_are_refused), TEST(when_none_verifies_nothing_is_loaded),
-          TEST(manifests_that_lie_are_refused))

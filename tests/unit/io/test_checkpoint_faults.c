@@ -98,7 +98,7 @@ static bool save_with_fault(lk__storage_call call, int64_t n, int error, bool la
     return happened;
 }
 
-static void every_call_of_a_save_may_fail(void)
+TEST(every_call_of_a_save_may_fail)
 {
     static const int errors[] = {EIO, ENOSPC, EDQUOT, EROFS};
     int faults = 0;
@@ -113,7 +113,7 @@ static void every_call_of_a_save_may_fail(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void all_is_on_disk_before_it_is_acknowledged(void)
+TEST(all_is_on_disk_before_it_is_acknowledged)
 {
     lk_checkpoint_dir *c;
     test_state s;
@@ -126,7 +126,7 @@ static void all_is_on_disk_before_it_is_acknowledged(void)
     lk_checkpoint_dir_close(c);
 }
 
-static void interruptions_and_short_writes_are_no_failures(void)
+TEST(interruptions_and_short_writes_are_no_failures)
 {
     folder_new("signals");
     for (int call = 0; call < LK__N_STORAGE_CALLS; call++)
@@ -173,7 +173,7 @@ static bool load_with_fault(lk__storage_call call, int64_t n, int error, bool la
     return happened;
 }
 
-static void every_call_of_a_load_may_fail(void)
+TEST(every_call_of_a_load_may_fail)
 {
     static const int errors[] = {EIO, EACCES, EINTR};
     int faults = 0;
@@ -191,7 +191,7 @@ static void every_call_of_a_load_may_fail(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void every_call_of_opening_may_fail(void)
+TEST(every_call_of_opening_may_fail)
 {
     int faults = 0;
     folder_new("open");
@@ -218,7 +218,7 @@ static void every_call_of_opening_may_fail(void)
 }
 
 /* Also a folder that goes away while the run has it, and one that nobody may write to. */
-static void a_folder_that_vanishes_is_named(void)
+TEST(a_folder_that_vanishes_is_named)
 {
     char command[600];
     lk_checkpoint_dir *c;
@@ -236,7 +236,7 @@ static void a_folder_that_vanishes_is_named(void)
 }
 
 /* A disk that is too small is noticed before anything is written. */
-static void too_little_space_is_noticed_first(void)
+TEST(too_little_space_is_noticed_first)
 {
     static unsigned char element;
     lk_state_tensor large = {"large", LK_U8, LK_DIMS(INT64_C(1) << 60), &element, NULL, NULL};
@@ -254,8 +254,3 @@ static void too_little_space_is_noticed_first(void)
     lk_checkpoint_free(plan);
     lk_checkpoint_dir_close(c);
 }
-
-TEST_MAIN(TEST(every_call_of_a_save_may_fail), TEST(all_is_on_disk_before_it_is_acknowledged),
-          TEST(interruptions_and_short_writes_are_no_failures), TEST(every_call_of_a_load_may_fail),
-          TEST(every_call_of_opening_may_fail), TEST(a_folder_that_vanishes_is_named),
-          TEST(too_little_space_is_noticed_first))

@@ -30,7 +30,7 @@ static void expect_record(const lk__out *message, const unsigned char *want, int
     ASSERT_SAME_BITS(tail, want + n - 4, 4);
 }
 
-static void records_have_the_bytes_of_the_published_format(void)
+TEST(records_have_the_bytes_of_the_published_format)
 {
     lk__out o = {0};
     lk__tfevents_version(&o, 1700000000.5);
@@ -75,7 +75,7 @@ static void expect_event(const char *path, int i, const unsigned char *want, int
     ASSERT_SAME_BITS(buf + 9, want + 21, n - 16 - 9);
 }
 
-static void every_event_is_in_the_file_when_the_call_returns(void)
+TEST(every_event_is_in_the_file_when_the_call_returns)
 {
     const char *path = test_path("events.out.tfevents.1");
     unsigned char buf[256];
@@ -94,7 +94,7 @@ static void every_event_is_in_the_file_when_the_call_returns(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_file_goes_on_behind_its_last_whole_record(void)
+TEST(a_file_goes_on_behind_its_last_whole_record)
 {
     const char *path = test_path("cut");
     size_t n, again;
@@ -128,7 +128,7 @@ static void a_file_goes_on_behind_its_last_whole_record(void)
     test_expect_file(path, other, sizeof other);
 }
 
-static void misuse_is_refused(void)
+TEST(misuse_is_refused)
 {
     const char *path = test_path("misuse");
     size_t before, after;
@@ -156,13 +156,13 @@ static lk_status write_events(void)
     return st != LK_OK ? st : closed;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(write_events) > 3);
 }
 
 /* The compiler of Protocol Buffers decodes an event by the published messages. */
-static void protoc_reads_an_event(void)
+TEST(protoc_reads_an_event)
 {
     static const char schema[] =
         "syntax = \"proto3\";\n"
@@ -190,8 +190,3 @@ static void protoc_reads_an_event(void)
     test_expect_file(test_path("text"), want, strlen(want));
     lk_free(o.text);
 }
-
-TEST_MAIN(TEST(records_have_the_bytes_of_the_published_format),
-          TEST(every_event_is_in_the_file_when_the_call_returns),
-          TEST(a_file_goes_on_behind_its_last_whole_record), TEST(misuse_is_refused),
-          TEST(every_allocation_may_fail), TEST(protoc_reads_an_event))

@@ -58,7 +58,7 @@ static bool box_has(const lk_box *box, const int64_t *dim, int64_t place)
     return lk_box_count(box) > 0;
 }
 
-static void bands_go_through_all_parts_in_order(void)
+TEST(bands_go_through_all_parts_in_order)
 {
     lk_checkpoint_tensor tensor[TENSORS];
     lk_checkpoint_part part[PARTS];
@@ -87,7 +87,7 @@ static void bands_go_through_all_parts_in_order(void)
 }
 
 /* A piece of each tensor, out of the box that a rank holds: from files to boxes, and back. */
-static void what_goes_there_comes_back(void)
+TEST(what_goes_there_comes_back)
 {
     static unsigned char file[MOST * 8], back[MOST * 8], data[TENSORS][MOST * 8], message[MOST * 8];
     lk_checkpoint_tensor tensor[TENSORS];
@@ -173,7 +173,7 @@ static void expect_given_once(const lk_checkpoint *c, const lk_box *box, int sel
     }
 }
 
-static void each_element_is_given_once_or_named(void)
+TEST(each_element_is_given_once_or_named)
 {
     lk_checkpoint_tensor tensor[TENSORS];
     lk_checkpoint_part part[PARTS];
@@ -215,7 +215,7 @@ static void each_element_is_given_once_or_named(void)
 }
 
 /* Of ranks with equal boxes another one gives each tensor. */
-static void the_work_of_replicas_is_spread(void)
+TEST(the_work_of_replicas_is_spread)
 {
     lk_checkpoint_tensor tensor[RANKS - 1];
     lk_checkpoint c = {.tensor = tensor, .n_tensors = RANKS - 1};
@@ -250,11 +250,7 @@ static lk_status scenario(void)
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(scenario) >= 40);
 }
-
-TEST_MAIN(TEST(bands_go_through_all_parts_in_order), TEST(what_goes_there_comes_back),
-          TEST(each_element_is_given_once_or_named), TEST(the_work_of_replicas_is_spread),
-          TEST(every_allocation_may_fail))

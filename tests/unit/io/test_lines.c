@@ -20,7 +20,7 @@ static void expect_json(const lk_kv *fact, int64_t n, const char *want)
     lk_arena_free(arena);
 }
 
-static void facts_are_an_object(void)
+TEST(facts_are_an_object)
 {
     const lk_kv facts[] = {
         lk_kv_int("epoch", 3),         lk_kv_real("loss", 0.1),
@@ -32,7 +32,7 @@ static void facts_are_an_object(void)
     expect_json(NULL, 0, "{}");
 }
 
-static void numbers_have_as_many_digits_as_they_need(void)
+TEST(numbers_have_as_many_digits_as_they_need)
 {
     static const struct {
         double value;
@@ -58,7 +58,7 @@ static void numbers_have_as_many_digits_as_they_need(void)
     }
 }
 
-static void every_line_is_in_the_file_when_the_call_returns(void)
+TEST(every_line_is_in_the_file_when_the_call_returns)
 {
     const char *path = test_path("metrics.jsonl");
     lk_jsonl *l;
@@ -87,7 +87,7 @@ static void append(const char *path, bool go_on)
     ASSERT_OK(lk_jsonl_close(l));
 }
 
-static void a_file_goes_on_behind_its_last_whole_line(void)
+TEST(a_file_goes_on_behind_its_last_whole_line)
 {
     const char *path = test_path("cut");
     append(path, true); /* there is none yet */
@@ -115,7 +115,7 @@ static void a_file_goes_on_behind_its_last_whole_line(void)
     }
 }
 
-static void misuse_is_refused(void)
+TEST(misuse_is_refused)
 {
     const char *path = test_path("misuse");
     lk_jsonl *l;
@@ -133,7 +133,7 @@ static void misuse_is_refused(void)
 }
 
 /* A disk that is full, as far as this process sees. */
-static void a_line_that_does_not_fit_leaves_nothing_and_comes_before_the_next(void)
+TEST(a_line_that_does_not_fit_leaves_nothing_and_comes_before_the_next)
 {
     struct rlimit before, small;
     lk_jsonl *l;
@@ -155,7 +155,7 @@ static void a_line_that_does_not_fit_leaves_nothing_and_comes_before_the_next(vo
     ASSERT_OK(lk_jsonl_close(l));
 }
 
-static void lines_that_never_fit_fail_at_the_end(void)
+TEST(lines_that_never_fit_fail_at_the_end)
 {
     lk_jsonl *l;
     lk_kv fact = lk_kv_int("epoch", 7);
@@ -184,13 +184,7 @@ static lk_status write_lines(void)
     return st != LK_OK ? st : closed;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(write_lines) > 2);
 }
-
-TEST_MAIN(TEST(facts_are_an_object), TEST(numbers_have_as_many_digits_as_they_need),
-          TEST(every_line_is_in_the_file_when_the_call_returns),
-          TEST(a_file_goes_on_behind_its_last_whole_line), TEST(misuse_is_refused),
-          TEST(a_line_that_does_not_fit_leaves_nothing_and_comes_before_the_next),
-          TEST(lines_that_never_fit_fail_at_the_end), TEST(every_allocation_may_fail))

@@ -36,7 +36,7 @@ static void report_write(const char *path)
     ASSERT_TRUE(is_file(path));
 }
 
-static void a_temporary_name_that_is_a_link_is_not_followed(void)
+TEST(a_temporary_name_that_is_a_link_is_not_followed)
 {
     link_make("page.html.part", victim_make());
     report_write(test_path("page.html"));
@@ -46,14 +46,14 @@ static void a_temporary_name_that_is_a_link_is_not_followed(void)
     ASSERT_TRUE(access(test_path("page.html.part"), F_OK) != 0);
 }
 
-static void a_final_name_that_is_a_link_is_replaced(void)
+TEST(a_final_name_that_is_a_link_is_replaced)
 {
     const char *path = link_make("linked.html", victim_make());
     report_write(path);
     victim_check();
 }
 
-static void a_file_that_grows_replaces_a_link_when_it_begins(void)
+TEST(a_file_that_grows_replaces_a_link_when_it_begins)
 {
     lk_jsonl *l;
     lk_tfevents *e;
@@ -70,7 +70,7 @@ static void a_file_that_grows_replaces_a_link_when_it_begins(void)
     victim_check();
 }
 
-static void a_file_that_goes_on_behind_a_link_is_refused(void)
+TEST(a_file_that_goes_on_behind_a_link_is_refused)
 {
     lk_jsonl *l;
     lk_tfevents *e;
@@ -83,8 +83,3 @@ static void a_file_that_goes_on_behind_a_link_is_refused(void)
     path = link_make("tfevents", test_path("real"));
     ASSERT_FAILS(lk_tfevents_open(path, true, &e), LK_EIO, "tfevents: is a symbolic link");
 }
-
-TEST_MAIN(TEST(a_temporary_name_that_is_a_link_is_not_followed),
-          TEST(a_final_name_that_is_a_link_is_replaced),
-          TEST(a_file_that_grows_replaces_a_link_when_it_begins),
-          TEST(a_file_that_goes_on_behind_a_link_is_refused))

@@ -23,7 +23,7 @@ static void expect(const char *sets, int size, const char *letters, const char *
         TEST_FAIL("\"%s\" of %d: %s %s, not %s %s", sets, size, got, writes, letters, masters);
 }
 
-static void partitions_are_those_of_chainermn(void)
+TEST(partitions_are_those_of_chainermn)
 {
     expect("0", 4, "abbb", "1100");       /* ([0], 4) */
     expect("0;1", 4, "abcc", "1110");     /* ([0, 1], 4) */
@@ -32,7 +32,7 @@ static void partitions_are_those_of_chainermn(void)
     expect("0,2,4,6,8,10,12,14", 16, "abababababababab", "1100000000000000");
 }
 
-static void ranges_and_blanks_are_read(void)
+TEST(ranges_and_blanks_are_read)
 {
     expect("0-3;4-7", 8, "aaaabbbb", "10001000");
     expect("2-3,0; 5", 6, "abaabc", "110001");
@@ -40,7 +40,7 @@ static void ranges_and_blanks_are_read(void)
     expect("0-0", 1, "a", "1");
 }
 
-static void wrong_sets_are_named(void)
+TEST(wrong_sets_are_named)
 {
     static const struct {
         const char *sets, *text;
@@ -64,6 +64,3 @@ static void wrong_sets_are_named(void)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         ASSERT_FAILS(lk__replica_sets_read(wrong[i].sets, 4, set), LK_EINVAL, wrong[i].text);
 }
-
-TEST_MAIN(TEST(partitions_are_those_of_chainermn), TEST(ranges_and_blanks_are_read),
-          TEST(wrong_sets_are_named))

@@ -65,7 +65,7 @@ static void expect_balance(const char *page)
     ASSERT_EQ(depth, 0);
 }
 
-static void all_that_is_given_is_shown(void)
+TEST(all_that_is_given_is_shown)
 {
     lk_kv headline[] = {lk_kv_real("accuracy", 0.912345), lk_kv_int("epochs", 20)};
     lk_kv facts[] = {lk_kv_text("optimizer", "sgd"), lk_kv_int("samples", 60000),
@@ -114,7 +114,7 @@ static void all_that_is_given_is_shown(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void what_is_not_given_leaves_no_trace(void)
+TEST(what_is_not_given_leaves_no_trace)
 {
     char *page = page_of(&(lk_report){.title = "t"});
     expect_balance(page);
@@ -124,7 +124,7 @@ static void what_is_not_given_leaves_no_trace(void)
     free(page);
 }
 
-static void texts_from_outside_are_escaped(void)
+TEST(texts_from_outside_are_escaped)
 {
     static const char evil[] = "<script>alert('&\"')</script>\x1b[31m\xff";
     static const char want[] = "&#60;script&#62;alert(&#39;&#38;&#34;&#39;)&#60;/script&#62;"
@@ -150,7 +150,7 @@ static void texts_from_outside_are_escaped(void)
     free(page);
 }
 
-static void nothing_is_loaded_from_elsewhere(void)
+TEST(nothing_is_loaded_from_elsewhere)
 {
     char *page = page_of(&(lk_report){.title = "t", .chart = &loss, .n_charts = 1});
     static const char *const ways[] = {"http:",   "https:",  "//",    "src=",    "href", "url(",
@@ -174,7 +174,7 @@ static char *chart_of(const double *x, const double *y, int64_t n)
     return text;
 }
 
-static void curves_and_ticks_lie_where_they_belong(void)
+TEST(curves_and_ticks_lie_where_they_belong)
 {
     char *svg = chart_of(epochs, falling, 3);
     /* From the left to the right edge, from the top to the bottom: 1 to 3 and 1 to 2. */
@@ -189,7 +189,7 @@ static void curves_and_ticks_lie_where_they_belong(void)
     free(svg);
 }
 
-static void curves_are_broken_where_they_are_not_finite(void)
+TEST(curves_are_broken_where_they_are_not_finite)
 {
     static const double x[] = {0, 1, 2, 3, 4}, y[] = {0, 1, (double)NAN, 1, (double)INFINITY};
     char *svg = chart_of(x, y, 5);
@@ -199,7 +199,7 @@ static void curves_are_broken_where_they_are_not_finite(void)
     free(svg);
 }
 
-static void strange_values_make_a_chart_all_the_same(void)
+TEST(strange_values_make_a_chart_all_the_same)
 {
     static const double values[] = {0,    1,     -1,    1e-320,       5e-324,           1e-31,
                                     1e30, -1e30, 1e308, -1e308,       (double)INFINITY, (double)NAN,
@@ -220,7 +220,7 @@ static void strange_values_make_a_chart_all_the_same(void)
     free(svg);
 }
 
-static void long_curves_are_thinned_to_their_last_point(void)
+TEST(long_curves_are_thinned_to_their_last_point)
 {
     enum { N = 100001 };
     double *x = malloc(N * sizeof *x);
@@ -233,7 +233,7 @@ static void long_curves_are_thinned_to_their_last_point(void)
     free(x);
 }
 
-static void tables_that_are_none_are_refused(void)
+TEST(tables_that_are_none_are_refused)
 {
     static const char *const wrong[] = {"",        "[",      "[[1,2]]", "[[1],[2]]", "[[1,2],[3]]",
                                         "[[1.5]]", "[[-1]]", "[[1]]x",  "{}",        "[1]",
@@ -249,7 +249,7 @@ static void tables_that_are_none_are_refused(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void misuse_is_refused(void)
+TEST(misuse_is_refused)
 {
     const char *path = test_path("misuse.html");
     lk_curve nameless = {NULL, epochs, falling, 3}, empty = {"k", NULL, NULL, 3};
@@ -279,15 +279,7 @@ static lk_status write_report(void)
                                                              .confusion = "[[1,2],[3,4]]"});
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(write_report) > 4);
 }
-
-TEST_MAIN(TEST(all_that_is_given_is_shown), TEST(what_is_not_given_leaves_no_trace),
-          TEST(texts_from_outside_are_escaped), TEST(nothing_is_loaded_from_elsewhere),
-          TEST(curves_and_ticks_lie_where_they_belong),
-          TEST(curves_are_broken_where_they_are_not_finite),
-          TEST(strange_values_make_a_chart_all_the_same),
-          TEST(long_curves_are_thinned_to_their_last_point), TEST(tables_that_are_none_are_refused),
-          TEST(misuse_is_refused), TEST(every_allocation_may_fail))

@@ -4,7 +4,7 @@
 #include "safetensors_file.h"
 #include "tensors.h"
 
-static void a_file_has_the_bytes_of_the_published_format(void)
+TEST(a_file_has_the_bytes_of_the_published_format)
 {
     static const char header[] =
         "{\"__metadata__\":{\"a\":\"b\\\"\"},"
@@ -31,7 +31,7 @@ static void a_file_has_the_bytes_of_the_published_format(void)
     lk_tensor_free(e);
 }
 
-static void every_dtype_and_view_comes_back(void)
+TEST(every_dtype_and_view_comes_back)
 {
     static const struct {
         lk_dtype dtype;
@@ -73,7 +73,7 @@ static void every_dtype_and_view_comes_back(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void notes_come_back(void)
+TEST(notes_come_back)
 {
     const lk_metadata notes[] = {{"b", "line\nline"}, {"a", ""}, {"\xc3\xa9", "\xf0\x9f\x98\x80"}};
     lk_safetensors *f;
@@ -100,7 +100,7 @@ static void notes_come_back(void)
     free(large);
 }
 
-static void what_cannot_be_written_is_refused_and_leaves_no_file(void)
+TEST(what_cannot_be_written_is_refused_and_leaves_no_file)
 {
     lk_tensor *t = test_iota(LK_U8, LK_SHAPE(1));
     const char *path = test_path("never");
@@ -127,7 +127,7 @@ static void what_cannot_be_written_is_refused_and_leaves_no_file(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void reading_needs_a_tensor_that_fits(void)
+TEST(reading_needs_a_tensor_that_fits)
 {
     size_t n;
     unsigned char *bytes = file_make("{" ONE "," TWO "}", 6, &n);
@@ -174,13 +174,13 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(write_and_read) > 10);
 }
 
 /* A program of another language, which knows nothing of this library, reads the file. */
-static void python_reads_the_file(void)
+TEST(python_reads_the_file)
 {
     lk_tensor *w = test_iota(LK_F32, LK_SHAPE(2, 3)), *k = test_iota(LK_I64, LK_SHAPE(4));
     char command[600];
@@ -199,8 +199,3 @@ static void python_reads_the_file(void)
     lk_tensor_free(w);
     lk_tensor_free(k);
 }
-
-TEST_MAIN(TEST(a_file_has_the_bytes_of_the_published_format), TEST(every_dtype_and_view_comes_back),
-          TEST(notes_come_back), TEST(what_cannot_be_written_is_refused_and_leaves_no_file),
-          TEST(reading_needs_a_tensor_that_fits), TEST(every_allocation_may_fail),
-          TEST(python_reads_the_file))

@@ -23,7 +23,7 @@ static void refuse(const char *header, size_t data, lk_status status, const char
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void headers_may_have_spaces_and_any_order(void)
+TEST(headers_may_have_spaces_and_any_order)
 {
     expect_file("{}", 0, 0);
     expect_file("{ }  ", 0, 0);
@@ -39,7 +39,7 @@ static void headers_may_have_spaces_and_any_order(void)
                 6, 3);
 }
 
-static void a_file_that_ends_too_early_or_late_is_refused(void)
+TEST(a_file_that_ends_too_early_or_late_is_refused)
 {
     size_t n;
     unsigned char *bytes = file_make("{\"__metadata__\":{\"k\":\"v\"}," ONE "," TWO "}", 6, &n);
@@ -63,7 +63,7 @@ static void a_file_that_ends_too_early_or_late_is_refused(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void lengths_that_lie_take_no_memory(void)
+TEST(lengths_that_lie_take_no_memory)
 {
     static const uint64_t lengths[] = {
         3,          (16 << 20) + 1, UINT32_MAX, INT64_MAX, (uint64_t)INT64_MAX + 1,
@@ -80,7 +80,7 @@ static void lengths_that_lie_take_no_memory(void)
     free(bytes);
 }
 
-static void tensors_must_fill_the_file_without_holes_and_overlaps(void)
+TEST(tensors_must_fill_the_file_without_holes_and_overlaps)
 {
     static const char tensor[] = "{" ONE
                                  ",\"b\":{\"dtype\":\"U8\",\"shape\":[%s],\"data_offsets\":[%s]}}";
@@ -119,7 +119,7 @@ static void tensors_must_fill_the_file_without_holes_and_overlaps(void)
     }
 }
 
-static void headers_that_are_wrong_are_refused(void)
+TEST(headers_that_are_wrong_are_refused)
 {
     static const struct {
         const char *header, *message;
@@ -159,7 +159,7 @@ static void headers_that_are_wrong_are_refused(void)
            0, LK_EIO, "\"z\" is there twice");
 }
 
-static void one_wrong_byte_never_does_harm(void)
+TEST(one_wrong_byte_never_does_harm)
 {
     size_t n;
     unsigned char *bytes = file_make("{\"__metadata__\":{\"k\":\"v\"}," ONE "," TWO "}", 6, &n);
@@ -182,7 +182,7 @@ static void one_wrong_byte_never_does_harm(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_hundred_thousand_tensors_are_no_burden(void)
+TEST(a_hundred_thousand_tensors_are_no_burden)
 {
     enum { N = 100000 };
     char *header = malloc(N * 80), *at = header;
@@ -209,10 +209,3 @@ static void a_hundred_thousand_tensors_are_no_burden(void)
     free(header);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
-
-TEST_MAIN(TEST(headers_may_have_spaces_and_any_order),
-          TEST(a_file_that_ends_too_early_or_late_is_refused),
-          TEST(lengths_that_lie_take_no_memory),
-          TEST(tensors_must_fill_the_file_without_holes_and_overlaps),
-          TEST(headers_that_are_wrong_are_refused), TEST(one_wrong_byte_never_does_harm),
-          TEST(a_hundred_thousand_tensors_are_no_burden))

@@ -8,7 +8,7 @@
 
 static const char *const files[] = {"t.safetensors", "t.npz"};
 
-static void names_and_bits_come_back_sorted(void)
+TEST(names_and_bits_come_back_sorted)
 {
     lk_tensor *wide = test_iota(LK_F32, LK_SHAPE(2, 3)), *turned,
               *whole = test_iota(LK_I64, LK_SHAPE(4)), *none;
@@ -37,7 +37,7 @@ static void names_and_bits_come_back_sorted(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void an_array_is_named_after_its_file(void)
+TEST(an_array_is_named_after_its_file)
 {
     lk_tensor *w = test_iota(LK_F64, LK_SHAPE(3)), *turned;
     lk_tensors *t;
@@ -52,7 +52,7 @@ static void an_array_is_named_after_its_file(void)
     lk_tensor_free(turned);
 }
 
-static void the_hash_depends_on_names_types_shapes_and_values(void)
+TEST(the_hash_depends_on_names_types_shapes_and_values)
 {
     lk_tensor *t[] = {test_iota(LK_F32, LK_SHAPE(4)), test_iota(LK_F32, LK_SHAPE(2, 2)),
                       test_iota(LK_I32, LK_SHAPE(4)), test_iota(LK_F32, LK_SHAPE(4))};
@@ -72,7 +72,7 @@ static void the_hash_depends_on_names_types_shapes_and_values(void)
         lk_tensor_free(t[i]);
 }
 
-static void what_a_format_cannot_hold_is_refused_and_leaves_no_file(void)
+TEST(what_a_format_cannot_hold_is_refused_and_leaves_no_file)
 {
     lk_tensor *t = test_iota(LK_U8, LK_SHAPE(2)), *half = test_iota(LK_BF16, LK_SHAPE(2));
     const lk_named_tensor two[] = {{"a", t}, {"a", t}}, brain = {"a", half};
@@ -106,7 +106,7 @@ static lk_status archive_open(const char *const *member, int n, lk_tensors **out
     return lk_tensors_load(test_path("m.npz"), out);
 }
 
-static void archives_with_strange_names_are_refused(void)
+TEST(archives_with_strange_names_are_refused)
 {
     lk_tensors *t;
     ASSERT_OK(archive_open((const char *const[]){"b", "a"}, 2, &t));
@@ -134,7 +134,7 @@ static lk_status save_and_load(void)
     return LK_OK;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     static const char *const formats[] = {"f.safetensors", "f.npz", "f.npy"};
     lk_tensor *t = test_iota(LK_F32, LK_SHAPE(2, 3));
@@ -146,8 +146,3 @@ static void every_allocation_may_fail(void)
     lk_tensor_free(t);
     lk_tensor_free(the_tensor);
 }
-
-TEST_MAIN(TEST(names_and_bits_come_back_sorted), TEST(an_array_is_named_after_its_file),
-          TEST(the_hash_depends_on_names_types_shapes_and_values),
-          TEST(what_a_format_cannot_hold_is_refused_and_leaves_no_file),
-          TEST(archives_with_strange_names_are_refused), TEST(every_allocation_may_fail))

@@ -36,24 +36,7 @@ static void state_fill(lk_model *m, double value)
     lk_tensor_free(t);
 }
 
-/* A file of weights is the whole model. */
-static void a_part_of_a_model_is_no_weights(void)
-{
-    lk_model *m = NULL;
-    ASSERT_OK(lk_model_new(&m));
-    ASSERT_OK(lk_model_add(m, "linear", "units=4"));
-    ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(3)},
-                                                 .pieces = {.blocks = 2, .least_block = 1}}));
-    ASSERT_FAILS(lk_weights_save(NULL, m, "part.safetensors", NULL, 0), LK_ESTATE,
-                 "holds no parameters yet");
-    ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = &(lk_range){1, 1}}));
-    ASSERT_FAILS(lk_weights_save(NULL, m, "part.safetensors", NULL, 0), LK_EINVAL,
-                 "tensor \"linear1.weight\" [3,4]: no rank holds its element [0,0]");
-    ASSERT_TRUE(!fopen("part.safetensors", "r"));
-    lk_model_free(m);
-}
-
-static void weights_come_back_by_name(void)
+TEST(weights_come_back_by_name)
 {
     lk_model *a = model_make("head", 3, LK_F32, 1), *b = model_make("head", 3, LK_F32, 2);
     const char *path = test_path("w.safetensors");
@@ -75,7 +58,7 @@ static void weights_come_back_by_name(void)
 }
 
 /* Also through NumPy's archive; where it does not fit, nothing changes. */
-static void weights_come_from_an_archive(void)
+TEST(weights_come_from_an_archive)
 {
     lk_model *a = model_make("head", 3, LK_F32, 1), *b = model_make("head", 3, LK_F32, 2);
     lk_model *c = model_make("heap", 3, LK_F32, 2);
@@ -99,6 +82,23 @@ static void weights_come_from_an_archive(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
+/* A file of weights is the whole model. */
+TEST(a_part_of_a_model_is_no_weights)
+{
+    lk_model *m = NULL;
+    ASSERT_OK(lk_model_new(&m));
+    ASSERT_OK(lk_model_add(m, "linear", "units=4"));
+    ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(3)},
+                                                 .pieces = {.blocks = 2, .least_block = 1}}));
+    ASSERT_FAILS(lk_weights_save(NULL, m, "part.safetensors", NULL, 0), LK_ESTATE,
+                 "holds no parameters yet");
+    ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = &(lk_range){1, 1}}));
+    ASSERT_FAILS(lk_weights_save(NULL, m, "part.safetensors", NULL, 0), LK_EINVAL,
+                 "tensor \"linear1.weight\" [3,4]: no rank holds its element [0,0]");
+    ASSERT_TRUE(!fopen("part.safetensors", "r"));
+    lk_model_free(m);
+}
+
 /* The tensors of a slab as those of a state. */
 static int64_t state_add(const lk_slab *slab, lk_state_tensor *tensor, int64_t n)
 {
@@ -113,7 +113,7 @@ static int64_t state_add(const lk_slab *slab, lk_state_tensor *tensor, int64_t n
     return n;
 }
 
-static void weights_come_from_a_checkpoint(void)
+TEST(weights_come_from_a_checkpoint)
 {
     lk_model *a = model_make("head", 3, LK_F32, 1), *b = model_make("head", 3, LK_F32, 2);
     lk_state_tensor tensor[16];
@@ -143,7 +143,7 @@ static void weights_come_from_a_checkpoint(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void another_dtype_is_converted(void)
+TEST(another_dtype_is_converted)
 {
     lk_model *a = model_make("head", 3, LK_F32, 1), *b = model_make("head", 3, LK_F64, 2),
              *c = model_make("head", 3, LK_F32, 3);
@@ -164,7 +164,7 @@ static void refuse(lk_model *m, const char *path, lk_status status, const char *
     ASSERT_EQ(hash_of(m), before);
 }
 
-static void files_that_do_not_fit_change_nothing(void)
+TEST(files_that_do_not_fit_change_nothing)
 {
     lk_model *m = model_make("head", 3, LK_F32, 1), *other = model_make("haed", 3, LK_F32, 2),
              *wide = model_make("head", 5, LK_F32, 2);
@@ -178,7 +178,7 @@ static void files_that_do_not_fit_change_nothing(void)
     lk_model_free(m);
 }
 
-static void a_file_that_holds_no_tensors_is_told_what_is_read(void)
+TEST(a_file_that_holds_no_tensors_is_told_what_is_read)
 {
     static const char what[] = "this is neither a .safetensors, .npz or .npy file nor a "
                                "checkpoint, which are what is read";
@@ -216,7 +216,7 @@ static int64_t tensors_of(const lk_model *m, lk_named_tensor *named)
     return n;
 }
 
-static void a_tensor_too_many_too_few_or_of_integers_is_named(void)
+TEST(a_tensor_too_many_too_few_or_of_integers_is_named)
 {
     lk_model *m = model_make("head", 3, LK_F32, 1), *source = model_make("head", 3, LK_F32, 2);
     lk_named_tensor named[MOST];
@@ -254,7 +254,7 @@ static void a_tensor_too_many_too_few_or_of_integers_is_named(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-static void a_damaged_file_changes_nothing(void)
+TEST(a_damaged_file_changes_nothing)
 {
     lk_model *m = model_make("head", 3, LK_F32, 1), *source = model_make("head", 3, LK_F32, 2);
     size_t n;
@@ -278,16 +278,9 @@ static lk_status save_and_load(void)
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     the_model = model_make("head", 3, LK_F32, 1);
     ASSERT_TRUE(test_every_allocation_fails(save_and_load) > 20);
     lk_model_free(the_model);
 }
-
-TEST_MAIN(TEST(weights_come_back_by_name), TEST(weights_come_from_an_archive),
-          TEST(a_part_of_a_model_is_no_weights), TEST(weights_come_from_a_checkpoint),
-          TEST(another_dtype_is_converted), TEST(files_that_do_not_fit_change_nothing),
-          TEST(a_file_that_holds_no_tensors_is_told_what_is_read),
-          TEST(a_tensor_too_many_too_few_or_of_integers_is_named),
-          TEST(a_damaged_file_changes_nothing), TEST(every_allocation_may_fail))

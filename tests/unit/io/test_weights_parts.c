@@ -143,25 +143,9 @@ static held_model other_make(held_size size, lk_range blocks)
     return h;
 }
 
-static void any_part_comes_out_of_any_file(void)
-{
-    char path[5][300];
-    int n = files_make(small, false, path);
-    for (int i = 0; i < n; i++)
-        for (int size = 1; size <= HELD_BLOCKS; size++)
-            for (int rank = 0; rank < size; rank++) {
-                lk_range blocks = held_blocks(rank, size);
-                held_model h = other_make(small, blocks);
-                ASSERT_OK(lk_weights_load(h.model, path[i]));
-                held_expect(&h, small, SEED, blocks);
-                held_free(&h);
-            }
-    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
-}
-
 /* An eighth of 10 MiB is read with an eighth more, and a chunk; in another dtype, with its largest tensor.
  * This comes first, and another process makes the files: the peak is that of the process so far. */
-static void loading_takes_the_memory_of_what_is_held(void)
+TEST(loading_takes_the_memory_of_what_is_held)
 {
     enum { MIB = 1 << 20 };
     static const char *const names[] = {"large.safetensors", "large.npz", "large", "large_d.npz",
@@ -193,8 +177,24 @@ static void loading_takes_the_memory_of_what_is_held(void)
     }
 }
 
+TEST(any_part_comes_out_of_any_file)
+{
+    char path[5][300];
+    int n = files_make(small, false, path);
+    for (int i = 0; i < n; i++)
+        for (int size = 1; size <= HELD_BLOCKS; size++)
+            for (int rank = 0; rank < size; rank++) {
+                lk_range blocks = held_blocks(rank, size);
+                held_model h = other_make(small, blocks);
+                ASSERT_OK(lk_weights_load(h.model, path[i]));
+                held_expect(&h, small, SEED, blocks);
+                held_free(&h);
+            }
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
+}
+
 /* One byte of an element that this part does not hold is wrong: what has checksums is refused. */
-static void a_damaged_file_changes_no_part(void)
+TEST(a_damaged_file_changes_no_part)
 {
     char path[5][300];
     int files = files_make(small, false, path);
@@ -223,7 +223,7 @@ static lk_status load(void)
     return lk_weights_load(the_model.model, the_path);
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     char path[5][300];
     int n = files_make(small, false, path);
@@ -236,6 +236,3 @@ static void every_allocation_may_fail(void)
     }
     held_free(&the_model);
 }
-
-TEST_MAIN(TEST(loading_takes_the_memory_of_what_is_held), TEST(any_part_comes_out_of_any_file),
-          TEST(a_damaged_file_changes_no_part), TEST(every_allocation_may_fail))

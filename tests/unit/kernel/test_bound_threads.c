@@ -81,7 +81,37 @@ static void start_plain(void)
     ASSERT_OK(lk__thread_bind(NULL));
 }
 
-static void workers_stay_in_the_set(void)
+static int count_threads(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    ASSERT_TRUE(dir);
+    int n = 0;
+    for (struct dirent *e; (e = readdir(dir));)
+        n += e->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+static void *nothing(void *arg)
+{
+    return arg;
+}
+
+static int threads_at_start;
+
+TEST(on_this_machine)
+{
+    pthread_t first;
+    processors_begin();
+    ASSERT_EQ(pthread_create(&first, NULL, nothing, NULL),
+              0); /* a sanitizer may then start its own */
+    ASSERT_EQ(pthread_join(first, NULL), 0);
+    struct timespec pause = {.tv_nsec = 20000000}; /* it may still be on its way out */
+    nanosleep(&pause, NULL);
+    threads_at_start = count_threads();
+}
+
+TEST(workers_stay_in_the_set)
 {
     start_plain();
     for (int n = n_all; n >= 1; n /= 2) {
@@ -93,7 +123,7 @@ static void workers_stay_in_the_set(void)
     meet_on(&all, most(n_all));
 }
 
-static void a_setting_is_the_most_that_a_set_has(void)
+TEST(a_setting_is_the_most_that_a_set_has)
 {
     lk__processors one = some(0, 1);
     start_plain();
@@ -118,7 +148,7 @@ static void a_setting_is_the_most_that_a_set_has(void)
 }
 
 /* What the others have is decided by the mask before, if a bound thread is the first to ask. */
-static void a_bound_thread_does_not_decide_for_the_others(void)
+TEST(a_bound_thread_does_not_decide_for_the_others)
 {
     lk__processors one = some(0, 1);
     start_plain();
@@ -171,7 +201,7 @@ static float expected_sum(void)
     return sum;
 }
 
-static void threads_of_two_sets_compute_the_same_bits_at_the_same_time(void)
+TEST(threads_of_two_sets_compute_the_same_bits_at_the_same_time)
 {
     start_plain();
     float expected = expected_sum();
@@ -213,7 +243,7 @@ static void *pair_main(void *arg)
 }
 
 /* Sets of two that overlap, where there are fewer than four processors: pools go by sets. */
-static void each_set_has_a_pool_of_its_own(void)
+TEST(each_set_has_a_pool_of_its_own)
 {
     start_plain();
     if (n_all < 3) {
@@ -231,7 +261,7 @@ static void each_set_has_a_pool_of_its_own(void)
 }
 
 /* The pool of all processors, and that of threads that are not bound, are two. */
-static void a_bound_and_a_free_thread_have_different_pools(void)
+TEST(a_bound_and_a_free_thread_have_different_pools)
 {
     start_plain();
     if (n_all < 2) {
@@ -247,7 +277,7 @@ static void a_bound_and_a_free_thread_have_different_pools(void)
 }
 
 /* More sets than there are places for pools (64): all pairs of twelve are 66. */
-static void sets_beyond_the_places_take_turns(void)
+TEST(sets_beyond_the_places_take_turns)
 {
     start_plain();
     if (n_all < 12) {
@@ -266,19 +296,6 @@ static void sets_beyond_the_places_take_turns(void)
     ASSERT_OK(lk__thread_bind(NULL));
 }
 
-static int count_threads(void)
-{
-    DIR *dir = opendir("/proc/self/task");
-    ASSERT_TRUE(dir);
-    int n = 0;
-    for (struct dirent *e; (e = readdir(dir));)
-        n += e->d_name[0] != '.';
-    closedir(dir);
-    return n;
-}
-
-static int threads_at_start;
-
 /* Stop all workers: the threads of the start are left.  One that was joined may still be on its way out. */
 static void stop_and_count(void)
 {
@@ -288,7 +305,7 @@ static void stop_and_count(void)
         sched_yield();
 }
 
-static void stopping_ends_the_workers_of_all_sets(void)
+TEST(stopping_ends_the_workers_of_all_sets)
 {
     start_plain();
     lk_threads_stop();
@@ -306,7 +323,7 @@ static void stopping_ends_the_workers_of_all_sets(void)
 }
 
 /* Neither ThreadSanitizer nor qemu can follow a fork of a program with threads. */
-static void a_forked_child_is_bound_and_has_its_own_workers(void)
+TEST(a_forked_child_is_bound_and_has_its_own_workers)
 {
 #if defined __SANITIZE_THREAD__ || defined TEST_EMULATED
     return;
@@ -331,41 +348,19 @@ static void a_forked_child_is_bound_and_has_its_own_workers(void)
     ASSERT_OK(lk__thread_bind(NULL));
 }
 
-static void *nothing(void *arg)
-{
-    return arg;
-}
-
-static void on_this_machine(void)
-{
-    pthread_t first;
-    processors_begin();
-    ASSERT_EQ(pthread_create(&first, NULL, nothing, NULL),
-              0); /* a sanitizer may then start its own */
-    ASSERT_EQ(pthread_join(first, NULL), 0);
-    struct timespec pause = {.tv_nsec = 20000000}; /* it may still be on its way out */
-    nanosleep(&pause, NULL);
-    threads_at_start = count_threads();
-}
-
-static void on_twelve_processors(void)
+TEST(on_twelve_processors)
 {
     start_plain();
     lk_threads_stop();
     processors_pretend(12);
 }
 
-/* clang-format off */
-#define ALL_TESTS                                                         \
-    TEST(workers_stay_in_the_set),                                        \
-    TEST(a_setting_is_the_most_that_a_set_has),                           \
-    TEST(a_bound_thread_does_not_decide_for_the_others),                  \
-    TEST(threads_of_two_sets_compute_the_same_bits_at_the_same_time),     \
-    TEST(each_set_has_a_pool_of_its_own),                                 \
-    TEST(a_bound_and_a_free_thread_have_different_pools),                 \
-    TEST(sets_beyond_the_places_take_turns),                              \
-    TEST(stopping_ends_the_workers_of_all_sets),                          \
-    TEST(a_forked_child_is_bound_and_has_its_own_workers)
-/* clang-format on */
-
-TEST_MAIN(TEST(on_this_machine), ALL_TESTS, TEST(on_twelve_processors), ALL_TESTS)
+TEST_AGAIN(workers_stay_in_the_set)
+TEST_AGAIN(a_setting_is_the_most_that_a_set_has)
+TEST_AGAIN(a_bound_thread_does_not_decide_for_the_others)
+TEST_AGAIN(threads_of_two_sets_compute_the_same_bits_at_the_same_time)
+TEST_AGAIN(each_set_has_a_pool_of_its_own)
+TEST_AGAIN(a_bound_and_a_free_thread_have_different_pools)
+TEST_AGAIN(sets_beyond_the_places_take_turns)
+TEST_AGAIN(stopping_ends_the_workers_of_all_sets)
+TEST_AGAIN(a_forked_child_is_bound_and_has_its_own_workers)

@@ -192,14 +192,12 @@ static void check_all(lk_dtype dtype)
             check_isa((lk_isa)isa, dtype);
 }
 
-static void every_f32_tile_is_its_definition(void)
+TEST(every_f32_tile_is_its_definition)
 {
     check_all(LK_F32);
 }
 
-static void every_f64_tile_is_its_definition(void)
+TEST(every_f64_tile_is_its_definition)
 {
     check_all(LK_F64);
 }
-
-TEST_MAIN(TEST(every_f32_tile_is_its_definition), TEST(every_f64_tile_is_its_definition))

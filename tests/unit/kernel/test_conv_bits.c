@@ -2,24 +2,8 @@
 #include "conv_bits.h"
 #include "kernel/conv/plan.h"
 
-static void f32_follows_the_definition(void)
-{
-    check_cases(conv_cases, N_CONV_CASES, LK_F32, false);
-}
-
-static void f64_follows_the_definition(void)
-{
-    check_cases(conv_cases, N_CONV_CASES, LK_F64, false);
-}
-
-static void zeros_denormals_and_infinities_follow_the_definition(void)
-{
-    check_cases(conv_cases, N_CONV_CASES, LK_F32, true);
-    check_cases(conv_cases, N_CONV_CASES, LK_F64, true);
-}
-
 /* Otherwise the tests above would say little. */
-static void a_plan_follows_the_instruction_set(void)
+TEST(a_plan_follows_the_instruction_set)
 {
     for (int v = 0; v < N_VARIANTS; v++) {
         check k = check_new(&conv_cases[0], LK_F32, (variant)v, false);
@@ -36,6 +20,18 @@ static void a_plan_follows_the_instruction_set(void)
     }
 }
 
-TEST_MAIN(TEST(a_plan_follows_the_instruction_set), TEST(f32_follows_the_definition),
-          TEST(f64_follows_the_definition),
-          TEST(zeros_denormals_and_infinities_follow_the_definition))
+TEST(f32_follows_the_definition)
+{
+    check_cases(conv_cases, N_CONV_CASES, LK_F32, false);
+}
+
+TEST(f64_follows_the_definition)
+{
+    check_cases(conv_cases, N_CONV_CASES, LK_F64, false);
+}
+
+TEST(zeros_denormals_and_infinities_follow_the_definition)
+{
+    check_cases(conv_cases, N_CONV_CASES, LK_F32, true);
+    check_cases(conv_cases, N_CONV_CASES, LK_F64, true);
+}

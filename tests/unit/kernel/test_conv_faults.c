@@ -33,54 +33,6 @@ static void expect(lk_status st, lk_status want, const char *message)
     lk_error_clear();
 }
 
-static void missing_operands_are_named(void)
-{
-    lk_conv_plan *p = small_plan();
-    float x[NX] = {0}, w[NW] = {0}, y[NY] = {0};
-    expect(lk_conv_forward(NULL, x, w, NULL, LK_ACT_NONE, y), LK_EINVAL, "plan is NULL");
-    expect(lk_conv_forward(p, NULL, w, NULL, LK_ACT_NONE, y), LK_EINVAL, "x is NULL");
-    expect(lk_conv_forward(p, x, NULL, NULL, LK_ACT_NONE, y), LK_EINVAL, "w is NULL");
-    expect(lk_conv_forward(p, x, w, NULL, LK_ACT_NONE, NULL), LK_EINVAL, "y is NULL");
-    expect(lk_conv_backward_data(NULL, y, w, NULL, false, x), LK_EINVAL, "plan is NULL");
-    expect(lk_conv_backward_data(p, NULL, w, NULL, false, x), LK_EINVAL, "dy is NULL");
-    expect(lk_conv_backward_data(p, y, NULL, NULL, false, x), LK_EINVAL, "w is NULL");
-    expect(lk_conv_backward_data(p, y, w, NULL, false, NULL), LK_EINVAL, "dx is NULL");
-    lk_conv_plan_free(p);
-}
-
-static void overlapping_operands_are_named_with_their_sizes(void)
-{
-    lk_conv_plan *p = small_plan();
-    float buf[NX + NY + NW] = {0}, apart[NX] = {0};
-    expect(lk_conv_forward(p, buf, apart, NULL, LK_ACT_NONE, buf + NX - 1), LK_EOVERLAP,
-           "y (288 bytes at");
-    expect(lk_conv_forward(p, apart, buf, NULL, LK_ACT_NONE, buf), LK_EOVERLAP,
-           "overlaps w (432 bytes at");
-    expect(lk_conv_forward(p, apart, buf, buf + NX + 3, LK_ACT_NONE, buf + NX), LK_EOVERLAP,
-           "overlaps bias (16 bytes at");
-    expect(lk_conv_backward_data(p, buf, apart, NULL, false, buf), LK_EOVERLAP, "dx (600 bytes at");
-    expect(lk_conv_backward_data(p, apart, buf, NULL, false, buf), LK_EOVERLAP,
-           "overlaps w (432 bytes at");
-    lk_conv_plan_free(p);
-}
-
-static void impossible_requests_are_refused(void)
-{
-    lk_conv_plan *p = small_plan();
-    float x[NX] = {0}, w[NW] = {0}, y[NY] = {0}, bias[4] = {0};
-    expect(lk_conv_forward(p, x, w, bias, LK_N_ACTS, y), LK_EINVAL, "act is 5, must be below 5");
-    expect(lk_conv_backward_data(p, y, w, bias, true, x), LK_EINVAL,
-           "a bias and accumulate exclude each other");
-    fesetround(FE_UPWARD);
-    lk_status forward = lk_conv_forward(p, x, w, bias, LK_ACT_NONE, y);
-    lk_status data = lk_conv_backward_data(p, y, w, NULL, false, x);
-    fesetround(FE_TONEAREST);
-    ASSERT_EQ(forward, LK_EFPENV);
-    ASSERT_EQ(data, LK_EFPENV);
-    lk_error_clear();
-    lk_conv_plan_free(p);
-}
-
 /* Each way of computing: in general, one channel in each group, and Winograd's. */
 enum { DIRECT, DEPTHWISE, WINOGRAD, N_SHAPES };
 enum { ROOM = 256 }; /* elements of the largest operand, at least */
@@ -98,7 +50,7 @@ static void refuse(const lk_conv_shape *s, lk_status want, const char *message)
     ASSERT_TRUE(plan == NULL);
 }
 
-static void shapes_that_winograd_cannot_have_are_refused(void)
+TEST(shapes_that_winograd_cannot_have_are_refused)
 {
     lk_conv_shape s = shapes[WINOGRAD];
     s.window.kernel[1] = 5;
@@ -122,6 +74,54 @@ static void shapes_that_winograd_cannot_have_are_refused(void)
     s = shapes[WINOGRAD];
     s.algorithm = LK_N_CONV_ALGORITHMS;
     refuse(&s, LK_EINVAL, "algorithm is 2; must be direct (0) or winograd (1)");
+}
+
+TEST(missing_operands_are_named)
+{
+    lk_conv_plan *p = small_plan();
+    float x[NX] = {0}, w[NW] = {0}, y[NY] = {0};
+    expect(lk_conv_forward(NULL, x, w, NULL, LK_ACT_NONE, y), LK_EINVAL, "plan is NULL");
+    expect(lk_conv_forward(p, NULL, w, NULL, LK_ACT_NONE, y), LK_EINVAL, "x is NULL");
+    expect(lk_conv_forward(p, x, NULL, NULL, LK_ACT_NONE, y), LK_EINVAL, "w is NULL");
+    expect(lk_conv_forward(p, x, w, NULL, LK_ACT_NONE, NULL), LK_EINVAL, "y is NULL");
+    expect(lk_conv_backward_data(NULL, y, w, NULL, false, x), LK_EINVAL, "plan is NULL");
+    expect(lk_conv_backward_data(p, NULL, w, NULL, false, x), LK_EINVAL, "dy is NULL");
+    expect(lk_conv_backward_data(p, y, NULL, NULL, false, x), LK_EINVAL, "w is NULL");
+    expect(lk_conv_backward_data(p, y, w, NULL, false, NULL), LK_EINVAL, "dx is NULL");
+    lk_conv_plan_free(p);
+}
+
+TEST(overlapping_operands_are_named_with_their_sizes)
+{
+    lk_conv_plan *p = small_plan();
+    float buf[NX + NY + NW] = {0}, apart[NX] = {0};
+    expect(lk_conv_forward(p, buf, apart, NULL, LK_ACT_NONE, buf + NX - 1), LK_EOVERLAP,
+           "y (288 bytes at");
+    expect(lk_conv_forward(p, apart, buf, NULL, LK_ACT_NONE, buf), LK_EOVERLAP,
+           "overlaps w (432 bytes at");
+    expect(lk_conv_forward(p, apart, buf, buf + NX + 3, LK_ACT_NONE, buf + NX), LK_EOVERLAP,
+           "overlaps bias (16 bytes at");
+    expect(lk_conv_backward_data(p, buf, apart, NULL, false, buf), LK_EOVERLAP, "dx (600 bytes at");
+    expect(lk_conv_backward_data(p, apart, buf, NULL, false, buf), LK_EOVERLAP,
+           "overlaps w (432 bytes at");
+    lk_conv_plan_free(p);
+}
+
+TEST(impossible_requests_are_refused)
+{
+    lk_conv_plan *p = small_plan();
+    float x[NX] = {0}, w[NW] = {0}, y[NY] = {0}, bias[4] = {0};
+    expect(lk_conv_forward(p, x, w, bias, LK_N_ACTS, y), LK_EINVAL, "act is 5, must be below 5");
+    expect(lk_conv_backward_data(p, y, w, bias, true, x), LK_EINVAL,
+           "a bias and accumulate exclude each other");
+    fesetround(FE_UPWARD);
+    lk_status forward = lk_conv_forward(p, x, w, bias, LK_ACT_NONE, y);
+    lk_status data = lk_conv_backward_data(p, y, w, NULL, false, x);
+    fesetround(FE_TONEAREST);
+    ASSERT_EQ(forward, LK_EFPENV);
+    ASSERT_EQ(data, LK_EFPENV);
+    lk_error_clear();
+    lk_conv_plan_free(p);
 }
 
 /* Operands, and what both passes give. */
@@ -155,7 +155,7 @@ static lk_status whole_life(const lk_conv_shape *s, life *l)
     return st;
 }
 
-static void every_failed_allocation_is_reported_and_leaks_nothing(void)
+TEST(every_failed_allocation_is_reported_and_leaks_nothing)
 {
     life l = life_new();
     for (int i = 0; i < N_SHAPES; i++) {
@@ -190,7 +190,7 @@ static bool recovers(const lk_conv_shape *s, int64_t n, const life *want)
     return forward == LK_OK && data == LK_OK;
 }
 
-static void a_plan_recovers_from_a_failed_allocation(void)
+TEST(a_plan_recovers_from_a_failed_allocation)
 {
     for (int i = 0; i < N_SHAPES; i++) {
         life want = life_new();
@@ -203,7 +203,7 @@ static void a_plan_recovers_from_a_failed_allocation(void)
     lk_error_clear();
 }
 
-static void later_calls_do_not_allocate(void)
+TEST(later_calls_do_not_allocate)
 {
     life l = life_new();
     for (int threads = 1; threads <= 3; threads += 2)
@@ -221,9 +221,3 @@ static void later_calls_do_not_allocate(void)
             lk_conv_plan_free(p);
         }
 }
-
-TEST_MAIN(TEST(shapes_that_winograd_cannot_have_are_refused), TEST(missing_operands_are_named),
-          TEST(overlapping_operands_are_named_with_their_sizes),
-          TEST(impossible_requests_are_refused),
-          TEST(every_failed_allocation_is_reported_and_leaks_nothing),
-          TEST(a_plan_recovers_from_a_failed_allocation), TEST(later_calls_do_not_allocate))

@@ -24,7 +24,7 @@ static void gradient(const lk_conv_shape *s, const void *x, const void *dy, void
     lk_conv_plan_free(plan);
 }
 
-static void two_halves_of_a_batch_add_up_to_the_whole(void)
+TEST(two_halves_of_a_batch_add_up_to_the_whole)
 {
     struct gradient_case c;
     gradient_case_new(&c, &layer, LK_F32, false);
@@ -45,7 +45,7 @@ static void two_halves_of_a_batch_add_up_to_the_whole(void)
     gradient_case_free(&c);
 }
 
-static void pieces_may_be_joined_by_the_tree_of_reduce(void)
+TEST(pieces_may_be_joined_by_the_tree_of_reduce)
 {
     struct gradient_case c;
     lk_conv_shape s = layer;
@@ -126,7 +126,7 @@ static void check_window(const struct gradient_case *c, const struct window *w)
     free(from_copy);
 }
 
-static void a_tile_in_its_image_equals_the_tile_cut_out(void)
+TEST(a_tile_in_its_image_equals_the_tile_cut_out)
 {
     static const int64_t channels[][2] = {{10, 20}, {3, 16}, {40, 8}};
     for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
@@ -153,7 +153,7 @@ static void a_tile_in_its_image_equals_the_tile_cut_out(void)
     }
 }
 
-static void channels_of_a_wider_tensor_can_be_read(void)
+TEST(channels_of_a_wider_tensor_can_be_read)
 {
     struct gradient_case c;
     lk_conv_shape s = layer;
@@ -170,7 +170,7 @@ static void channels_of_a_wider_tensor_can_be_read(void)
     gradient_case_free(&c);
 }
 
-static void an_infinity_beside_the_padding_makes_no_nan(void)
+TEST(an_infinity_beside_the_padding_makes_no_nan)
 {
     struct gradient_case c;
     lk_conv_shape s = layer;
@@ -189,7 +189,7 @@ static void an_infinity_beside_the_padding_makes_no_nan(void)
 }
 
 /* |error| <= (chain + levels of the tree) u sum |x dy|, a little more for products of (1 + u). */
-static void errors_stay_within_the_bound_of_the_chain(void)
+TEST(errors_stay_within_the_bound_of_the_chain)
 {
     struct gradient_case c;
     gradient_case_new(&c, &layer, LK_F32, false);
@@ -233,7 +233,7 @@ static void check_empty(lk_conv_shape s, bool accumulate)
     lk_conv_plan_free(plan);
 }
 
-static void nothing_to_sum_gives_zeros_or_leaves_what_there_was(void)
+TEST(nothing_to_sum_gives_zeros_or_leaves_what_there_was)
 {
     for (int accumulate = 0; accumulate < 2; accumulate++) {
         lk_conv_shape s = layer;
@@ -253,7 +253,7 @@ static void nothing_to_sum_gives_zeros_or_leaves_what_there_was(void)
     }
 }
 
-static void wrong_operands_are_named(void)
+TEST(wrong_operands_are_named)
 {
     struct gradient_case c;
     lk_conv_plan *plan;
@@ -283,7 +283,7 @@ static lk_status make_and_run(void)
     return st;
 }
 
-static void a_failing_allocation_leaves_nothing_behind(void)
+TEST(a_failing_allocation_leaves_nothing_behind)
 {
     static const int64_t groups[] = {1, 10};
     for (int i = 0; i < 2; i++) {
@@ -295,7 +295,7 @@ static void a_failing_allocation_leaves_nothing_behind(void)
     }
 }
 
-static void the_second_call_allocates_nothing(void)
+TEST(the_second_call_allocates_nothing)
 {
     struct gradient_case c;
     lk_conv_plan *plan;
@@ -309,7 +309,7 @@ static void the_second_call_allocates_nothing(void)
     gradient_case_free(&c);
 }
 
-static void a_piece_beyond_the_batch_is_all_of_it(void)
+TEST(a_piece_beyond_the_batch_is_all_of_it)
 {
     lk_conv_shape s = layer;
     struct gradient_case c;
@@ -331,13 +331,3 @@ static void a_piece_beyond_the_batch_is_all_of_it(void)
     lk_conv_plan_free(plan);
     gradient_case_free(&c);
 }
-
-TEST_MAIN(TEST(two_halves_of_a_batch_add_up_to_the_whole),
-          TEST(pieces_may_be_joined_by_the_tree_of_reduce),
-          TEST(a_tile_in_its_image_equals_the_tile_cut_out),
-          TEST(channels_of_a_wider_tensor_can_be_read),
-          TEST(an_infinity_beside_the_padding_makes_no_nan),
-          TEST(errors_stay_within_the_bound_of_the_chain),
-          TEST(nothing_to_sum_gives_zeros_or_leaves_what_there_was), TEST(wrong_operands_are_named),
-          TEST(a_failing_allocation_leaves_nothing_behind), TEST(the_second_call_allocates_nothing),
-          TEST(a_piece_beyond_the_batch_is_all_of_it))

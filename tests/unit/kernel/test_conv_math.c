@@ -4,7 +4,7 @@
 #include <lockstep/thread.h>
 
 /* A chain of n roundings is off by n u of the sum of absolute products, and a little more. */
-static void errors_stay_within_the_bound_of_the_chain(void)
+TEST(errors_stay_within_the_bound_of_the_chain)
 {
     for (int i = 0; i < N_CONV_CASES; i++) {
         lk_conv_shape s = lk__ref_conv_shape(&conv_cases[i].s);
@@ -33,7 +33,7 @@ static void errors_stay_within_the_bound_of_the_chain(void)
 }
 
 /* With threads, blocks of channels and not whole rows are activated. */
-static void an_activation_is_the_map_of_the_finished_output(void)
+TEST(an_activation_is_the_map_of_the_finished_output)
 {
     static const lk_map1_op op[LK_N_ACTS] = {LK_MAP1_COPY, LK_MAP1_RELU, LK_MAP1_SIGMOID,
                                              LK_MAP1_TANH, LK_MAP1_GELU};
@@ -60,7 +60,7 @@ static void an_activation_is_the_map_of_the_finished_output(void)
         free(all[i]);
 }
 
-static void outputs_without_a_valid_tap_are_the_start(void)
+TEST(outputs_without_a_valid_tap_are_the_start)
 {
     lk_conv_shape s = {.dtype = LK_F32,
                        .window.ndim = 1,
@@ -102,7 +102,7 @@ static const lk_conv_shape transposed = {.dtype = LK_F32,
                                          .window.stride = {2, 2},
                                          .window.pad_lo = {1, 1}};
 
-static void backward_data_is_a_transposed_convolution(void)
+TEST(backward_data_is_a_transposed_convolution)
 {
     float *u = real_new(LK_F32, UH * UW * UC, 1, false),
           *w = real_new(LK_F32, K * K * VC * UC, 2, false);
@@ -135,7 +135,7 @@ static void backward_data_is_a_transposed_convolution(void)
 }
 
 /* <T u, g> = <u, T* g> for the transposed convolution T and its backward-data pass T*. */
-static void forward_is_the_adjoint_of_the_transposed_convolution(void)
+TEST(forward_is_the_adjoint_of_the_transposed_convolution)
 {
     float *u = real_new(LK_F32, UH * UW * UC, 1, false),
           *w = real_new(LK_F32, K * K * VC * UC, 2, false);
@@ -156,9 +156,3 @@ static void forward_is_the_adjoint_of_the_transposed_convolution(void)
     free(w);
     free(g);
 }
-
-TEST_MAIN(TEST(errors_stay_within_the_bound_of_the_chain),
-          TEST(an_activation_is_the_map_of_the_finished_output),
-          TEST(outputs_without_a_valid_tap_are_the_start),
-          TEST(backward_data_is_a_transposed_convolution),
-          TEST(forward_is_the_adjoint_of_the_transposed_convolution))

@@ -29,7 +29,7 @@ static void expect_error(const lk_conv_shape *s, lk_status want, const char *mes
     lk_error_clear();
 }
 
-static void defaults_are_filled_in_behind_leading_axes(void)
+TEST(defaults_are_filled_in_behind_leading_axes)
 {
     lk_conv_shape c = plain();
     lk__conv_shape s;
@@ -50,7 +50,7 @@ static void defaults_are_filled_in_behind_leading_axes(void)
     ASSERT_EQ(s.w_extent, 9 * 6 * 4);
 }
 
-static void a_window_extends_to_its_last_element(void)
+TEST(a_window_extends_to_its_last_element)
 {
     lk_conv_shape c = plain();
     c.x_step[1] = 8;
@@ -61,7 +61,7 @@ static void a_window_extends_to_its_last_element(void)
     ASSERT_EQ(s.x_extent, 700 + 6 * 100 + 4 * 8 + 6);
 }
 
-static void empty_axes_are_valid(void)
+TEST(empty_axes_are_valid)
 {
     lk_conv_shape c[6];
     for (int i = 0; i < 6; i++)
@@ -80,7 +80,7 @@ static void empty_axes_are_valid(void)
     }
 }
 
-static void wrong_fields_are_named_with_their_values(void)
+TEST(wrong_fields_are_named_with_their_values)
 {
     struct {
         lk_conv_shape s;
@@ -125,7 +125,7 @@ static void wrong_fields_are_named_with_their_values(void)
     expect_error(NULL, LK_EINVAL, "shape is NULL");
 }
 
-static void the_usual_output_size_is_floored(void)
+TEST(the_usual_output_size_is_floored)
 {
     int64_t out;
     ASSERT_OK(lk_conv_out(32, 3, 1, 1, 1, 1, &out));
@@ -143,7 +143,7 @@ static void the_usual_output_size_is_floored(void)
     lk_error_clear();
 }
 
-static void channel_slices_of_one_tensor_are_apart(void)
+TEST(channel_slices_of_one_tensor_are_apart)
 {
     /* x is channels 0..5 and y channels 6..9 of a tensor with 10. */
     lk_conv_shape c = plain();
@@ -163,7 +163,7 @@ static void channel_slices_of_one_tensor_are_apart(void)
     lk_error_clear();
 }
 
-static void operands_side_by_side_are_apart(void)
+TEST(operands_side_by_side_are_apart)
 {
     lk_conv_shape c = plain();
     lk__conv_shape s;
@@ -182,8 +182,3 @@ static void operands_side_by_side_are_apart(void)
     ASSERT_TRUE(strstr(lk_error_message(), "y is NULL"));
     lk_error_clear();
 }
-
-TEST_MAIN(TEST(defaults_are_filled_in_behind_leading_axes),
-          TEST(a_window_extends_to_its_last_element), TEST(empty_axes_are_valid),
-          TEST(wrong_fields_are_named_with_their_values), TEST(the_usual_output_size_is_floored),
-          TEST(channel_slices_of_one_tensor_are_apart), TEST(operands_side_by_side_are_apart))

@@ -102,15 +102,12 @@ static void check(void (*run_pieces)(const whole *, bool, double *))
         }
 }
 
-static void a_batch_in_two_calls_gives_the_same_bits(void)
+TEST(a_batch_in_two_calls_gives_the_same_bits)
 {
     check(run_batches);
 }
 
-static void an_image_in_tiles_gives_the_same_bits(void)
+TEST(an_image_in_tiles_gives_the_same_bits)
 {
     check(run_tiles);
 }
-
-TEST_MAIN(TEST(a_batch_in_two_calls_gives_the_same_bits),
-          TEST(an_image_in_tiles_gives_the_same_bits))

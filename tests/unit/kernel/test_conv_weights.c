@@ -248,24 +248,24 @@ static void check_shapes(lk_dtype dtype, bool odd)
     }
 }
 
-static void f32_is_its_definition_however_it_is_cut(void)
+TEST(f32_is_its_definition_however_it_is_cut)
 {
     check_shapes(LK_F32, false);
 }
 
-static void f64_is_its_definition_however_it_is_cut(void)
+TEST(f64_is_its_definition_however_it_is_cut)
 {
     check_shapes(LK_F64, false);
 }
 
-static void zeros_denormals_and_infinities_are_no_exception(void)
+TEST(zeros_denormals_and_infinities_are_no_exception)
 {
     check_shapes(LK_F32, true);
     if (TEST_SLOWNESS == 1)
         check_shapes(LK_F64, true);
 }
 
-static void the_number_of_threads_changes_no_bit(void)
+TEST(the_number_of_threads_changes_no_bit)
 {
     for (int i = 0; i < N_SHAPES; i++) {
         struct gradient_case c;
@@ -287,7 +287,7 @@ static void the_number_of_threads_changes_no_bit(void)
     ASSERT_OK(lk_threads_set(0));
 }
 
-static void a_plan_follows_the_instruction_set(void)
+TEST(a_plan_follows_the_instruction_set)
 {
     struct gradient_case c;
     lk_conv_plan *plan;
@@ -322,7 +322,7 @@ static lk_conv_shape volume(int64_t k, int64_t in_channels, int64_t out_channels
 }
 
 /* Neither the volume's size nor how few channels it has is to be seen in the room. */
-static void rooms_are_a_few_mib_for_each_thread(void)
+TEST(rooms_are_a_few_mib_for_each_thread)
 {
     const lk_conv_shape of[] = {volume(1, 8, 2),  volume(1, 2, 8),  volume(1, 32, 1),
                                 volume(3, 8, 8),  volume(3, 16, 8), volume(3, 1, 8),
@@ -342,7 +342,7 @@ static void rooms_are_a_few_mib_for_each_thread(void)
 }
 
 /* The same bits, nothing is allocated, and not a byte before or behind the memory is written. */
-static void plans_compute_in_memory_of_the_callers(void)
+TEST(plans_compute_in_memory_of_the_callers)
 {
     enum { FENCE = 4096 };
     for (int i = 0; i < N_SHAPES; i++)
@@ -379,9 +379,3 @@ static void plans_compute_in_memory_of_the_callers(void)
         }
     ASSERT_OK(lk_threads_set(0));
 }
-
-TEST_MAIN(TEST(f32_is_its_definition_however_it_is_cut),
-          TEST(f64_is_its_definition_however_it_is_cut),
-          TEST(zeros_denormals_and_infinities_are_no_exception),
-          TEST(the_number_of_threads_changes_no_bit), TEST(a_plan_follows_the_instruction_set),
-          TEST(rooms_are_a_few_mib_for_each_thread), TEST(plans_compute_in_memory_of_the_callers))

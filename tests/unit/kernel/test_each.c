@@ -74,7 +74,7 @@ static void shape_check(int k, lk__loop loop, lk__each_store store)
         TEST_FAIL("shape %d, loop %d, store %d: other elements", k, (int)loop, (int)store);
 }
 
-static void elements_are_found_whatever_the_strides(void)
+TEST(elements_are_found_whatever_the_strides)
 {
     for (int i = 0; i < 4 * MOST; i++)
         source[i] = i % 11 == 3 ? -0.0F : (float)(i * 37 % 1009) - 500;
@@ -89,5 +89,3 @@ static void elements_are_found_whatever_the_strides(void)
             }
     }
 }
-
-TEST_MAIN(TEST(elements_are_found_whatever_the_strides))

@@ -10,19 +10,19 @@ static const int64_t shapes[][3] = {{1, 1, 1},   {2, 3, 5},    {7, 11, 13},  {6,
                                     {31, 1, 23}, {3, 100, 2},  {29, 41, 37}, {17, 20, 6}};
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 
-static void every_product_is_the_chain(void)
+TEST(every_product_is_the_chain)
 {
     for (int i = 0; i < N_SHAPES; i++)
         case_check_shape(shapes[i][0], shapes[i][1], shapes[i][2], 0, i % 3, false);
 }
 
-static void zeros_denormals_and_infinities_take_part(void)
+TEST(zeros_denormals_and_infinities_take_part)
 {
     for (int i = 0; i < N_SHAPES; i += 2)
         case_check_shape(shapes[i][0], shapes[i][1], shapes[i][2], i % 4 ? 4 : 0, 1, true);
 }
 
-static void pieces_follow_the_tree(void)
+TEST(pieces_follow_the_tree)
 {
     const int step = TEST_SLOWNESS > 1 ? 3 : 1;
     for (int i = 0; i < N_SHAPES; i += step)
@@ -31,7 +31,7 @@ static void pieces_follow_the_tree(void)
 }
 
 /* Beyond what is packed at once: 1024 rows of a panel, 256 steps with pieces. */
-static void long_sums_are_the_same_chain(void)
+TEST(long_sums_are_the_same_chain)
 {
     case_check_shape(7, 17, 1100, 0, 0, false);
     case_check_shape(15, 18, 300, 16, 1, false);
@@ -40,7 +40,7 @@ static void long_sums_are_the_same_chain(void)
 }
 
 /* More rows than a band, more panels than are packed together, and what is left of each. */
-static void large_products_are_the_same_chain(void)
+TEST(large_products_are_the_same_chain)
 {
     case_check_shape(203, 83, 10, 0, 0, false);
     case_check_shape(203, 290, 16, 16, 1, false);
@@ -51,7 +51,7 @@ static void large_products_are_the_same_chain(void)
 }
 
 /* Fewer columns than a vector holds: blocks of 256 rows, which are computed as their transpose. */
-static void narrow_products_follow_the_tree(void)
+TEST(narrow_products_follow_the_tree)
 {
     static const int64_t narrow[] = {2, 3, 6, 10, 12, 24};
     for (int i = 0; i < 6; i++)
@@ -66,7 +66,7 @@ static void narrow_products_follow_the_tree(void)
 }
 
 /* Few columns of B that many rows use: packed on the way, of every width on offer. */
-static void narrow_panels_are_the_same_chain(void)
+TEST(narrow_panels_are_the_same_chain)
 {
     static const int64_t narrow[] = {1, 3, 7, 10, 13, 19, 23, 31};
     for (int i = 0; i < 8; i++)
@@ -75,7 +75,7 @@ static void narrow_panels_are_the_same_chain(void)
 }
 
 /* A product of a column and a row: each row of C is stored at once, a sum of +0 and -0 too. */
-static void one_step_is_row_by_row(void)
+TEST(one_step_is_row_by_row)
 {
     case_check_shape(7, 131, 1, 0, 1, true);
     case_check_shape(3, 257, 1, 1, 0, true);
@@ -86,7 +86,7 @@ static void one_step_is_row_by_row(void)
     ASSERT_OK(lk_threads_set(0));
 }
 
-static void empty_axes_leave_the_start(void)
+TEST(empty_axes_leave_the_start)
 {
     for (int64_t piece = 0; piece <= 2; piece += 2) {
         case_check_shape(5, 7, 0, piece, 1, false);
@@ -96,7 +96,7 @@ static void empty_axes_leave_the_start(void)
     }
 }
 
-static void threads_never_change_a_bit(void)
+TEST(threads_never_change_a_bit)
 {
     for (int kind = 0; kind < 8; kind++) {
         const lk_gemm g = {.dtype = LK_F32,
@@ -118,7 +118,7 @@ static void threads_never_change_a_bit(void)
 }
 
 /* Rows in two calls, and k in two calls of which the second accumulates, are the whole. */
-static void parts_are_the_whole(void)
+TEST(parts_are_the_whole)
 {
     const lk_gemm g = {.dtype = LK_F32, .m = 23, .n = 45, .k = 131};
     for (int64_t cut = 0; cut <= 23; cut++) {
@@ -146,7 +146,7 @@ static void parts_are_the_whole(void)
     }
 }
 
-static void errors_stay_within_the_bound_of_the_chain(void)
+TEST(errors_stay_within_the_bound_of_the_chain)
 {
     const lk_gemm g = {.dtype = LK_F32, .m = 11, .n = 13, .k = 1250};
     struct gemm_case x = case_new(g, 0, false, false);
@@ -166,7 +166,7 @@ static void errors_stay_within_the_bound_of_the_chain(void)
     case_free(&x);
 }
 
-static void the_activation_is_the_map(void)
+TEST(the_activation_is_the_map)
 {
     for (int kind = 0; kind < 8 * LK_N_ACTS; kind++) {
         const bool narrow = kind & 4;
@@ -188,7 +188,7 @@ static void the_activation_is_the_map(void)
 }
 
 /* Heads of attention: the products interleave in every operand, and B is shared. */
-static void batches_are_single_products(void)
+TEST(batches_are_single_products)
 {
     enum { COUNT = 3, M = 5, N = 7, K = 11 };
     const lk_gemm g = {
@@ -206,7 +206,7 @@ static void batches_are_single_products(void)
     ASSERT_TRUE(memcmp(c, d, sizeof c) == 0);
 }
 
-static void nothing_is_allocated(void)
+TEST(nothing_is_allocated)
 {
     ASSERT_OK(lk_threads_set(1));
     const int64_t calls = lk_alloc_stats_now().calls;
@@ -225,12 +225,3 @@ static void nothing_is_allocated(void)
     ASSERT_EQ(lk_alloc_stats_now().calls, calls);
     ASSERT_OK(lk_threads_set(0));
 }
-
-TEST_MAIN(TEST(every_product_is_the_chain), TEST(zeros_denormals_and_infinities_take_part),
-          TEST(pieces_follow_the_tree), TEST(long_sums_are_the_same_chain),
-          TEST(large_products_are_the_same_chain), TEST(narrow_products_follow_the_tree),
-          TEST(narrow_panels_are_the_same_chain), TEST(one_step_is_row_by_row),
-          TEST(empty_axes_leave_the_start), TEST(threads_never_change_a_bit),
-          TEST(parts_are_the_whole), TEST(errors_stay_within_the_bound_of_the_chain),
-          TEST(the_activation_is_the_map), TEST(batches_are_single_products),
-          TEST(nothing_is_allocated))

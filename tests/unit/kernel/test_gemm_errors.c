@@ -26,13 +26,13 @@ static void assert_fails(lk_gemm g, lk_status status, const char *text)
     ASSERT_ERROR(lk_gemm_run(&g, a, b, NULL, c), status, text);
 }
 
-static void a_good_product_is_computed(void)
+TEST(a_good_product_is_computed)
 {
     const lk_gemm g = good();
     ASSERT_OK(lk_gemm_run(&g, a, b, bias, c));
 }
 
-static void leading_dimensions_below_the_row_are_named(void)
+TEST(leading_dimensions_below_the_row_are_named)
 {
     lk_gemm g = good();
     g.lda = 4;
@@ -53,7 +53,7 @@ static void leading_dimensions_below_the_row_are_named(void)
     assert_fails(g, LK_ESHAPE, "ldb is 4, below the 5 columns");
 }
 
-static void negative_sizes_are_named(void)
+TEST(negative_sizes_are_named)
 {
     lk_gemm g = good();
     g.m = -1;
@@ -69,7 +69,7 @@ static void negative_sizes_are_named(void)
     assert_fails(g, LK_EINVAL, "piece is -4");
 }
 
-static void types_and_activations_are_checked(void)
+TEST(types_and_activations_are_checked)
 {
     lk_gemm g = good();
     g.dtype = LK_I32;
@@ -84,7 +84,7 @@ static void types_and_activations_are_checked(void)
     ASSERT_ERROR(lk_gemm_run(&g, a, b, bias, c), LK_EINVAL, "accumulate and a bias of 6 values");
 }
 
-static void sizes_that_do_not_fit_are_refused(void)
+TEST(sizes_that_do_not_fit_are_refused)
 {
     lk_gemm g = good();
     g.m = INT64_MAX / 2;
@@ -99,7 +99,7 @@ static void sizes_that_do_not_fit_are_refused(void)
                  "9223372036854775807 products of stride 24");
 }
 
-static void missing_operands_are_named(void)
+TEST(missing_operands_are_named)
 {
     const lk_gemm g = good();
     const lk_gemm_batch one = {.count = 1};
@@ -116,7 +116,7 @@ static void missing_operands_are_named(void)
     ASSERT_OK(lk_gemm_run(&empty, NULL, NULL, NULL, NULL));
 }
 
-static void overlap_is_refused(void)
+TEST(overlap_is_refused)
 {
     const lk_gemm g = good();
     ASSERT_ERROR(lk_gemm_run(&g, c + 23, b, NULL, c), LK_EOVERLAP, "c (96 bytes");
@@ -126,7 +126,7 @@ static void overlap_is_refused(void)
 }
 
 /* A reads columns 6 to 10 of a matrix of which C writes columns 0 to 5. */
-static void columns_beside_each_other_do_not_overlap(void)
+TEST(columns_beside_each_other_do_not_overlap)
 {
     lk_gemm g = good();
     g.lda = g.ldc = 11;
@@ -135,7 +135,7 @@ static void columns_beside_each_other_do_not_overlap(void)
     ASSERT_EQ(lk_gemm_run(&g, c + 7, b, NULL, c), LK_EOVERLAP);
 }
 
-static void products_must_be_apart(void)
+TEST(products_must_be_apart)
 {
     lk_gemm g = good();
     lk_gemm_batch batch = {.count = 2, .stride_c = 23};
@@ -157,7 +157,7 @@ static void products_must_be_apart(void)
     ASSERT_ERROR(lk_gemm_run_batched(&g, &batch, a, b, NULL, c), LK_EINVAL, "count is -1");
 }
 
-static void another_rounding_is_refused(void)
+TEST(another_rounding_is_refused)
 {
     const lk_gemm g = good();
     ASSERT_EQ(fesetround(FE_UPWARD), 0);
@@ -166,7 +166,7 @@ static void another_rounding_is_refused(void)
     ASSERT_EQ(st, LK_EFPENV);
 }
 
-static void a_piece_beyond_k_is_all_of_k(void)
+TEST(a_piece_beyond_k_is_all_of_k)
 {
     static const int64_t piece[] = {300, INT64_MAX / 2 + 1, INT64_MAX};
     static float x[4 * 300], y[4 * 300], z[16];
@@ -186,10 +186,3 @@ static void a_piece_beyond_k_is_all_of_k(void)
                     ASSERT_EQ(z[i], k);
             }
 }
-
-TEST_MAIN(TEST(a_good_product_is_computed), TEST(leading_dimensions_below_the_row_are_named),
-          TEST(negative_sizes_are_named), TEST(types_and_activations_are_checked),
-          TEST(sizes_that_do_not_fit_are_refused), TEST(missing_operands_are_named),
-          TEST(overlap_is_refused), TEST(columns_beside_each_other_do_not_overlap),
-          TEST(products_must_be_apart), TEST(another_rounding_is_refused),
-          TEST(a_piece_beyond_k_is_all_of_k))

@@ -6,7 +6,7 @@
 
 /* One to nine pieces or leaves, whole and with a rest, and pieces longer than what is packed at once.
  */
-static void any_number_of_pieces_follows_the_tree(void)
+TEST(any_number_of_pieces_follows_the_tree)
 {
     static const int64_t pieces[] = {1, 16, 24, 100, 128, 196, 256, 300, 700, 1100};
     for (int i = 0; i < 10; i++)
@@ -22,7 +22,7 @@ static void any_number_of_pieces_follows_the_tree(void)
         }
 }
 
-static void every_number_of_rows_is_the_same_tree(void)
+TEST(every_number_of_rows_is_the_same_tree)
 {
     const int64_t step = TEST_SLOWNESS > 1 ? 7 : 1;
     for (int64_t m = 1; m <= 51; m += step)
@@ -30,7 +30,7 @@ static void every_number_of_rows_is_the_same_tree(void)
     case_check_shape(163, 20, 300, 100, 0, false);
 }
 
-static void every_number_of_columns_is_the_same_tree(void)
+TEST(every_number_of_columns_is_the_same_tree)
 {
     const int64_t step = TEST_SLOWNESS > 1 ? 7 : 1;
     for (int64_t n = 1; n <= 67; n += step)
@@ -40,7 +40,7 @@ static void every_number_of_columns_is_the_same_tree(void)
 }
 
 /* One row or one column, which is a row of the transpose. */
-static void one_row_is_the_same_tree(void)
+TEST(one_row_is_the_same_tree)
 {
     static const int64_t pieces[] = {1, 3, 64, 70, 131, 200};
     for (int i = 0; i < 6; i++) {
@@ -56,14 +56,14 @@ static void one_row_is_the_same_tree(void)
 }
 
 /* Zeros of both signs, denormals and infinities: nothing is added that the tree does not have. */
-static void odd_numbers_take_part_in_the_tree(void)
+TEST(odd_numbers_take_part_in_the_tree)
 {
     for (int64_t piece = 7; piece < 600; piece *= 3)
         case_check_shape(15, 39, 555, piece, 1, true);
 }
 
 /* So many pieces that blocks of C must be smaller, for their sums have no more room. */
-static void many_pieces_follow_the_tree(void)
+TEST(many_pieces_follow_the_tree)
 {
     static const lk_gemm many[] = {{.m = 155, .n = 100, .k = 1100, .piece = 1},
                                    {.m = 155, .n = 100, .k = 1100, .piece = 1, .trans_b = true},
@@ -76,7 +76,7 @@ static void many_pieces_follow_the_tree(void)
     }
 }
 
-static void threads_never_change_the_tree(void)
+TEST(threads_never_change_the_tree)
 {
     for (int kind = 0; kind < 4; kind++) {
         const lk_gemm g = {.dtype = LK_F32,
@@ -109,7 +109,7 @@ static void *products_run(void *arg)
 }
 
 /* lockstep/thread.h promises 512 KiB, some of which are whoever's who calls.  Sanitizers need more. */
-static void products_need_no_more_stack_than_promised(void)
+TEST(products_need_no_more_stack_than_promised)
 {
     pthread_attr_t attr;
     pthread_t host;
@@ -119,8 +119,3 @@ static void products_need_no_more_stack_than_promised(void)
     ASSERT_EQ(pthread_join(host, NULL), 0);
     pthread_attr_destroy(&attr);
 }
-
-TEST_MAIN(TEST(any_number_of_pieces_follows_the_tree), TEST(every_number_of_rows_is_the_same_tree),
-          TEST(every_number_of_columns_is_the_same_tree), TEST(one_row_is_the_same_tree),
-          TEST(odd_numbers_take_part_in_the_tree), TEST(many_pieces_follow_the_tree),
-          TEST(threads_never_change_the_tree), TEST(products_need_no_more_stack_than_promised))

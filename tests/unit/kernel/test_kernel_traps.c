@@ -148,32 +148,32 @@ static void pooling(lk_dtype dtype, int sort)
     }
 }
 
-static void maps_do_not_trap(void)
+TEST(maps_do_not_trap)
 {
     traps_each(maps);
 }
 
-static void reductions_do_not_trap(void)
+TEST(reductions_do_not_trap)
 {
     traps_each(reductions);
 }
 
-static void products_do_not_trap(void)
+TEST(products_do_not_trap)
 {
     traps_each(products);
 }
 
-static void convolutions_do_not_trap(void)
+TEST(convolutions_do_not_trap)
 {
     traps_each(convolutions);
 }
 
-static void pooling_does_not_trap(void)
+TEST(pooling_does_not_trap)
 {
     traps_each(pooling);
 }
 
-static void halves_do_not_trap(void)
+TEST(halves_do_not_trap)
 {
     static uint16_t half[N];
     for (int sort = 0; sort < N_TRAPS_SORTS; sort++) {
@@ -188,7 +188,7 @@ static void halves_do_not_trap(void)
 }
 
 /* The pool's threads come to be while the host traps, and inherit that. */
-static void threads_that_begin_in_a_trapping_host_do_not_trap(void)
+TEST(threads_that_begin_in_a_trapping_host_do_not_trap)
 {
     inputs_fill(LK_F32, TRAPS_MIXED);
     all_threads_set(3);
@@ -198,7 +198,3 @@ static void threads_that_begin_in_a_trapping_host_do_not_trap(void)
     }
     ASSERT_OK(lk_threads_set(0));
 }
-
-TEST_MAIN(TEST(maps_do_not_trap), TEST(reductions_do_not_trap), TEST(products_do_not_trap),
-          TEST(convolutions_do_not_trap), TEST(pooling_does_not_trap), TEST(halves_do_not_trap),
-          TEST(threads_that_begin_in_a_trapping_host_do_not_trap))

@@ -162,7 +162,7 @@ static void parts_check(lk_dtype t, int loop)
     }
 }
 
-static void every_loop_gives_the_same_bits_everywhere(void)
+TEST(every_loop_gives_the_same_bits_everywhere)
 {
     every_loop(parts_check);
 }
@@ -181,7 +181,7 @@ static void in_place_check(lk_dtype t, int loop)
     }
 }
 
-static void a_loop_may_write_over_an_input(void)
+TEST(a_loop_may_write_over_an_input)
 {
     every_loop(in_place_check);
 }
@@ -206,7 +206,7 @@ static void first_check(lk_dtype t, int loop)
     memcpy(want, plain, sizeof plain);
 }
 
-static void a_first_gradient_has_the_bits_of_adding_to_zeros(void)
+TEST(a_first_gradient_has_the_bits_of_adding_to_zeros)
 {
     every_loop(first_check);
 }
@@ -236,7 +236,7 @@ static void signals_check(lk_dtype t, int loop)
         TEST_FAIL("%s %s: a signalling NaN has become another", lk_dtype_name(t), loops[loop].name);
 }
 
-static void what_is_handed_on_keeps_every_bit(void)
+TEST(what_is_handed_on_keeps_every_bit)
 {
     every_loop(signals_check);
 }
@@ -263,7 +263,7 @@ static void at_the_end_of_a_page(lk_dtype t, int loop)
     }
 }
 
-static void nothing_beyond_the_operands_is_touched(void)
+TEST(nothing_beyond_the_operands_is_touched)
 {
     every_loop(at_the_end_of_a_page);
 }
@@ -389,13 +389,13 @@ static void formula_check(lk_dtype t, int loop)
     }
 }
 
-static void loops_are_the_formulas_of_their_ops(void)
+TEST(loops_are_the_formulas_of_their_ops)
 {
     every_loop(formula_check);
 }
 
 /* Bases without special cases have loops of their own: they give what others give. */
-static void powers_of_positive_numbers_are_those_of_all(void)
+TEST(powers_of_positive_numbers_are_those_of_all)
 {
     static const double exponents[] = {0.5, -1.7, 3, 7.25, -40, 0, 1e30, (double)NAN};
     for (int t = LK_F32; t <= LK_F64; t++)
@@ -440,12 +440,12 @@ static void slope_check(lk_dtype t, int loop)
     }
 }
 
-static void the_slope_of_gelu_is_within_its_bound(void)
+TEST(the_slope_of_gelu_is_within_its_bound)
 {
     every_loop(slope_check);
 }
 
-static void gelu_beside_its_slope_is_gelu(void)
+TEST(gelu_beside_its_slope_is_gelu)
 {
     for (int t = LK_F32; t <= LK_F64; t++) {
         inputs_fill((lk_dtype)t, LK__LOOP_GELU);
@@ -455,10 +455,3 @@ static void gelu_beside_its_slope_is_gelu(void)
         bits_check((lk_dtype)t, LK__LOOP_GELU, "with its slope", 0);
     }
 }
-
-TEST_MAIN(TEST(every_loop_gives_the_same_bits_everywhere), TEST(a_loop_may_write_over_an_input),
-          TEST(a_first_gradient_has_the_bits_of_adding_to_zeros),
-          TEST(what_is_handed_on_keeps_every_bit), TEST(nothing_beyond_the_operands_is_touched),
-          TEST(loops_are_the_formulas_of_their_ops),
-          TEST(powers_of_positive_numbers_are_those_of_all),
-          TEST(the_slope_of_gelu_is_within_its_bound), TEST(gelu_beside_its_slope_is_gelu))

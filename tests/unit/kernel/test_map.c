@@ -60,7 +60,7 @@ static void bits_check(lk_dtype t, int op, const char *what, int number)
                   what, number);
 }
 
-static void every_map_gives_the_same_bits_everywhere(void)
+TEST(every_map_gives_the_same_bits_everywhere)
 {
     lk_isa best;
     ASSERT_OK(lk_isa_now(&best));
@@ -97,7 +97,7 @@ static void every_map_gives_the_same_bits_everywhere(void)
     ASSERT_OK(lk_threads_set(0));
 }
 
-static void simple_maps_are_their_formulas(void)
+TEST(simple_maps_are_their_formulas)
 {
     fill(LK_F64, x_values, 3);
     fill(LK_F64, y_values, 4);
@@ -114,7 +114,7 @@ static void simple_maps_are_their_formulas(void)
 }
 
 /* p = 0.1 is not a float: the map must use the nearest one. */
-static void the_parameter_is_rounded_to_the_type(void)
+TEST(the_parameter_is_rounded_to_the_type)
 {
     float x = 3, y;
     ASSERT_OK(lk_map1(LK_F32, LK_MAP1_SCALE, 0.1, 1, &x, &y));
@@ -124,7 +124,7 @@ static void the_parameter_is_rounded_to_the_type(void)
     ASSERT_TRUE(z == 0.1 * 3);
 }
 
-static void a_map_may_write_over_its_operands(void)
+TEST(a_map_may_write_over_its_operands)
 {
     for (int type = LK_F32; type <= LK_F64; type++) {
         lk_dtype t = (lk_dtype)type;
@@ -151,7 +151,7 @@ static void a_map_may_write_over_its_operands(void)
     }
 }
 
-static void nothing_beyond_the_operands_is_touched(void)
+TEST(nothing_beyond_the_operands_is_touched)
 {
     for (int type = LK_F32; type <= LK_F64; type++)
         for (int n = 1; n <= 40; n++) {
@@ -166,13 +166,13 @@ static void nothing_beyond_the_operands_is_touched(void)
         }
 }
 
-static void an_empty_map_does_nothing(void)
+TEST(an_empty_map_does_nothing)
 {
     ASSERT_OK(lk_map1(LK_F32, LK_MAP1_EXP, 0, 0, NULL, NULL));
     ASSERT_OK(lk_map2(LK_F64, LK_MAP2_ADD, 0, 0, NULL, NULL, NULL));
 }
 
-static void wrong_arguments_are_refused(void)
+TEST(wrong_arguments_are_refused)
 {
     float x[8] = {0}, y[8] = {0};
     ASSERT_FAILS(lk_map1(LK_I32, LK_MAP1_EXP, 0, 8, x, y), LK_EDTYPE, "i32");
@@ -193,7 +193,7 @@ static void wrong_arguments_are_refused(void)
     ASSERT_FAILS(lk_map2(LK_F32, LK_MAP2_ADD, 0, 4, y, x, x + 2), LK_EOVERLAP, "y and z");
 }
 
-static void names_and_formulas_are_known(void)
+TEST(names_and_formulas_are_known)
 {
     ASSERT_EQ(strcmp(lk_map1_name(LK_MAP1_LEAKY_RELU), "leaky_relu"), 0);
     ASSERT_EQ(strcmp(lk_map1_formula(LK_MAP1_RECIP), "1 / x"), 0);
@@ -204,8 +204,3 @@ static void names_and_formulas_are_known(void)
     ASSERT_EQ(strcmp(lk_map2_name(LK_N_MAP2), "?"), 0);
     ASSERT_EQ(strcmp(lk_map2_formula(LK_N_MAP2), "?"), 0);
 }
-
-TEST_MAIN(TEST(every_map_gives_the_same_bits_everywhere), TEST(simple_maps_are_their_formulas),
-          TEST(the_parameter_is_rounded_to_the_type), TEST(a_map_may_write_over_its_operands),
-          TEST(nothing_beyond_the_operands_is_touched), TEST(an_empty_map_does_nothing),
-          TEST(wrong_arguments_are_refused), TEST(names_and_formulas_are_known))

@@ -18,14 +18,14 @@ static double sample(int i)
     return (i - N / 2) / 100.0;
 }
 
-static void no_activation_has_no_loop(void)
+TEST(no_activation_has_no_loop)
 {
     lk__act_fn *fn = (lk__act_fn *)abort;
     ASSERT_OK(lk__act_get(LK_F32, LK_ACT_NONE, &fn));
     ASSERT_TRUE(!fn);
 }
 
-static void a_wrong_dtype_or_activation_is_refused(void)
+TEST(a_wrong_dtype_or_activation_is_refused)
 {
     lk__act_fn *fn;
     ASSERT_EQ(lk__act_get(LK_I32, LK_ACT_RELU, &fn), LK_EDTYPE);
@@ -34,7 +34,7 @@ static void a_wrong_dtype_or_activation_is_refused(void)
     lk_error_clear();
 }
 
-static void activations_are_close_to_libm(void)
+TEST(activations_are_close_to_libm)
 {
     static float f[N];
     static double d[N];
@@ -67,7 +67,7 @@ static void act_apply(lk_dtype dtype, lk_act act, lk_isa isa, int first, void *o
     fn((char *)out + (size_t)first * lk_dtype_size(dtype), N - first);
 }
 
-static void all_instruction_sets_give_the_same_bits(void)
+TEST(all_instruction_sets_give_the_same_bits)
 {
     static double want[N], got[N];
     for (int t = LK_F32; t <= LK_F64; t++)
@@ -81,6 +81,3 @@ static void all_instruction_sets_give_the_same_bits(void)
             }
         }
 }
-
-TEST_MAIN(TEST(no_activation_has_no_loop), TEST(a_wrong_dtype_or_activation_is_refused),
-          TEST(activations_are_close_to_libm), TEST(all_instruction_sets_give_the_same_bits))

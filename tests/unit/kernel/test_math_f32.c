@@ -38,28 +38,28 @@ static void references_check(lk_map1_op first, lk_map1_op last)
             patterns_check(&references[i], 0, 0xffffffff, STEP);
 }
 
-static void exp_and_log_are_within_the_limit(void)
+TEST(exp_and_log_are_within_the_limit)
 {
     references_check(LK_MAP1_EXP, LK_MAP1_LOG);
 }
 
-static void sine_and_cosine_are_within_the_limit(void)
+TEST(sine_and_cosine_are_within_the_limit)
 {
     references_check(LK_MAP1_SIN, LK_MAP1_COS);
 }
 
-static void tanh_erf_and_sigmoid_are_within_the_limit(void)
+TEST(tanh_erf_and_sigmoid_are_within_the_limit)
 {
     references_check(LK_MAP1_TANH, LK_MAP1_SIGMOID);
 }
 
-static void softplus_elu_and_gelu_are_within_the_limit(void)
+TEST(softplus_elu_and_gelu_are_within_the_limit)
 {
     references_check(LK_MAP1_SOFTPLUS, LK_MAP1_GELU);
 }
 
 /* Zeros, denormals, infinities and NaN, and numbers next to each power of two. */
-static void special_patterns_are_within_the_limit(void)
+TEST(special_patterns_are_within_the_limit)
 {
     for (int i = 0; i < N_REFERENCES; i++)
         for (uint32_t sign = 0; sign < 2; sign++)
@@ -72,7 +72,7 @@ static void special_patterns_are_within_the_limit(void)
 }
 
 /* Between neighbours by no more than two ulp less, which errors of one ulp each explain. */
-static void rising_functions_rise(void)
+TEST(rising_functions_rise)
 {
     static float x[CHUNK], y[CHUNK];
     for (int i = 0; i < N_REFERENCES; i++) {
@@ -96,7 +96,7 @@ static void rising_functions_rise(void)
 }
 
 /* Powers of 16 bases of every exponent with exponents that lead anywhere. */
-static void power_is_close_to_the_exact_values(void)
+TEST(power_is_close_to_the_exact_values)
 {
     enum { N = 16 * 255 };
     static float x[N], y[N], z[N];
@@ -115,9 +115,3 @@ static void power_is_close_to_the_exact_values(void)
         }
     }
 }
-
-TEST_MAIN(TEST(exp_and_log_are_within_the_limit), TEST(sine_and_cosine_are_within_the_limit),
-          TEST(tanh_erf_and_sigmoid_are_within_the_limit),
-          TEST(softplus_elu_and_gelu_are_within_the_limit),
-          TEST(special_patterns_are_within_the_limit), TEST(rising_functions_rise),
-          TEST(power_is_close_to_the_exact_values))

@@ -38,7 +38,7 @@ static void samples_check(lk_map1_op op, double limit, const struct math_sample 
 
 #define CHECK(op, fn, limit) samples_check(LK_MAP1_##op, limit, math_##fn, sizeof math_##fn)
 
-static void functions_are_close_to_the_exact_values(void)
+TEST(functions_are_close_to_the_exact_values)
 {
     CHECK(EXP, exp, 1);
     CHECK(LOG, log, 1);
@@ -51,13 +51,13 @@ static void functions_are_close_to_the_exact_values(void)
 }
 
 /* Up to 1e308, where the reduction takes a thousand bits of pi. */
-static void sine_and_cosine_reduce_every_argument(void)
+TEST(sine_and_cosine_reduce_every_argument)
 {
     CHECK(SIN, sin, 1.1);
     CHECK(COS, cos, 1.1);
 }
 
-static void power_is_close_to_the_exact_values(void)
+TEST(power_is_close_to_the_exact_values)
 {
     static double x[MAX_SAMPLES], x2[MAX_SAMPLES], y[MAX_SAMPLES];
     int n = (int)(sizeof math_pow / sizeof math_pow[0]);
@@ -77,6 +77,3 @@ static void power_is_close_to_the_exact_values(void)
     }
     printf("pow: at most %.3f ulp\n", worst);
 }
-
-TEST_MAIN(TEST(functions_are_close_to_the_exact_values),
-          TEST(sine_and_cosine_reduce_every_argument), TEST(power_is_close_to_the_exact_values))

@@ -24,7 +24,7 @@ static void map1_check(lk_map1_op op, double x, double want)
                   want);
 }
 
-static void functions_of_one_argument_know_their_limits(void)
+TEST(functions_of_one_argument_know_their_limits)
 {
     static const struct {
         lk_map1_op op;
@@ -74,7 +74,7 @@ static void ends_check(lk_map1_op op, double x, double want, float x_f32, float 
                   (double)want_f32);
 }
 
-static void the_ends_of_the_range_are_reached(void)
+TEST(the_ends_of_the_range_are_reached)
 {
     ends_check(LK_MAP1_EXP, 0x1.62e42fefa39efp+9, 0x1.fffffffffff2ap+1023, 0x1.62e42ep+6F,
                0x1.ffff08p+127F);
@@ -98,7 +98,7 @@ static void the_ends_of_the_range_are_reached(void)
 }
 
 /* The double that comes closest to a multiple of pi/2: its cosine has 61 leading zero bits. */
-static void the_worst_argument_of_cosine_is_reduced(void)
+TEST(the_worst_argument_of_cosine_is_reduced)
 {
     ends_check(LK_MAP1_COS, 0x1.6ac5b262ca1ffp+849, -0x1.14ae72e6ba22fp-61, 0x1.ddebdep+120F,
                (float)cos(0x1.ddebdep+120));
@@ -115,7 +115,7 @@ static void pow_check(double x, double y, double want)
 }
 
 /* Annex F of the C standard, line by line. */
-static void power_follows_the_c_standard(void)
+TEST(power_follows_the_c_standard)
 {
     static const double any[] = {-INF, -2.5, -2, -1,  -0.5, -0.0,       0.0,
                                  0.5,  1,    2,  3.5, INF,  (double)NAN};
@@ -151,7 +151,7 @@ static void power_follows_the_c_standard(void)
     ASSERT_TRUE(got == -1);
 }
 
-static void largest_and_smallest_see_nan_and_prefer_the_first(void)
+TEST(largest_and_smallest_see_nan_and_prefer_the_first)
 {
     static const double x[] = {1, (double)NAN, 1, 0.0, -0.0, -INF};
     static const double y[] = {2, 1, (double)NAN, -0.0, 0.0, INF};
@@ -166,8 +166,3 @@ static void largest_and_smallest_see_nan_and_prefer_the_first(void)
             ASSERT_TRUE(same((double)f, want) && same(d, want));
         }
 }
-
-TEST_MAIN(TEST(functions_of_one_argument_know_their_limits),
-          TEST(the_ends_of_the_range_are_reached), TEST(the_worst_argument_of_cosine_is_reduced),
-          TEST(power_follows_the_c_standard),
-          TEST(largest_and_smallest_see_nan_and_prefer_the_first))

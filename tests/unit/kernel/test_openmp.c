@@ -31,7 +31,7 @@ static float expected_sum(void)
     return sum_of_x();
 }
 
-static void openmp_threads_call_kernels_at_once(void)
+TEST(openmp_threads_call_kernels_at_once)
 {
     float expected = expected_sum();
     for (int threads = 1; threads <= 4; threads++) {
@@ -49,7 +49,7 @@ static void openmp_threads_call_kernels_at_once(void)
     }
 }
 
-static void kernels_and_openmp_regions_take_turns(void)
+TEST(kernels_and_openmp_regions_take_turns)
 {
     float expected = expected_sum();
     ASSERT_OK(lk_threads_set(3));
@@ -63,7 +63,7 @@ static void kernels_and_openmp_regions_take_turns(void)
     }
 }
 
-static void the_host_keeps_its_threads_and_its_affinity(void)
+TEST(the_host_keeps_its_threads_and_its_affinity)
 {
     cpu_set_t before, after;
     int threads = omp_get_max_threads();
@@ -75,9 +75,6 @@ static void the_host_keeps_its_threads_and_its_affinity(void)
     ASSERT_TRUE(CPU_EQUAL(&before, &after));
     ASSERT_EQ(omp_get_max_threads(), threads);
 }
-
-TEST_MAIN(TEST(openmp_threads_call_kernels_at_once), TEST(kernels_and_openmp_regions_take_turns),
-          TEST(the_host_keeps_its_threads_and_its_affinity))
 
 #else
 

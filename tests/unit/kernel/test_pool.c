@@ -208,7 +208,7 @@ static const lk_pool_shape geometry[] = {
 
 enum { N_GEOMETRY = sizeof geometry / sizeof geometry[0] };
 
-static void every_geometry_gives_the_bits_of_the_definition(void)
+TEST(every_geometry_gives_the_bits_of_the_definition)
 {
     static const int64_t channels[] = {0, 1, 3, 11};
     for (int g = 0; g < N_GEOMETRY; g++)
@@ -225,7 +225,7 @@ static void every_geometry_gives_the_bits_of_the_definition(void)
     check_shape(&s, 0, 1);
 }
 
-static void every_number_of_channels_gives_the_bits_of_the_definition(void)
+TEST(every_number_of_channels_gives_the_bits_of_the_definition)
 {
     lk_pool_shape s = geometry[8];
     s.batch = 1;
@@ -233,7 +233,7 @@ static void every_number_of_channels_gives_the_bits_of_the_definition(void)
         check_shape(&s, 1, 1);
 }
 
-static void nan_infinities_and_ties_keep_to_the_definition(void)
+TEST(nan_infinities_and_ties_keep_to_the_definition)
 {
     for (int g = 0; g < N_GEOMETRY; g++) {
         lk_pool_shape s = geometry[g];
@@ -243,7 +243,7 @@ static void nan_infinities_and_ties_keep_to_the_definition(void)
     }
 }
 
-static void large_images_give_the_bits_of_the_definition(void)
+TEST(large_images_give_the_bits_of_the_definition)
 {
     lk_pool_shape s = {.window.ndim = 2,
                        .batch = 2,
@@ -270,7 +270,7 @@ static void large_images_give_the_bits_of_the_definition(void)
     check_shape(&line, 1, 4);
 }
 
-static void averages_and_norms_are_as_exact_as_their_chain(void)
+TEST(averages_and_norms_are_as_exact_as_their_chain)
 {
     enum { IN = 30, CHANNELS = 5 };
     lk_pool_shape s = {.dtype = LK_F32,
@@ -298,7 +298,7 @@ static void averages_and_norms_are_as_exact_as_their_chain(void)
 }
 
 /* Also where squares underflow, and without a division by zero that a host might trap. */
-static void windows_of_norm_zero_pass_nothing_back(void)
+TEST(windows_of_norm_zero_pass_nothing_back)
 {
     enum { N = 21 };
     lk_pool_shape s = {.dtype = LK_F32,
@@ -328,7 +328,7 @@ static void windows_of_norm_zero_pass_nothing_back(void)
     }
 }
 
-static void nothing_is_allocated(void)
+TEST(nothing_is_allocated)
 {
     int64_t calls = lk_alloc_stats_now().calls;
     lk_pool_shape s = geometry[8];
@@ -337,10 +337,3 @@ static void nothing_is_allocated(void)
     check_shape(&s, 1, 3);
     ASSERT_EQ(lk_alloc_stats_now().calls, calls);
 }
-
-TEST_MAIN(TEST(every_geometry_gives_the_bits_of_the_definition),
-          TEST(every_number_of_channels_gives_the_bits_of_the_definition),
-          TEST(nan_infinities_and_ties_keep_to_the_definition),
-          TEST(large_images_give_the_bits_of_the_definition),
-          TEST(averages_and_norms_are_as_exact_as_their_chain),
-          TEST(windows_of_norm_zero_pass_nothing_back), TEST(nothing_is_allocated))

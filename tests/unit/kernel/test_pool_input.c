@@ -33,7 +33,7 @@ static void check_shape_refused(lk_status want, const char *words, const lk_pool
     ASSERT_FAILS(lk_pool_l2_backward(s, x, y, dy, dx), want, words);
 }
 
-static void wrong_shapes_are_refused_by_name(void)
+TEST(wrong_shapes_are_refused_by_name)
 {
     lk_pool_shape s = good();
     ASSERT_OK(lk_pool_max(&s, x, y, index_of));
@@ -68,7 +68,7 @@ static void wrong_shapes_are_refused_by_name(void)
     check_shape_refused(LK_EINVAL, "dilation[1] is 2; windows of pools have none", &s);
 }
 
-static void sizes_that_overflow_are_refused(void)
+TEST(sizes_that_overflow_are_refused)
 {
     lk_pool_shape s = good();
     s.in[0] = s.in[1] = (int64_t)1 << 31;
@@ -93,7 +93,7 @@ static void sizes_that_overflow_are_refused(void)
     ASSERT_FAILS(lk_pool_max(&s, x, y, index_of), LK_EOVERFLOW, "spans");
 }
 
-static void steps_within_which_more_lies_are_refused_by_name(void)
+TEST(steps_within_which_more_lies_are_refused_by_name)
 {
     lk_pool_shape s = good();
     s.x_step[1] = 3;
@@ -121,7 +121,7 @@ static void steps_within_which_more_lies_are_refused_by_name(void)
 }
 
 /* An axis of size 0 makes all else harmless, however large. */
-static void an_empty_tensor_needs_no_memory(void)
+TEST(an_empty_tensor_needs_no_memory)
 {
     lk_pool_shape s = good();
     s.batch = 0;
@@ -140,7 +140,7 @@ static void an_empty_tensor_needs_no_memory(void)
     ASSERT_OK(lk_pool_avg_backward(&s, dy, NULL));
 }
 
-static void missing_operands_are_refused_by_name(void)
+TEST(missing_operands_are_refused_by_name)
 {
     lk_pool_shape s = good();
     ASSERT_FAILS(lk_pool_max(&s, NULL, y, index_of), LK_EINVAL, "x [2][6][6][4] is NULL");
@@ -150,7 +150,7 @@ static void missing_operands_are_refused_by_name(void)
     ASSERT_FAILS(lk_pool_l2_backward(&s, x, NULL, dy, dx), LK_EINVAL, "y [2][3][3][4] is NULL");
 }
 
-static void overlapping_operands_are_refused_by_name(void)
+TEST(overlapping_operands_are_refused_by_name)
 {
     lk_pool_shape s = good();
     ASSERT_FAILS(lk_pool_l2(&s, x, x + 287), LK_EOVERLAP, "y [2][3][3][4] overlaps x [2][6][6][4]");
@@ -169,7 +169,7 @@ static void overlapping_operands_are_refused_by_name(void)
     ASSERT_OK(lk_pool_avg(&s, x, x + 204));
 }
 
-static void a_thread_that_rounds_otherwise_is_refused(void)
+TEST(a_thread_that_rounds_otherwise_is_refused)
 {
     lk_pool_shape s = good();
     fesetround(FE_TOWARDZERO);
@@ -178,9 +178,3 @@ static void a_thread_that_rounds_otherwise_is_refused(void)
     ASSERT_EQ(forward, LK_EFPENV);
     ASSERT_EQ(backward, LK_EFPENV);
 }
-
-TEST_MAIN(TEST(wrong_shapes_are_refused_by_name), TEST(sizes_that_overflow_are_refused),
-          TEST(steps_within_which_more_lies_are_refused_by_name),
-          TEST(an_empty_tensor_needs_no_memory), TEST(missing_operands_are_refused_by_name),
-          TEST(overlapping_operands_are_refused_by_name),
-          TEST(a_thread_that_rounds_otherwise_is_refused))

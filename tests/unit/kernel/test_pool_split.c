@@ -68,7 +68,7 @@ static void run_whole(const lk_pool_shape *s)
     backward(s, &p, (float *[]){&dx[MAX][0][0][0][0], &dx[AVG][0][0][0][0], &dx[L2][0][0][0][0]});
 }
 
-static void samples_pool_alone_as_in_a_batch(void)
+TEST(samples_pool_alone_as_in_a_batch)
 {
     for (int i = 0; i < N_SHAPES; i++) {
         lk_pool_shape s = whole_shape(i);
@@ -197,7 +197,7 @@ static struct range third(int64_t n, int i)
     return (struct range){n * i / 3, n * (i + 1) / 3};
 }
 
-static void tiles_pool_as_the_image(void)
+TEST(tiles_pool_as_the_image)
 {
     for (int i = 0; i < N_SHAPES; i++) {
         lk_pool_shape s = whole_shape(i);
@@ -209,5 +209,3 @@ static void tiles_pool_as_the_image(void)
             }
     }
 }
-
-TEST_MAIN(TEST(samples_pool_alone_as_in_a_batch), TEST(tiles_pool_as_the_image))

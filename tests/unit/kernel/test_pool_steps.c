@@ -148,14 +148,14 @@ static lk_pool_shape shape_make(uint64_t *state)
     return s;
 }
 
-static void boxes_pool_as_their_copies(void)
+TEST(boxes_pool_as_their_copies)
 {
     uint64_t state = 18;
     for (int i = 0; i < (test_whole() ? 4000 : 400); i++)
         check_shape(shape_make(&state), &state, 2);
 }
 
-static void large_boxes_pool_as_their_copies(void)
+TEST(large_boxes_pool_as_their_copies)
 {
     uint64_t state = 19;
     for (int d = 0; d < 2; d++) {
@@ -184,5 +184,3 @@ static void large_boxes_pool_as_their_copies(void)
         check_shape(gaps, &state, 4); /* dx is cleared first */
     }
 }
-
-TEST_MAIN(TEST(boxes_pool_as_their_copies), TEST(large_boxes_pool_as_their_copies))

@@ -105,7 +105,7 @@ static void check_everywhere(lk_recurrence r)
     operands_free(&want);
 }
 
-static void every_way_gives_the_same_bits(void)
+TEST(every_way_gives_the_same_bits)
 {
     static const int64_t sizes[][3] = {{1, 1, 1},  {2, 3, 4},   {5, 2, 8},   {13, 3, 31},
                                        {7, 2, 33}, {49, 2, 16}, {100, 2, 5}, {6, 30, 64}};
@@ -128,7 +128,7 @@ static void every_way_gives_the_same_bits(void)
 }
 
 /* ds u' of 5 units by pieces: what is lost beside a large number shows the order of the sum. */
-static void pieces_are_chains_joined_by_the_tree(void)
+TEST(pieces_are_chains_joined_by_the_tree)
 {
     enum { UNITS = 5 };
     const float big = 0x1p24F, ds[UNITS] = {big, 1, 1, 1, -big};
@@ -154,7 +154,7 @@ static void pieces_are_chains_joined_by_the_tree(void)
 }
 
 /* Large arguments of the gates: slopes are 0, and no sum makes a NaN of them. */
-static void gates_that_are_shut_or_open_stay_finite(void)
+TEST(gates_that_are_shut_or_open_stay_finite)
 {
     for (int cell = 0; cell < LK_N_CELLS; cell++) {
         lk_recurrence r = {
@@ -174,7 +174,7 @@ static void gates_that_are_shut_or_open_stay_finite(void)
     }
 }
 
-static void what_is_not_there_is_named(void)
+TEST(what_is_not_there_is_named)
 {
     lk_recurrence r = {.dtype = LK_F32, .cell = LK_CELL_LSTM, .samples = 2, .times = 3, .units = 4};
     lk_recurrence_values v = {0};
@@ -202,7 +202,7 @@ static void what_is_not_there_is_named(void)
     ASSERT_FAILS(lk_recurrence_room(&r, &bytes), LK_EINVAL, "4 units, by -1");
 }
 
-static void any_axis_may_be_empty(void)
+TEST(any_axis_may_be_empty)
 {
     for (int cell = 0; cell < LK_N_CELLS; cell++)
         for (int zero = 0; zero < 3; zero++) {
@@ -220,7 +220,3 @@ static void any_axis_may_be_empty(void)
             operands_free(&o);
         }
 }
-
-TEST_MAIN(TEST(every_way_gives_the_same_bits), TEST(pieces_are_chains_joined_by_the_tree),
-          TEST(gates_that_are_shut_or_open_stay_finite), TEST(what_is_not_there_is_named),
-          TEST(any_axis_may_be_empty))

@@ -51,7 +51,7 @@ static void check_shape(lk_dtype t, const lk_reduce_axis_shape *s, bool odd, int
     guard_free(&want);
 }
 
-static void small_shapes_give_the_bits_of_the_definition(void)
+TEST(small_shapes_give_the_bits_of_the_definition)
 {
     static const int64_t outer[] = {0, 1, 3}, inner[] = {0, 1, 2, 7, 16, 19};
     static const int64_t n[] = {0, 1, 2, 15, 16, 17, 37, 101}, piece[] = {0, 1, 7, 16, 1000};
@@ -65,7 +65,7 @@ static void small_shapes_give_the_bits_of_the_definition(void)
                     }
 }
 
-static void large_shapes_give_the_bits_of_the_definition(void)
+TEST(large_shapes_give_the_bits_of_the_definition)
 {
     static const lk_reduce_axis_shape shape[] = {
         {1, 70001, 1, 0},    /* one chain */
@@ -85,7 +85,7 @@ static void large_shapes_give_the_bits_of_the_definition(void)
             check_shape(dtypes[d], &shape[i], false, 4);
 }
 
-static void an_empty_axis_gives_the_neutral_element(void)
+TEST(an_empty_axis_gives_the_neutral_element)
 {
     static const double neutral[LK_N_REDUCE_AXIS_OPS] = {[LK_REDUCE_AXIS_PROD] = 1,
                                                          [LK_REDUCE_AXIS_MAX] = -HUGE_VAL,
@@ -124,7 +124,7 @@ static void check_row(lk_dtype t, const void *x)
     }
 }
 
-static void one_nan_anywhere_makes_the_result_nan(void)
+TEST(one_nan_anywhere_makes_the_result_nan)
 {
     for (int d = 0; d < 2; d++)
         for (int at = 0; at < N_ROW; at++) {
@@ -135,7 +135,7 @@ static void one_nan_anywhere_makes_the_result_nan(void)
         }
 }
 
-static void among_zeros_of_both_signs_the_first_is_the_extreme(void)
+TEST(among_zeros_of_both_signs_the_first_is_the_extreme)
 {
     for (int d = 0; d < 2; d++)
         for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -147,7 +147,7 @@ static void among_zeros_of_both_signs_the_first_is_the_extreme(void)
         }
 }
 
-static void sums_are_as_exact_as_their_longest_chain(void)
+TEST(sums_are_as_exact_as_their_longest_chain)
 {
     enum { N = 100000 };
     static float x[N];
@@ -171,7 +171,7 @@ static void sums_are_as_exact_as_their_longest_chain(void)
     }
 }
 
-static void samples_reduce_alone_as_in_a_batch(void)
+TEST(samples_reduce_alone_as_in_a_batch)
 {
     enum { OUTER = 7, N = 45, INNER = 5 };
     float x[OUTER][N][INNER], whole[OUTER][INNER], part[OUTER][INNER];
@@ -185,7 +185,7 @@ static void samples_reduce_alone_as_in_a_batch(void)
     ASSERT_TRUE(memcmp(whole, part, sizeof whole) == 0);
 }
 
-static void bad_input_is_refused_by_name(void)
+TEST(bad_input_is_refused_by_name)
 {
     float x[24] = {0}, y[8] = {0};
     lk_reduce_axis_shape s = {2, 3, 4, 0}, bad = s;
@@ -213,7 +213,7 @@ static void bad_input_is_refused_by_name(void)
         LK_EOVERLAP, "y [2][4] overlaps x [2][3][4]");
 }
 
-static void a_thread_that_rounds_otherwise_is_refused(void)
+TEST(a_thread_that_rounds_otherwise_is_refused)
 {
     float x[1] = {1}, y[1] = {0};
     lk_reduce_axis_shape s = {1, 1, 1, 0};
@@ -223,7 +223,7 @@ static void a_thread_that_rounds_otherwise_is_refused(void)
     ASSERT_EQ(st, LK_EFPENV);
 }
 
-static void nothing_is_allocated(void)
+TEST(nothing_is_allocated)
 {
     static float x[100000];
     static float y[100000];
@@ -236,19 +236,10 @@ static void nothing_is_allocated(void)
     ASSERT_EQ(lk_alloc_stats_now().calls, calls);
 }
 
-static void operators_have_names_and_formulas(void)
+TEST(operators_have_names_and_formulas)
 {
     ASSERT_TRUE(strcmp(lk_reduce_axis_op_name(LK_REDUCE_AXIS_SUMSQ), "sumsq") == 0);
     ASSERT_TRUE(strcmp(lk_reduce_axis_op_formula(LK_REDUCE_AXIS_PROD), "x0 * x1 * ...") == 0);
     ASSERT_TRUE(strcmp(lk_reduce_axis_op_name(LK_N_REDUCE_AXIS_OPS), "?") == 0);
     ASSERT_TRUE(strcmp(lk_reduce_axis_op_formula((lk_reduce_axis_op)-1), "?") == 0);
 }
-
-TEST_MAIN(TEST(small_shapes_give_the_bits_of_the_definition),
-          TEST(large_shapes_give_the_bits_of_the_definition),
-          TEST(an_empty_axis_gives_the_neutral_element),
-          TEST(one_nan_anywhere_makes_the_result_nan),
-          TEST(among_zeros_of_both_signs_the_first_is_the_extreme),
-          TEST(sums_are_as_exact_as_their_longest_chain), TEST(samples_reduce_alone_as_in_a_batch),
-          TEST(bad_input_is_refused_by_name), TEST(a_thread_that_rounds_otherwise_is_refused),
-          TEST(nothing_is_allocated), TEST(operators_have_names_and_formulas))

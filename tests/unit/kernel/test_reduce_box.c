@@ -62,7 +62,7 @@ static lk_reduce_box_shape shape_make(uint64_t *state)
     return s;
 }
 
-static void boxes_give_the_bits_of_their_copies(void)
+TEST(boxes_give_the_bits_of_their_copies)
 {
     uint64_t state = 18;
     for (int i = 0; i < (test_whole() ? 10000 : 500); i++) {
@@ -71,7 +71,7 @@ static void boxes_give_the_bits_of_their_copies(void)
     }
 }
 
-static void large_boxes_give_the_bits_of_their_copies(void)
+TEST(large_boxes_give_the_bits_of_their_copies)
 {
     static const lk_reduce_box_shape shape[] = {
         {.samples = 3, .n = {1, 61, 67}, .channels = 5},                /* one piece */
@@ -87,7 +87,7 @@ static void large_boxes_give_the_bits_of_their_copies(void)
             check_box(d == 0 ? LK_F32 : LK_F64, shape[i], &state, 3);
 }
 
-static void steps_of_zero_are_dense(void)
+TEST(steps_of_zero_are_dense)
 {
     enum { SAMPLES = 3, ROWS = 4, COLUMNS = 5, CHANNELS = 6 };
     float x[SAMPLES][ROWS][COLUMNS][CHANNELS], y[2][CHANNELS], want[2][CHANNELS];
@@ -102,7 +102,7 @@ static void steps_of_zero_are_dense(void)
     ASSERT_TRUE(memcmp(y, want, sizeof y) == 0);
 }
 
-static void an_empty_box_gives_the_neutral_element(void)
+TEST(an_empty_box_gives_the_neutral_element)
 {
     static const double neutral[] = {[LK_REDUCE_AXIS_SUM] = 0,
                                      [LK_REDUCE_AXIS_PROD] = 1,
@@ -120,7 +120,7 @@ static void an_empty_box_gives_the_neutral_element(void)
         }
 }
 
-static void no_samples_and_no_channels_are_nothing(void)
+TEST(no_samples_and_no_channels_are_nothing)
 {
     lk_reduce_box_shape s = {.n = {INT64_MAX, INT64_MAX, 1}, .channels = 3, .piece = 2};
     ASSERT_OK(lk_reduce_box(LK_F32, LK_REDUCE_AXIS_SUM, &s, NULL, NULL));
@@ -137,7 +137,7 @@ static void check_refused(lk_status want, const char *words, const lk_reduce_box
     lk_error_clear();
 }
 
-static void bad_input_is_refused_by_name(void)
+TEST(bad_input_is_refused_by_name)
 {
     static float x[200], y[8];
     const lk_reduce_box_shape good = {.samples = 2, .n = {1, 3, 5}, .channels = 4, .piece = 1};
@@ -179,7 +179,7 @@ static void bad_input_is_refused_by_name(void)
     check_refused(LK_EOVERFLOW, "y [9223372036854775807][4]", &s, x, y);
 }
 
-static void a_thread_that_rounds_otherwise_is_refused(void)
+TEST(a_thread_that_rounds_otherwise_is_refused)
 {
     float x[1] = {1}, y[1] = {0};
     lk_reduce_box_shape s = {.samples = 1, .n = {1, 1, 1}, .channels = 1};
@@ -189,7 +189,7 @@ static void a_thread_that_rounds_otherwise_is_refused(void)
     ASSERT_EQ(st, LK_EFPENV);
 }
 
-static void nothing_is_allocated(void)
+TEST(nothing_is_allocated)
 {
     static float x[100000], y[1000];
     int64_t calls = lk_alloc_stats_now().calls;
@@ -199,9 +199,3 @@ static void nothing_is_allocated(void)
     ASSERT_OK(lk_reduce_box(LK_F32, LK_REDUCE_AXIS_SUM, &s, x, y));
     ASSERT_EQ(lk_alloc_stats_now().calls, calls);
 }
-
-TEST_MAIN(TEST(boxes_give_the_bits_of_their_copies),
-          TEST(large_boxes_give_the_bits_of_their_copies), TEST(steps_of_zero_are_dense),
-          TEST(an_empty_box_gives_the_neutral_element),
-          TEST(no_samples_and_no_channels_are_nothing), TEST(bad_input_is_refused_by_name),
-          TEST(a_thread_that_rounds_otherwise_is_refused), TEST(nothing_is_allocated))

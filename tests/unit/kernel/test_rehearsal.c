@@ -9,7 +9,7 @@
 
 enum { LARGE = 3 << 20 };
 
-static void large_blocks_take_no_memory(void)
+TEST(large_blocks_take_no_memory)
 {
     int64_t huge = INT64_C(1) << 42; /* more than this machine has */
     lk_alloc_stats before = lk_alloc_stats_now();
@@ -26,7 +26,7 @@ static void large_blocks_take_no_memory(void)
     ASSERT_TRUE(lk_alloc_stats_now().live_blocks == before.live_blocks);
 }
 
-static void zeros_are_zeros(void)
+TEST(zeros_are_zeros)
 {
     static const char zeros[4096];
     char *large = NULL, *small = NULL;
@@ -46,7 +46,7 @@ static void task_count(void *arg, int64_t first, int64_t last)
     *(int64_t *)arg += last - first;
 }
 
-static void tasks_are_left_undone(void)
+TEST(tasks_are_left_undone)
 {
     int64_t n = 0;
     ASSERT_TRUE(!lk__rehearsal_set(true));
@@ -56,5 +56,3 @@ static void tasks_are_left_undone(void)
     ASSERT_OK(lk__parallel(lk__tasks_long(3), task_count, &n));
     ASSERT_TRUE(n == 3);
 }
-
-TEST_MAIN(TEST(large_blocks_take_no_memory), TEST(zeros_are_zeros), TEST(tasks_are_left_undone))

@@ -147,16 +147,7 @@ static void check_type(lk_isa isa, lk_dtype dtype, bool odd)
     operands_free(&o);
 }
 
-static void every_tile_is_the_chain(void)
-{
-    for (int isa = 0; isa < LK_N_ISAS; isa++)
-        for (int odd = 0; lk_isa_is_available((lk_isa)isa) && odd <= 1; odd++) {
-            check_type((lk_isa)isa, LK_F32, odd);
-            check_type((lk_isa)isa, LK_F64, odd);
-        }
-}
-
-static void the_widths_on_offer_are_in_order(void)
+TEST(the_widths_on_offer_are_in_order)
 {
     for (int isa = 0; isa < LK_N_ISAS; isa++)
         for (int dtype = LK_F32; lk_isa_is_available((lk_isa)isa) && dtype <= LK_F64; dtype++) {
@@ -169,6 +160,15 @@ static void the_widths_on_offer_are_in_order(void)
             ASSERT_EQ(lk__rows_pick(t, t->width[0] + 1), t->usual);
             ASSERT_TRUE(t->width[t->close] <= MAX_N && t->mr[t->close] <= LK_MICRO_MR);
             ASSERT_TRUE(t->width[t->close] <= 2 * t->width[t->usual]);
+        }
+}
+
+TEST(every_tile_is_the_chain)
+{
+    for (int isa = 0; isa < LK_N_ISAS; isa++)
+        for (int odd = 0; lk_isa_is_available((lk_isa)isa) && odd <= 1; odd++) {
+            check_type((lk_isa)isa, LK_F32, odd);
+            check_type((lk_isa)isa, LK_F64, odd);
         }
 }
 
@@ -191,7 +191,7 @@ static void check_transpose(lk__transpose_fn *transpose, lk_dtype dtype, int64_t
     guard_free(&dst);
 }
 
-static void every_panel_is_the_transpose(void)
+TEST(every_panel_is_the_transpose)
 {
     for (int isa = 0; isa < LK_N_ISAS; isa++)
         for (int dtype = LK_F32; lk_isa_is_available((lk_isa)isa) && dtype <= LK_F64; dtype++) {
@@ -202,6 +202,3 @@ static void every_panel_is_the_transpose(void)
                         check_transpose(t->transpose, (lk_dtype)dtype, n_k, n_valid, t->width[i]);
         }
 }
-
-TEST_MAIN(TEST(the_widths_on_offer_are_in_order), TEST(every_tile_is_the_chain),
-          TEST(every_panel_is_the_transpose))

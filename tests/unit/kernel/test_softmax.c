@@ -17,7 +17,7 @@ static double x_values[MAX], want[MAX], got[MAX];
 typedef lk_status softmax_fn(lk_dtype, const lk_rows *, const void *, void *);
 static softmax_fn *const both[] = {lk_softmax_rows, lk_log_softmax_rows};
 
-static void rows_agree_with_the_formula(void)
+TEST(rows_agree_with_the_formula)
 {
     static const int64_t cols[] = {1, 2, 10, 15, 16, 17, 31, 100, 1000};
     for (int type = LK_F32; type <= LK_F64; type++)
@@ -70,7 +70,7 @@ static void check_row(lk_dtype t, double reach)
 }
 
 /* Down to exponentials that are denormal, and 0. */
-static void the_sum_is_the_lane_sum(void)
+TEST(the_sum_is_the_lane_sum)
 {
     check_row(LK_F32, 1);
     check_row(LK_F32, 70);
@@ -78,7 +78,7 @@ static void the_sum_is_the_lane_sum(void)
     check_row(LK_F64, 500);
 }
 
-static void large_logits_do_not_overflow(void)
+TEST(large_logits_do_not_overflow)
 {
     float x[] = {1e30F, 1e30F, -1e30F, 3e38F, -3e38F}, y[5];
     lk_rows s = {.rows = 1, .cols = 2, .ld_x = 5, .ld_y = 5};
@@ -93,7 +93,7 @@ static void large_logits_do_not_overflow(void)
 }
 
 /* A masked position is -inf: it gets no probability, and the others do not notice it. */
-static void minus_infinity_has_no_probability(void)
+TEST(minus_infinity_has_no_probability)
 {
     double x[] = {-HUGE_VAL, 1, -HUGE_VAL, 1, -HUGE_VAL}, y[5];
     lk_rows s = {.rows = 1, .cols = 5, .ld_x = 5, .ld_y = 5};
@@ -103,7 +103,7 @@ static void minus_infinity_has_no_probability(void)
     ASSERT_TRUE(y[0] == -HUGE_VAL && y[1] == -M_LN2 && y[4] == -HUGE_VAL);
 }
 
-static void a_row_without_softmax_is_nan_and_leaves_others_alone(void)
+TEST(a_row_without_softmax_is_nan_and_leaves_others_alone)
 {
     const double x[] = {-HUGE_VAL, -HUGE_VAL, 0, HUGE_VAL, 0, (double)NAN, 0, 0};
     double y[8];
@@ -116,7 +116,7 @@ static void a_row_without_softmax_is_nan_and_leaves_others_alone(void)
     }
 }
 
-static void every_way_gives_the_same_bits(void)
+TEST(every_way_gives_the_same_bits)
 {
     lk_isa best;
     ASSERT_OK(lk_isa_now(&best));
@@ -155,7 +155,7 @@ static void every_way_gives_the_same_bits(void)
     ASSERT_OK(lk_threads_set(0));
 }
 
-static void nothing_beyond_the_rows_is_touched(void)
+TEST(nothing_beyond_the_rows_is_touched)
 {
     for (int type = LK_F32; type <= LK_F64; type++)
         for (int64_t cols = 1; cols <= 40; cols++)
@@ -170,7 +170,7 @@ static void nothing_beyond_the_rows_is_touched(void)
             }
 }
 
-static void gaps_between_rows_stay_as_they_are(void)
+TEST(gaps_between_rows_stay_as_they_are)
 {
     float x[12], y[15];
     real_fill(LK_F32, x, 12, 5, false);
@@ -182,7 +182,7 @@ static void gaps_between_rows_stay_as_they_are(void)
         ASSERT_TRUE((y[i] == 42) == (i % 5 >= 2));
 }
 
-static void columns_of_one_matrix_may_be_both_operands(void)
+TEST(columns_of_one_matrix_may_be_both_operands)
 {
     double m[4][6] = {{0}};
     lk_rows s = {.rows = 4, .cols = 3, .ld_x = 6, .ld_y = 6};
@@ -197,7 +197,7 @@ static void columns_of_one_matrix_may_be_both_operands(void)
     ASSERT_FAILS(lk_softmax_rows(LK_F64, &s, &m[0][0], &m[0][0]), LK_EOVERLAP, "ld_x 6, ld_y 5");
 }
 
-static void empty_shapes_do_nothing(void)
+TEST(empty_shapes_do_nothing)
 {
     lk_rows no_rows = {.rows = 0, .cols = 3, .ld_x = 3, .ld_y = 3};
     lk_rows no_cols = {.rows = 3, .cols = 0, .ld_x = 0, .ld_y = 0};
@@ -207,7 +207,7 @@ static void empty_shapes_do_nothing(void)
     }
 }
 
-static void wrong_arguments_are_refused(void)
+TEST(wrong_arguments_are_refused)
 {
     float x[6] = {0}, y[6];
     lk_rows good = {.rows = 2, .cols = 3, .ld_x = 3, .ld_y = 3}, s = good;
@@ -228,11 +228,3 @@ static void wrong_arguments_are_refused(void)
     s = (lk_rows){.rows = 1, .cols = 3, .ld_x = INT64_MAX, .ld_y = INT64_MAX};
     ASSERT_OK(lk_softmax_rows(LK_F32, &s, x, y));
 }
-
-TEST_MAIN(TEST(rows_agree_with_the_formula), TEST(the_sum_is_the_lane_sum),
-          TEST(large_logits_do_not_overflow), TEST(minus_infinity_has_no_probability),
-          TEST(a_row_without_softmax_is_nan_and_leaves_others_alone),
-          TEST(every_way_gives_the_same_bits), TEST(nothing_beyond_the_rows_is_touched),
-          TEST(gaps_between_rows_stay_as_they_are),
-          TEST(columns_of_one_matrix_may_be_both_operands), TEST(empty_shapes_do_nothing),
-          TEST(wrong_arguments_are_refused))

@@ -180,7 +180,7 @@ static void check_along(const struct sums_case *c)
 static const int64_t some_n[] = {1, 2, 7, 15, 16, 17, 33, 100, 255, 256, 259};
 static const int64_t some_rows[] = {1, 2, 3, 5, 16, 17, 67, 150};
 
-static void sums_along_rows_are_lane_sums_of_terms(void)
+TEST(sums_along_rows_are_lane_sums_of_terms)
 {
     for (int sum = 0; sum < LK__N_SUMS_ALONG; sum++)
         for (int odd = 0; odd < 2; odd++)
@@ -206,7 +206,7 @@ static void statistics_sheet(lk__sheet *t)
     ((float *)t->arg)[1] = t->p[1].f32[0];
 }
 
-static void a_row_has_a_mean_and_an_inverse_deviation(void)
+TEST(a_row_has_a_mean_and_an_inverse_deviation)
 {
     const float x[] = {1, 5, 3, 1, 5};
     float out[2];
@@ -240,7 +240,7 @@ static void check_map(const struct sums_case *c)
         }
 }
 
-static void maps_write_terms(void)
+TEST(maps_write_terms)
 {
     for (int term = LK__TERM_NONE + 1; term < LK__N_TERMS; term++)
         for (int i = 0; i < 8; i++) {
@@ -260,7 +260,7 @@ static void maps_write_terms(void)
 }
 
 /* Where rows begin at whole lines, and where they do not. */
-static void an_output_larger_than_caches_is_as_any_other(void)
+TEST(an_output_larger_than_caches_is_as_any_other)
 {
     lk_isa best = LK_ISA_SCALAR;
     ASSERT_OK(lk_isa_now(&best));
@@ -293,7 +293,7 @@ static void an_output_larger_than_caches_is_as_any_other(void)
 }
 
 /* In place: x / 2, and 1 / sqrt(16 + 9). */
-static void a_vector_is_a_row_by_itself(void)
+TEST(a_vector_is_a_row_by_itself)
 {
     double x[] = {4, -6, 9, 1}, y[] = {16, 91, 0};
     ASSERT_OK(
@@ -322,7 +322,7 @@ static void check_down(const struct sums_case *c)
             }
 }
 
-static void sums_down_columns_are_lane_sums_of_each_piece(void)
+TEST(sums_down_columns_are_lane_sums_of_each_piece)
 {
     static const int64_t some_pieces[] = {0, 1, 4, 16, 23, 64, 70};
     for (int down = 0; down < LK__N_SUMS_DOWN; down++)
@@ -343,7 +343,7 @@ static void sums_down_columns_are_lane_sums_of_each_piece(void)
 }
 
 /* Large enough for several sheets and for threads to share pieces. */
-static void large_sums_down_columns_are_the_same(void)
+TEST(large_sums_down_columns_are_the_same)
 {
     static const int64_t rows[] = {2000, 700, 70}, n[] = {20, 130, 1030}, piece[] = {300, 0, 0};
     for (int i = 0; i < 3; i++) {
@@ -358,7 +358,7 @@ static void large_sums_down_columns_are_the_same(void)
 
 /* ---- nothing, and refusals ---- */
 
-static void no_rows_and_no_columns_are_nothing(void)
+TEST(no_rows_and_no_columns_are_nothing)
 {
     float sums[4] = {1, 2, 3, 4};
     int64_t bytes = 1;
@@ -375,7 +375,7 @@ static void no_rows_and_no_columns_are_nothing(void)
     ASSERT_TRUE(sums[0] == 1 && sums[3] == 4);
 }
 
-static void a_thread_that_rounds_otherwise_is_refused(void)
+TEST(a_thread_that_rounds_otherwise_is_refused)
 {
     float x[1] = {1}, y[1] = {0};
     lk__map_sums s = {.dtype = LK_F32, .rows = 1, .n = 1, .x = {x}, .y = y};
@@ -384,10 +384,3 @@ static void a_thread_that_rounds_otherwise_is_refused(void)
     fesetround(FE_TONEAREST);
     ASSERT_EQ(st, LK_EFPENV);
 }
-
-TEST_MAIN(TEST(sums_along_rows_are_lane_sums_of_terms),
-          TEST(a_row_has_a_mean_and_an_inverse_deviation), TEST(maps_write_terms),
-          TEST(an_output_larger_than_caches_is_as_any_other), TEST(a_vector_is_a_row_by_itself),
-          TEST(sums_down_columns_are_lane_sums_of_each_piece),
-          TEST(large_sums_down_columns_are_the_same), TEST(no_rows_and_no_columns_are_nothing),
-          TEST(a_thread_that_rounds_otherwise_is_refused))

@@ -44,7 +44,7 @@ static void bind_to(const cpu_set_t *all, int n)
     ASSERT_EQ(sched_setaffinity(0, sizeof some, &some), 0);
 }
 
-static void a_share_is_the_mask_or_a_part_of_the_node(void)
+TEST(a_share_is_the_mask_or_a_part_of_the_node)
 {
     static const struct {
         int mask, node, ranks, share;
@@ -68,7 +68,23 @@ static void a_share_is_the_mask_or_a_part_of_the_node(void)
         ASSERT_EQ(lk__threads_share(row[i].mask, row[i].node, row[i].ranks), row[i].share);
 }
 
-static void binding_does_not_narrow_the_node(void)
+TEST(the_default_is_the_affinity_mask)
+{
+    start_plain();
+    cpu_set_t all;
+    ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+    ASSERT_EQ(lk__cores(), CPU_COUNT(&all));
+    int share = CPU_COUNT(&all) < LK_MAX_THREADS ? CPU_COUNT(&all) : LK_MAX_THREADS;
+    ASSERT_EQ(threads(), share);
+    bind_to(&all, 1);
+    ASSERT_EQ(lk__cores(), 1);
+    ASSERT_EQ(threads(), share); /* decided once */
+    ASSERT_OK(lk_threads_set(0));
+    ASSERT_EQ(threads(), 1);
+    ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
+TEST(binding_does_not_narrow_the_node)
 {
     start_plain();
     cpu_set_t all;
@@ -92,7 +108,7 @@ static void binding_does_not_narrow_the_node(void)
     ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
-static void a_job_has_the_cores_that_slurm_gave_it(void)
+TEST(a_job_has_the_cores_that_slurm_gave_it)
 {
     start_plain();
     int node = lk__cores_of_node();
@@ -107,23 +123,7 @@ static void a_job_has_the_cores_that_slurm_gave_it(void)
     start_plain();
 }
 
-static void the_default_is_the_affinity_mask(void)
-{
-    start_plain();
-    cpu_set_t all;
-    ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
-    ASSERT_EQ(lk__cores(), CPU_COUNT(&all));
-    int share = CPU_COUNT(&all) < LK_MAX_THREADS ? CPU_COUNT(&all) : LK_MAX_THREADS;
-    ASSERT_EQ(threads(), share);
-    bind_to(&all, 1);
-    ASSERT_EQ(lk__cores(), 1);
-    ASSERT_EQ(threads(), share); /* decided once */
-    ASSERT_OK(lk_threads_set(0));
-    ASSERT_EQ(threads(), 1);
-    ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
-}
-
-static void a_setting_wins_over_the_environment(void)
+TEST(a_setting_wins_over_the_environment)
 {
     start_plain();
     setenv("LK_THREADS", "3", 1);
@@ -146,7 +146,7 @@ static void touch(void *arg, int64_t first, int64_t last)
     *(int64_t *)arg += last - first;
 }
 
-static void a_wrong_LK_THREADS_is_an_error_that_quotes_it(void)
+TEST(a_wrong_LK_THREADS_is_an_error_that_quotes_it)
 {
     static const char *const wrong[] = {"0",
                                         "257",
@@ -178,7 +178,7 @@ static void a_wrong_LK_THREADS_is_an_error_that_quotes_it(void)
     ASSERT_EQ(threads(), 2);
 }
 
-static void a_setting_out_of_range_is_refused(void)
+TEST(a_setting_out_of_range_is_refused)
 {
     start_plain();
     ASSERT_OK(lk_threads_set(2));
@@ -189,7 +189,7 @@ static void a_setting_out_of_range_is_refused(void)
     ASSERT_EQ(threads(), 2);
 }
 
-static void ranks_of_the_node_share_its_cores(void)
+TEST(ranks_of_the_node_share_its_cores)
 {
     static const struct {
         const char *variable, *value, *node;
@@ -227,7 +227,7 @@ static void ranks_of_the_node_share_its_cores(void)
     }
 }
 
-static void the_launcher_that_started_us_wins_over_the_one_around_it(void)
+TEST(the_launcher_that_started_us_wins_over_the_one_around_it)
 {
     start_plain();
     setenv("SLURM_STEP_TASKS_PER_NODE", "4", 1);
@@ -236,10 +236,3 @@ static void the_launcher_that_started_us_wins_over_the_one_around_it(void)
     ASSERT_EQ(lk__ranks_on_node(), 2);
     start_plain();
 }
-
-TEST_MAIN(TEST(a_share_is_the_mask_or_a_part_of_the_node), TEST(the_default_is_the_affinity_mask),
-          TEST(binding_does_not_narrow_the_node), TEST(a_job_has_the_cores_that_slurm_gave_it),
-          TEST(a_setting_wins_over_the_environment),
-          TEST(a_wrong_LK_THREADS_is_an_error_that_quotes_it),
-          TEST(a_setting_out_of_range_is_refused), TEST(ranks_of_the_node_share_its_cores),
-          TEST(the_launcher_that_started_us_wins_over_the_one_around_it))

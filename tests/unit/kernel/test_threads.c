@@ -54,7 +54,7 @@ static void check_tally(const struct tally *t, int64_t n)
         ASSERT_EQ(t->done[i], i < n);
 }
 
-static void every_task_is_done_exactly_once(void)
+TEST(every_task_is_done_exactly_once)
 {
     static const int64_t n[] = {0, 1, 2, 3, 64, 997, MAX_TASKS};
     static const int64_t least[] = {0, 1, 3, 64, MAX_TASKS, INT64_MAX};
@@ -72,7 +72,7 @@ static void every_task_is_done_exactly_once(void)
     }
 }
 
-static void many_small_jobs_are_all_done(void)
+TEST(many_small_jobs_are_all_done)
 {
     ASSERT_OK(lk_threads_set(3));
     static struct tally t;
@@ -90,7 +90,7 @@ static void keep_size(void *arg, int64_t first, int64_t last)
         size[i] = last - first;
 }
 
-static void few_tasks_are_cut_evenly(void)
+TEST(few_tasks_are_cut_evenly)
 {
     static const struct {
         int threads;
@@ -172,7 +172,7 @@ static long sleeps(void)
     return used.ru_nvcsw;
 }
 
-static void a_short_job_wakes_nobody(void)
+TEST(a_short_job_wakes_nobody)
 {
 #if defined __SANITIZE_THREAD__ || defined TEST_EMULATED
     return; /* reading the clock takes as long as a job there */
@@ -191,7 +191,7 @@ static void a_short_job_wakes_nobody(void)
     ASSERT_TRUE(n < JOBS + JOBS / 2); /* the caller's, and hardly a worker's */
 }
 
-static void a_long_job_of_small_tasks_is_shared(void)
+TEST(a_long_job_of_small_tasks_is_shared)
 {
     struct timed t = {.caller = pthread_self(), .ns = 1000000};
     on_all_threads(2, NULL);
@@ -201,7 +201,7 @@ static void a_long_job_of_small_tasks_is_shared(void)
 }
 
 /* Each would not pay for waking one. */
-static void many_short_jobs_wake_a_worker(void)
+TEST(many_short_jobs_wake_a_worker)
 {
     struct timed t = {.caller = pthread_self(), .ns = 150};
     on_all_threads(2, NULL);
@@ -211,7 +211,7 @@ static void many_short_jobs_wake_a_worker(void)
     ASSERT_TRUE(t.by_others > 0);
 }
 
-static void a_job_that_is_said_to_be_short_is_not_shared(void)
+TEST(a_job_that_is_said_to_be_short_is_not_shared)
 {
     struct timed t = {.caller = pthread_self(), .ns = 1000000};
     on_all_threads(2, NULL); /* they are awake */
@@ -219,7 +219,7 @@ static void a_job_that_is_said_to_be_short_is_not_shared(void)
     ASSERT_EQ(t.by_others, 0);
 }
 
-static void all_threads_take_part(void)
+TEST(all_threads_take_part)
 {
     for (int threads = 2; threads <= 8; threads++)
         on_all_threads(threads, NULL);
@@ -238,7 +238,7 @@ static void meet_and_sign(void *arg, int64_t first, int64_t last)
     meet(&r->meeting, first, last);
 }
 
-static void a_thread_has_the_same_tasks_in_every_job(void)
+TEST(a_thread_has_the_same_tasks_in_every_job)
 {
     enum { THREADS = 4, JOBS = 50 };
     struct regulars first, next;
@@ -263,7 +263,7 @@ static void tally_nested(void *arg, int64_t first, int64_t last)
     }
 }
 
-static void nested_calls_are_done_by_their_caller(void)
+TEST(nested_calls_are_done_by_their_caller)
 {
     static struct tally t;
     memset(&t, 0, sizeof t);
@@ -294,7 +294,7 @@ static void *host_thread(void *arg)
     return NULL;
 }
 
-static void a_thousand_host_threads_call_kernels_at_once(void)
+TEST(a_thousand_host_threads_call_kernels_at_once)
 {
     enum { HOSTS = 1000 };
     static pthread_t host[HOSTS];
@@ -341,7 +341,7 @@ static void check_worker(void)
     workers_checked++;
 }
 
-static void workers_have_names_stacks_no_signals_and_canonical_arithmetic(void)
+TEST(workers_have_names_stacks_no_signals_and_canonical_arithmetic)
 {
     lk_threads_stop();
     sigset_t before, after;
@@ -382,7 +382,7 @@ static int settled_threads(void)
     return n;
 }
 
-static void stopping_leaves_no_thread_and_no_memory(void)
+TEST(stopping_leaves_no_thread_and_no_memory)
 {
     lk_threads_stop();
     int64_t live = lk_alloc_stats_now().live_blocks;
@@ -396,7 +396,7 @@ static void stopping_leaves_no_thread_and_no_memory(void)
     on_all_threads(3, NULL);
 }
 
-static void an_idle_pool_sleeps(void)
+TEST(an_idle_pool_sleeps)
 {
     on_all_threads(2, NULL);
     struct timespec pause = {.tv_nsec = 200000000}, begin, end;
@@ -408,7 +408,7 @@ static void an_idle_pool_sleeps(void)
     ASSERT_TRUE(used < 0.02);
 }
 
-static void threads_that_cannot_be_started_are_done_without(void)
+TEST(threads_that_cannot_be_started_are_done_without)
 {
     static struct tally t;
     for (int can = 0; can <= 2; can++) {
@@ -446,7 +446,7 @@ static void check_in_child(void)
     ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void a_forked_child_starts_its_own_pool(void)
+TEST(a_forked_child_starts_its_own_pool)
 {
     on_all_threads(3, NULL);
     check_in_child();
@@ -469,7 +469,7 @@ static void *busy_host(void *arg)
     return NULL;
 }
 
-static void a_child_forked_in_the_middle_of_a_job_starts_its_own_pool(void)
+TEST(a_child_forked_in_the_middle_of_a_job_starts_its_own_pool)
 {
     static struct tally t;
     memset(&t, 0, sizeof t);
@@ -483,16 +483,3 @@ static void a_child_forked_in_the_middle_of_a_job_starts_its_own_pool(void)
     ASSERT_EQ(pthread_join(host, NULL), 0);
     check_tally(&t, 100);
 }
-
-TEST_MAIN(TEST(every_task_is_done_exactly_once), TEST(many_small_jobs_are_all_done),
-          TEST(few_tasks_are_cut_evenly), TEST(a_short_job_wakes_nobody),
-          TEST(a_long_job_of_small_tasks_is_shared), TEST(many_short_jobs_wake_a_worker),
-          TEST(a_job_that_is_said_to_be_short_is_not_shared), TEST(all_threads_take_part),
-          TEST(a_thread_has_the_same_tasks_in_every_job),
-          TEST(nested_calls_are_done_by_their_caller),
-          TEST(a_thousand_host_threads_call_kernels_at_once),
-          TEST(workers_have_names_stacks_no_signals_and_canonical_arithmetic),
-          TEST(stopping_leaves_no_thread_and_no_memory), TEST(an_idle_pool_sleeps),
-          TEST(threads_that_cannot_be_started_are_done_without),
-          TEST(a_forked_child_starts_its_own_pool),
-          TEST(a_child_forked_in_the_middle_of_a_job_starts_its_own_pool))

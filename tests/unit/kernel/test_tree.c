@@ -39,7 +39,7 @@ static void check_tree(lk_dtype t, int64_t n, int64_t count)
     guard_free(&want);
 }
 
-static void any_number_of_pieces_gives_the_fixed_tree(void)
+TEST(any_number_of_pieces_gives_the_fixed_tree)
 {
     static const int64_t count[] = {0, 1, 5, 64, 1500};
     for (int isa = 0; isa < LK_N_ISAS; isa++) {
@@ -53,7 +53,7 @@ static void any_number_of_pieces_gives_the_fixed_tree(void)
     }
 }
 
-static void large_pieces_give_the_same_bits_on_any_number_of_threads(void)
+TEST(large_pieces_give_the_same_bits_on_any_number_of_threads)
 {
     for (int threads = 1; threads <= 4; threads++) {
         all_threads_set(threads);
@@ -63,7 +63,7 @@ static void large_pieces_give_the_same_bits_on_any_number_of_threads(void)
 }
 
 /* Ranks that hold runs of pieces reduce them alone; the tree over runs is the tree over all. */
-static void splitting_an_axis_at_pieces_changes_no_bit(void)
+TEST(splitting_an_axis_at_pieces_changes_no_bit)
 {
     enum { N = 1000, INNER = 3, PIECE = 16 };
     static double x[N][INNER];
@@ -85,7 +85,7 @@ static void splitting_an_axis_at_pieces_changes_no_bit(void)
     }
 }
 
-static void a_piece_may_change_after_it_was_pushed(void)
+TEST(a_piece_may_change_after_it_was_pushed)
 {
     float piece[3] = {1, 2, 3}, sum[3];
     lk_tree *tree;
@@ -101,7 +101,7 @@ static void a_piece_may_change_after_it_was_pushed(void)
     lk_tree_free(tree);
 }
 
-static void a_second_round_allocates_nothing(void)
+TEST(a_second_round_allocates_nothing)
 {
     float piece[100] = {0}, sum[100];
     lk_tree *tree;
@@ -135,7 +135,7 @@ done:
     return st;
 }
 
-static void every_failed_allocation_is_reported_and_nothing_leaks(void)
+TEST(every_failed_allocation_is_reported_and_nothing_leaks)
 {
     float sum = 0;
     int64_t failures = 0;
@@ -154,7 +154,7 @@ static void every_failed_allocation_is_reported_and_nothing_leaks(void)
 }
 
 /* A failed push leaves the tree as it was: pushing again goes on. */
-static void a_failed_push_can_be_repeated(void)
+TEST(a_failed_push_can_be_repeated)
 {
     float sum;
     lk_tree *tree;
@@ -175,7 +175,7 @@ static void a_failed_push_can_be_repeated(void)
     lk_tree_free(tree);
 }
 
-static void bad_input_is_refused_by_name(void)
+TEST(bad_input_is_refused_by_name)
 {
     lk_tree *tree;
     float v[3] = {0};
@@ -195,10 +195,3 @@ static void bad_input_is_refused_by_name(void)
     ASSERT_EQ(finish, LK_EFPENV);
     lk_tree_free(tree);
 }
-
-TEST_MAIN(TEST(any_number_of_pieces_gives_the_fixed_tree),
-          TEST(large_pieces_give_the_same_bits_on_any_number_of_threads),
-          TEST(splitting_an_axis_at_pieces_changes_no_bit),
-          TEST(a_piece_may_change_after_it_was_pushed), TEST(a_second_round_allocates_nothing),
-          TEST(every_failed_allocation_is_reported_and_nothing_leaks),
-          TEST(a_failed_push_can_be_repeated), TEST(bad_input_is_refused_by_name))

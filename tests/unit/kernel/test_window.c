@@ -65,7 +65,7 @@ static void check(const axis *a)
 }
 
 /* All windows of small sizes. */
-static void ranges_are_the_smallest_that_have_all_positions(void)
+TEST(ranges_are_the_smallest_that_have_all_positions)
 {
     for (int64_t k = 1; k <= 5; k++)
         for (int64_t s = 1; s <= 6; s++)
@@ -77,7 +77,7 @@ static void ranges_are_the_smallest_that_have_all_positions(void)
 }
 
 /* Of a group of four all outputs count, the sums of which there are no outputs too. */
-static void winograd_takes_whole_groups(void)
+TEST(winograd_takes_whole_groups)
 {
     for (int64_t pad = -3; pad <= 5; pad++)
         for (int64_t in = 1; in <= 14; in++)
@@ -100,5 +100,3 @@ static void winograd_takes_whole_groups(void)
                     }
             }
 }
-
-TEST_MAIN(TEST(ranges_are_the_smallest_that_have_all_positions), TEST(winograd_takes_whole_groups))

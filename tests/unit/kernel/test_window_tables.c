@@ -129,7 +129,7 @@ static const struct table tables[] = {
     {&mnist_gb, 4, 1, {{7, 0, 1, 6}, {6, 1, 1, 6}, {6, 1, 1, 6}, {6, 1, 0, 5}}},
     {&mnist_gb, 4, 3, {{6, 0, 2, 6}, {6, 0, 1, 5}, {6, 1, 0, 5}, {5, 2, 0, 5}}}};
 
-static void worked_tables_are_what_windows_need(void)
+TEST(worked_tables_are_what_windows_need)
 {
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         const struct table *t = &tables[i];
@@ -145,7 +145,7 @@ static void worked_tables_are_what_windows_need(void)
 
 /* ---- all layers, by the arithmetic ---- */
 
-static void neons_arithmetic_is_what_windows_need(void)
+TEST(neons_arithmetic_is_what_windows_need)
 {
     const struct net *const nets[] = {&mnist_cnn, &mnist_gb, &cifar_gb};
     const int64_t last[] = {4, 15, 19}; /* rows at the end */
@@ -163,5 +163,3 @@ static void neons_arithmetic_is_what_windows_need(void)
             ASSERT_EQ(n, last[i]);
         }
 }
-
-TEST_MAIN(TEST(worked_tables_are_what_windows_need), TEST(neons_arithmetic_is_what_windows_need))

@@ -5,24 +5,8 @@
 #include "kernel/conv/winograd.h"
 #include "winograd_cases.h"
 
-static void f32_follows_the_definition(void)
-{
-    check_cases(wino_cases, N_WINO_CASES, LK_F32, false);
-}
-
-static void f64_follows_the_definition(void)
-{
-    check_cases(wino_cases, N_WINO_CASES, LK_F64, false);
-}
-
-static void zeros_denormals_and_infinities_follow_the_definition(void)
-{
-    check_cases(wino_cases, N_WINO_CASES, LK_F32, true);
-    check_cases(wino_cases, N_WINO_CASES, LK_F64, true);
-}
-
 /* Otherwise the tests above would say little. */
-static void a_plan_follows_the_instruction_set(void)
+TEST(a_plan_follows_the_instruction_set)
 {
     for (int v = 0; v < N_VARIANTS; v++) {
         check k = check_new(&wino_cases[0], LK_F32, (variant)v, false);
@@ -38,6 +22,22 @@ static void a_plan_follows_the_instruction_set(void)
         }
         check_free(&k);
     }
+}
+
+TEST(f32_follows_the_definition)
+{
+    check_cases(wino_cases, N_WINO_CASES, LK_F32, false);
+}
+
+TEST(f64_follows_the_definition)
+{
+    check_cases(wino_cases, N_WINO_CASES, LK_F64, false);
+}
+
+TEST(zeros_denormals_and_infinities_follow_the_definition)
+{
+    check_cases(wino_cases, N_WINO_CASES, LK_F32, true);
+    check_cases(wino_cases, N_WINO_CASES, LK_F64, true);
 }
 
 /* A convolution in f32 with its operands, and one result of each pass. */
@@ -82,7 +82,7 @@ static const lk_conv_shape image = {
     WINO,           .batch = 5,      .in_channels = 7,       .out_channels = 19,
     .in = {11, 13}, .out = {11, 13}, .window.pad_lo = {1, 1}};
 
-static void a_batch_in_two_calls_gives_the_same_bits(void)
+TEST(a_batch_in_two_calls_gives_the_same_bits)
 {
     for (int64_t first = 1; first < image.batch; first++) {
         whole want = whole_new(image), got = whole_new(image);
@@ -124,14 +124,14 @@ static bool cut_is_exact(int64_t cut)
     return same;
 }
 
-static void an_image_cut_between_tiles_gives_the_same_bits(void)
+TEST(an_image_cut_between_tiles_gives_the_same_bits)
 {
     ASSERT_TRUE(cut_is_exact(4));
     ASSERT_TRUE(cut_is_exact(8));
     ASSERT_TRUE(!cut_is_exact(6)); /* a tile of the whole has become parts of two */
 }
 
-static void the_weight_gradient_is_the_direct_one(void)
+TEST(the_weight_gradient_is_the_direct_one)
 {
     whole o = whole_new(image);
     int64_t n = lk__ref_conv_weights(&o.s);
@@ -149,10 +149,3 @@ static void the_weight_gradient_is_the_direct_one(void)
     free(direct);
     whole_free(&o);
 }
-
-TEST_MAIN(TEST(a_plan_follows_the_instruction_set), TEST(f32_follows_the_definition),
-          TEST(f64_follows_the_definition),
-          TEST(zeros_denormals_and_infinities_follow_the_definition),
-          TEST(a_batch_in_two_calls_gives_the_same_bits),
-          TEST(an_image_cut_between_tiles_gives_the_same_bits),
-          TEST(the_weight_gradient_is_the_direct_one))

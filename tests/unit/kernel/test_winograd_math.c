@@ -130,7 +130,7 @@ static long double bound(const trial *t, int64_t n, const int64_t *o, int64_t j)
     return steps / (1 - steps) * sum;
 }
 
-static void errors_are_within_the_bound(void)
+TEST(errors_are_within_the_bound)
 {
     for (int i = 0; i < N_WINO_CASES; i++)
         for (int dtype = LK_F32; dtype <= LK_F64; dtype++) {
@@ -162,7 +162,7 @@ static long double error_norm(const trial *t)
     return sum;
 }
 
-static void the_error_is_some_times_that_of_direct(void)
+TEST(the_error_is_some_times_that_of_direct)
 {
     const lk_conv_shape s = {
         WINO,           .batch = 2,      .in_channels = 32,      .out_channels = 16,
@@ -176,5 +176,3 @@ static void the_error_is_some_times_that_of_direct(void)
     ASSERT_TRUE(winograd < 36 * direct); /* of squares */
     trial_free(&t);
 }
-
-TEST_MAIN(TEST(errors_are_within_the_bound), TEST(the_error_is_some_times_that_of_direct))

@@ -186,7 +186,7 @@ static void check_file(lk_dtype dtype, double tolerance)
     fclose(f);
 }
 
-static void values_and_gradients_are_those_of_another_program(void)
+TEST(values_and_gradients_are_those_of_another_program)
 {
     check_file(LK_F64, 1e-12);
     check_file(LK_F32, 1e-4);
@@ -194,7 +194,7 @@ static void values_and_gradients_are_those_of_another_program(void)
 
 /* ---- sizes ---- */
 
-static void samples_of_any_size_keep_it(void)
+TEST(samples_of_any_size_keep_it)
 {
     static const char *const options[] = {"depth=3 width=1 most=1 convs=1 classes=3",
                                           "depth=3 width=1 most=1 convs=1 classes=3 up=repeat"};
@@ -209,7 +209,7 @@ static void samples_of_any_size_keep_it(void)
         }
 }
 
-static void samples_without_positions_are_refused(void)
+TEST(samples_without_positions_are_refused)
 {
     lk_model *m = NULL;
     ASSERT_OK(lk_model_new(&m));
@@ -220,7 +220,7 @@ static void samples_without_positions_are_refused(void)
 }
 
 /* What grows is cut or filled by less than a stride; sizes further away are told. */
-static void what_cannot_fit_is_told(void)
+TEST(what_cannot_fit_is_told)
 {
     static const struct {
         const char *layers, *error;
@@ -254,11 +254,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(make) >= 4);
 }
-
-TEST_MAIN(TEST(values_and_gradients_are_those_of_another_program),
-          TEST(samples_of_any_size_keep_it), TEST(samples_without_positions_are_refused),
-          TEST(what_cannot_fit_is_told), TEST(every_allocation_may_fail))

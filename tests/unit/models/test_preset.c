@@ -9,7 +9,7 @@ static lk_status build(lk_model *model)
     return LK_TRACE(lk_model_hold(model, NULL));
 }
 
-static void a_text_and_a_config_give_the_same_model(void)
+TEST(a_text_and_a_config_give_the_same_model)
 {
     static const char *const presets[][2] = {{"mlp", "units=20,10 classes=4 dropout=0.5"},
                                              {"resnet", "blocks=1 classes=4"},
@@ -43,7 +43,7 @@ static void a_text_and_a_config_give_the_same_model(void)
     }
 }
 
-static void what_is_wrong_is_told_and_adds_nothing(void)
+TEST(what_is_wrong_is_told_and_adds_nothing)
 {
     lk_model *model = NULL;
     ASSERT_OK(lk_model_new(&model));
@@ -72,13 +72,13 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(make) >= 4);
 }
 
 /* Wherever memory ends, also in the middle of the layers. */
-static void a_failure_leaves_the_model_as_it_was(void)
+TEST(a_failure_leaves_the_model_as_it_was)
 {
     for (int64_t n = 1;; n++) {
         lk_model *model = NULL;
@@ -96,7 +96,3 @@ static void a_failure_leaves_the_model_as_it_was(void)
         lk_model_free(model);
     }
 }
-
-TEST_MAIN(TEST(a_text_and_a_config_give_the_same_model),
-          TEST(what_is_wrong_is_told_and_adds_nothing), TEST(every_allocation_may_fail),
-          TEST(a_failure_leaves_the_model_as_it_was))

@@ -18,14 +18,14 @@ static void expect(bool lower, double change, int n, const double *value, const 
     ASSERT_TRUE(best == want || (isnan(best) && isnan(want)));
 }
 
-static void equal_is_not_better(void)
+TEST(equal_is_not_better)
 {
     const double value[] = {3, 3, 2, 4, 2, 1};
     expect(true, 0, 6, value, (const int64_t[]){0, 1, 0, 1, 2, 0}, 1);
     expect(false, 0, 6, value, (const int64_t[]){0, 1, 2, 0, 1, 2}, 4);
 }
 
-static void little_is_not_better(void)
+TEST(little_is_not_better)
 {
     const double value[] = {3, 2.5, 2, 4, 3.5, 1.5};
     expect(true, 1, 6, value, (const int64_t[]){0, 1, 2, 3, 4, 0}, 1.5);
@@ -33,11 +33,9 @@ static void little_is_not_better(void)
     expect(false, 0.75, 6, value, (const int64_t[]){0, 1, 2, 0, 1, 2}, 4);
 }
 
-static void a_nan_is_never_better(void)
+TEST(a_nan_is_never_better)
 {
     expect(true, 0, 4, (const double[]){none, none, 1e300, none}, (const int64_t[]){1, 2, 0, 1},
            1e300);
     expect(false, 0, 2, (const double[]){none, none}, (const int64_t[]){1, 2}, none);
 }
-
-TEST_MAIN(TEST(equal_is_not_better), TEST(little_is_not_better), TEST(a_nan_is_never_better))

@@ -119,7 +119,7 @@ static void expect_value(const lk__exact *sum, uint64_t want, int i)
         TEST_FAIL("sum %d is %a, not %a", i, value, double_of(want));
 }
 
-static void sums_are_rounded_once(void)
+TEST(sums_are_rounded_once)
 {
     for (int i = 0; i < N_KNOWN; i++) {
         lk__exact sum = {{0}, 0, 0, 0}, back = {{0}, 0, 0, 0};
@@ -133,7 +133,7 @@ static void sums_are_rounded_once(void)
 }
 
 /* What several have added up, number by number, is what one adds up. */
-static void sums_are_joined_number_by_number(void)
+TEST(sums_are_joined_number_by_number)
 {
     for (int parts = 2; parts <= 7; parts++)
         for (int i = 0; i < N_KNOWN; i++) {
@@ -149,7 +149,7 @@ static void sums_are_joined_number_by_number(void)
 }
 
 /* Many numbers and their opposites, in another order, are nothing. */
-static void what_is_taken_back_leaves_nothing(void)
+TEST(what_is_taken_back_leaves_nothing)
 {
     enum { N = 1 << 16 };
     static double x[N];
@@ -165,7 +165,7 @@ static void what_is_taken_back_leaves_nothing(void)
         ASSERT_EQ(((const int64_t *)&sum)[k], 0);
 }
 
-static void infinities_and_nans_are_kept(void)
+TEST(infinities_and_nans_are_kept)
 {
     const double infinite = (double)INFINITY;
     lk__exact sum = {{0}, 0, 0, 0};
@@ -180,6 +180,3 @@ static void infinities_and_nans_are_kept(void)
     lk__exact_add(&minus, (double)NAN);
     ASSERT_TRUE(isnan(lk__exact_value(&minus)));
 }
-
-TEST_MAIN(TEST(sums_are_rounded_once), TEST(sums_are_joined_number_by_number),
-          TEST(what_is_taken_back_leaves_nothing), TEST(infinities_and_nans_are_kept))

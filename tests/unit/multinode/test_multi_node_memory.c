@@ -179,7 +179,7 @@ done:
     return st;
 }
 
-static void the_others_are_told(void)
+TEST(the_others_are_told)
 {
     static const struct memory_work all[] = {
         {"scatter", scatter},           {"multi_node", multi_node},
@@ -188,5 +188,3 @@ static void the_others_are_told(void)
         {"aggregated", aggregated},     {"early_stop", early_stop}};
     memory_runs_out_on_few(all, (int)(sizeof all / sizeof *all), &sides);
 }
-
-TEST_MAIN(TEST(the_others_are_told))

@@ -66,11 +66,9 @@ static lk_status late(void *side)
     return updates(side, "double_buffering=true wire=bf16 accumulate=2");
 }
 
-static void memory_runs_out_for_all(void)
+TEST(memory_runs_out_for_all)
 {
     static const struct memory_work work[] = {
         {"bcast_data", broadcast}, {"mean_grad", mean}, {"update", plain}, {"late update", late}};
     memory_runs_out_on_few(work, sizeof work / sizeof *work, &sides);
 }
-
-TEST_MAIN(TEST(memory_runs_out_for_all))

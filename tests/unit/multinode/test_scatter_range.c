@@ -4,7 +4,7 @@
 #include <lockstep/iterator.h>
 
 /* Begin and end, as the original has them. */
-static void the_numbers_of_the_original(void)
+TEST(the_numbers_of_the_original)
 {
     static const struct {
         int64_t n;
@@ -27,7 +27,7 @@ static void the_numbers_of_the_original(void)
 }
 
 /* Ranges follow each other without a gap, from 0 to n, however large n is. */
-static void every_sample_is_in_a_range(void)
+TEST(every_sample_is_in_a_range)
 {
     const int64_t counts[] = {0, 1, 2, 5, 6, 7, 100, INT64_C(1) << 62, INT64_MAX};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
@@ -45,5 +45,3 @@ static void every_sample_is_in_a_range(void)
                 ASSERT_TRUE(most - least <= !equal);
             }
 }
-
-TEST_MAIN(TEST(the_numbers_of_the_original), TEST(every_sample_is_in_a_range))

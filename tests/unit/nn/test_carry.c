@@ -82,7 +82,7 @@ static void check_parts(const char *const *layers, bool exact, lk_dtype dtype, i
     net_free(&whole);
 }
 
-static void times_in_parts_have_the_bits_of_all_at_once(void)
+TEST(times_in_parts_have_the_bits_of_all_at_once)
 {
     static const struct {
         int64_t times[MOST_PARTS];
@@ -102,7 +102,7 @@ static void times_in_parts_have_the_bits_of_all_at_once(void)
 }
 
 /* Without a carry to begin with, and as lk_model_forward(). */
-static void zeros_are_what_a_pass_begins_with(void)
+TEST(zeros_are_what_a_pass_begins_with)
 {
     struct net s = net_new(deep, LK_F32, 3, (const int64_t[]){4}, 1);
     lk_tape *tape = NULL;
@@ -135,7 +135,7 @@ static void zeros_are_what_a_pass_begins_with(void)
 
 /* ---- refusals ---- */
 
-static void what_is_no_carry_is_refused(void)
+TEST(what_is_no_carry_is_refused)
 {
     static const char *const plain[] = {"flatten", NULL, "linear", "units=2", NULL};
     lk_model *m = model_of(lstm, LK_F32, 3), *other = model_of(plain, LK_F32, 3);
@@ -209,7 +209,7 @@ static lk_status count_forward(const lk_pass *pass, const lk_layer_instance *lay
     return LK_OK;
 }
 
-static void a_layer_of_ones_own_carries_what_it_declares(void)
+TEST(a_layer_of_ones_own_carries_what_it_declares)
 {
     static const lk_layer count = {
         .descriptor = {.name = "count", .options_size = sizeof(struct count_options)},
@@ -273,11 +273,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(scenario) > 10);
 }
-
-TEST_MAIN(TEST(times_in_parts_have_the_bits_of_all_at_once),
-          TEST(zeros_are_what_a_pass_begins_with), TEST(what_is_no_carry_is_refused),
-          TEST(a_layer_of_ones_own_carries_what_it_declares), TEST(every_allocation_may_fail))

@@ -149,7 +149,7 @@ static void check_network(const char *const *layers, const struct item *item, in
     net_free(&s);
 }
 
-static void values_and_gradients_are_those_of_another_program(void)
+TEST(values_and_gradients_are_those_of_another_program)
 {
     static const char *const nets[][7] = {{"rnn", "units=3 output=all", NULL},
                                           {"gru", "units=3 output=all", NULL},
@@ -172,5 +172,3 @@ static void values_and_gradients_are_those_of_another_program(void)
     ASSERT_EQ(items_read(f, item), 0);
     fclose(f);
 }
-
-TEST_MAIN(TEST(values_and_gradients_are_those_of_another_program))

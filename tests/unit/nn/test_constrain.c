@@ -50,7 +50,7 @@ static const struct {
     {{"local_conv_transpose", "filters=3 kernel=3 unit_norm=true"}, LK_DIMS(4, 2), 4, 9, 2},
 };
 
-static void rows_have_the_bits_of_their_definition(void)
+TEST(rows_have_the_bits_of_their_definition)
 {
     static _Alignas(64) char want[ROOM];
     for (int i = 0; i < 3 * 2 * LK_COUNT(kinds); i++) {
@@ -85,7 +85,7 @@ static const char *const codec[] = {"local_conv", "filters=3 kernel=3 unit_norm=
                                     "filters=1 kernel=3 unit_norm=true tie=code.weight", NULL};
 
 /* Both uses ask for it; it is done once. */
-static void a_shared_parameter_is_brought_back_once(void)
+TEST(a_shared_parameter_is_brought_back_once)
 {
     lk_model *m = model_of(codec, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(6, 5, 1)}});
     int64_t bytes;
@@ -101,7 +101,7 @@ static void a_shared_parameter_is_brought_back_once(void)
 }
 
 /* The use that shares it may be the one that asks. */
-static void a_further_use_may_ask_for_it(void)
+TEST(a_further_use_may_ask_for_it)
 {
     static const char *const layers[] = {"local_conv", "filters=3 kernel=3 name=code",
                                          "local_conv_transpose",
@@ -114,7 +114,7 @@ static void a_further_use_may_ask_for_it(void)
     lk_model_free(n);
 }
 
-static void what_is_frozen_stays(void)
+TEST(what_is_frozen_stays)
 {
     static const char *const layers[] = {"local_conv", "filters=2 kernel=2 unit_norm=true",
                                          "local_conv", "filters=2 kernel=2 unit_norm=true",
@@ -139,7 +139,7 @@ static void what_is_frozen_stays(void)
 }
 
 /* Rows that cannot be divided by their norm. */
-static void rows_of_zeros_and_rows_too_large_stay(void)
+TEST(rows_of_zeros_and_rows_too_large_stay)
 {
     static const char *const layers[] = {"local_conv", "filters=4 kernel=2 unit_norm=true", NULL};
     lk_model *m = model_of(layers, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(2, 1)}});
@@ -221,7 +221,7 @@ static void check_training(lk_dtype dtype, double tolerance)
     lk_model_free(m);
 }
 
-static void training_comes_to_what_another_program_says(void)
+TEST(training_comes_to_what_another_program_says)
 {
     check_training(LK_F64, 1e-13);
     check_training(LK_F32, 2e-5);
@@ -265,7 +265,7 @@ static lk_status cut_build(lk_build *build, const void *options, lk_tensor_type 
 static const lk_layer cut_layer = {.descriptor = {.name = "cut", .summary = "cut rows"},
                                    .build = cut_build};
 
-static void what_cannot_be_done_is_refused(void)
+TEST(what_cannot_be_done_is_refused)
 {
     lk_model_spec spec = {.in = {LK_F32, LK_SHAPE(6, 5, 1)},
                           .pieces = {.blocks = 3, .least_block = 1}};
@@ -299,13 +299,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(hold_and_constrain) > 10);
 }
-
-TEST_MAIN(TEST(rows_have_the_bits_of_their_definition),
-          TEST(a_shared_parameter_is_brought_back_once), TEST(a_further_use_may_ask_for_it),
-          TEST(what_is_frozen_stays), TEST(rows_of_zeros_and_rows_too_large_stay),
-          TEST(training_comes_to_what_another_program_says), TEST(what_cannot_be_done_is_refused),
-          TEST(every_allocation_may_fail))

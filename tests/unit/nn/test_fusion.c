@@ -170,7 +170,7 @@ static void check_list(int which, lk_dtype dtype)
     lk_model_free(m);
 }
 
-static void layers_at_once_have_the_bits_of_layers_one_by_one(void)
+TEST(layers_at_once_have_the_bits_of_layers_one_by_one)
 {
     lk_isa best;
     ASSERT_OK(lk_isa_now(&best));
@@ -185,7 +185,7 @@ static void layers_at_once_have_the_bits_of_layers_one_by_one(void)
     ASSERT_OK(lk_isa_set(best));
 }
 
-static void a_layer_that_is_applied_by_another_keeps_its_name(void)
+TEST(a_layer_that_is_applied_by_another_keeps_its_name)
 {
     const list *l = &lists[8]; /* conv, batch_norm, relu */
     lk_model *m = model_of(l, LK_F32);
@@ -198,6 +198,3 @@ static void a_layer_that_is_applied_by_another_keeps_its_name(void)
     }
     lk_model_free(m);
 }
-
-TEST_MAIN(TEST(layers_at_once_have_the_bits_of_layers_one_by_one),
-          TEST(a_layer_that_is_applied_by_another_keeps_its_name))

@@ -149,15 +149,12 @@ static void check_all(lk_dtype dtype)
     ASSERT_EQ(fclose(f), 0);
 }
 
-static void double_precision_has_the_values_of_plain_loops(void)
+TEST(double_precision_has_the_values_of_plain_loops)
 {
     check_all(LK_F64);
 }
 
-static void single_precision_is_near_to_them(void)
+TEST(single_precision_is_near_to_them)
 {
     check_all(LK_F32);
 }
-
-TEST_MAIN(TEST(double_precision_has_the_values_of_plain_loops),
-          TEST(single_precision_is_near_to_them))

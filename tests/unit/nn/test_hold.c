@@ -20,7 +20,7 @@ static lk_model *model_of(const char *type, const char *options, const lk_model_
 static const lk_model_spec large = {.in = {LK_F32, {.ndim = 1, .dim = {163840}}},
                                     .pieces = {.blocks = 10240, .least_block = 16}};
 
-static void building_takes_no_memory_for_parameters(void)
+TEST(building_takes_no_memory_for_parameters)
 {
     lk_alloc_stats before = lk_alloc_stats_now();
     lk_model *m = model_of("linear", "units=163840", &large);
@@ -32,7 +32,7 @@ static void building_takes_no_memory_for_parameters(void)
     lk_model_free(m);
 }
 
-static void holding_takes_the_memory_of_what_is_held(void)
+TEST(holding_takes_the_memory_of_what_is_held)
 {
     const int64_t bytes = INT64_C(163840) * 16 * 4 + 64;
     lk_model *m = model_of("linear", "units=163840", &large);
@@ -112,7 +112,7 @@ static int check_blocks(const lk_layer *layer, const lk_layer_sample *s, lk_dtyp
     return parts;
 }
 
-static void every_layer_holds_blocks_of_what_it_would_hold_whole(void)
+TEST(every_layer_holds_blocks_of_what_it_would_hold_whole)
 {
     static const char *const cut[] = {"linear", "conv",       "embedding", "rnn",        "lstm",
                                       "gru",    "batch_norm", "residual",  "autoencoder"};
@@ -147,7 +147,7 @@ static const lk_model_spec image = {.in = {LK_F32, {.ndim = 3, .dim = {5, 6, 2}}
                                     .seed = SEED,
                                     .pieces = {.blocks = 4, .least_block = 1}};
 
-static void layers_and_blocks_add_up_to_the_whole(void)
+TEST(layers_and_blocks_add_up_to_the_whole)
 {
     enum { LAYERS = 6 };
     lk_model *whole = network(&image);
@@ -178,7 +178,7 @@ static void layers_and_blocks_add_up_to_the_whole(void)
 }
 
 /* Units 2 and 3 of each of the four gates of a weight [24][4 * 7]. */
-static void a_gate_has_its_units_in_every_block(void)
+TEST(a_gate_has_its_units_in_every_block)
 {
     lk_model *m = network(&image);
     int64_t i;
@@ -194,7 +194,7 @@ static void a_gate_has_its_units_in_every_block(void)
 }
 
 /* Filters of a group stay together, and what no block has whole is not cut. */
-static void groups_are_held_whole(void)
+TEST(groups_are_held_whole)
 {
     lk_model_spec spec = {.in = {LK_F32, LK_SHAPE(8, 8)},
                           .pieces = {.blocks = 2, .least_block = 1}};
@@ -219,7 +219,7 @@ static void groups_are_held_whole(void)
     lk_model_free(m);
 }
 
-static void every_initial_value_can_begin_anywhere(void)
+TEST(every_initial_value_can_begin_anywhere)
 {
     enum { N = 1500 };
     static double whole[N], part[N];
@@ -250,7 +250,7 @@ static void every_initial_value_can_begin_anywhere(void)
 
 /* ---- refusals ---- */
 
-static void a_pass_needs_the_whole_model(void)
+TEST(a_pass_needs_the_whole_model)
 {
     lk_model *m = network(&image);
     lk_tape *tape = NULL;
@@ -312,7 +312,7 @@ static void check_tiles(int64_t rows, int64_t columns, bool winograd)
     lk_model_free(whole);
 }
 
-static void tiles_hold_what_belongs_to_their_positions(void)
+TEST(tiles_hold_what_belongs_to_their_positions)
 {
     for (int64_t rows = 1; rows <= 3; rows++)
         for (int64_t columns = 1; columns <= 2; columns++)
@@ -321,7 +321,7 @@ static void tiles_hold_what_belongs_to_their_positions(void)
 }
 
 /* Positions and blocks are different axes of one tensor. */
-static void blocks_of_positions_are_held_too(void)
+TEST(blocks_of_positions_are_held_too)
 {
     lk_model *m = local_network(false), *whole = local_network(false);
     lk_range tiles[3] = {{1, 1}, {1, 1}, {0, 1}}, block = {1, 1};
@@ -332,7 +332,7 @@ static void blocks_of_positions_are_held_too(void)
     lk_model_free(whole);
 }
 
-static void what_is_not_there_cannot_be_held(void)
+TEST(what_is_not_there_cannot_be_held)
 {
     lk_model *m = NULL;
     ASSERT_OK(lk_model_new(&m));
@@ -372,16 +372,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(hold_part) > 10);
 }
-
-TEST_MAIN(TEST(building_takes_no_memory_for_parameters),
-          TEST(holding_takes_the_memory_of_what_is_held),
-          TEST(every_layer_holds_blocks_of_what_it_would_hold_whole),
-          TEST(layers_and_blocks_add_up_to_the_whole), TEST(a_gate_has_its_units_in_every_block),
-          TEST(groups_are_held_whole), TEST(every_initial_value_can_begin_anywhere),
-          TEST(a_pass_needs_the_whole_model), TEST(tiles_hold_what_belongs_to_their_positions),
-          TEST(blocks_of_positions_are_held_too), TEST(what_is_not_there_cannot_be_held),
-          TEST(every_allocation_may_fail))

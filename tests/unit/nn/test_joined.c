@@ -75,7 +75,7 @@ static void expect_channels(const lk_tensor *y, int64_t first, const lk_tensor *
         ASSERT_EQ(memcmp(have + i * all + first, want + i * n, (size_t)n * sizeof *want), 0);
 }
 
-static void x_comes_first_and_the_layers_behind_it(void)
+TEST(x_comes_first_and_the_layers_behind_it)
 {
     lk_tape *tape = NULL;
     lk_model *m[5];
@@ -99,7 +99,7 @@ static void x_comes_first_and_the_layers_behind_it(void)
     lk_tensor_free(x);
 }
 
-static void layers_say_what_comes_out(void)
+TEST(layers_say_what_comes_out)
 {
     static const struct {
         const char *name;
@@ -239,7 +239,7 @@ static void check_network(FILE *f, size_t which, lk_dtype dtype, double toleranc
     written_free(&w);
 }
 
-static void values_and_gradients_are_those_of_another_program(void)
+TEST(values_and_gradients_are_those_of_another_program)
 {
     for (int p = 0; p < 2; p++) {
         FILE *f = fopen("tests/data/joined.txt", "r");
@@ -302,7 +302,7 @@ static void unet_run(lk_model *m, int way, uint64_t *out, uint64_t *gradient)
 
 /* Who watches sees each relu on its own; otherwise it goes with the pool behind it or the convolution
  * before, and not with what the shortcut passes on. */
-static void every_way_to_run_a_unet_has_the_same_bits(void)
+TEST(every_way_to_run_a_unet_has_the_same_bits)
 {
     uint64_t out[WAYS], gradient[WAYS];
     lk_model *m = model_of(unet, &picture);
@@ -314,7 +314,7 @@ static void every_way_to_run_a_unet_has_the_same_bits(void)
     lk_model_free(m);
 }
 
-static void the_layer_that_is_not_finite_is_named(void)
+TEST(the_layer_that_is_not_finite_is_named)
 {
     static const char bias[] = "residual1.residual1.conv1.bias";
     lk_model *m = model_of(unet, &picture);
@@ -335,7 +335,7 @@ static void the_layer_that_is_not_finite_is_named(void)
 }
 
 /* What follows has the blocks of all channels, here 5 as 3 and 2, wherever they came from. */
-static void blocks_are_those_of_all_channels(void)
+TEST(blocks_are_those_of_all_channels)
 {
     static const char *const want[][2] = {{"batch_norm1.gamma", "f32[3:5]"},
                                           {"conv2.weight", "f32[1,1,5,1:2]"},
@@ -358,7 +358,7 @@ static void blocks_are_those_of_all_channels(void)
 /* ---- identity ---- */
 
 /* The sum is in no hash, as before there was anything else. */
-static void only_concat_is_in_the_identity(void)
+TEST(only_concat_is_in_the_identity)
 {
     static const char *const text[] = {"layers=tanh", "layers=tanh join=add",
                                        "layers=tanh join=concat"};
@@ -388,7 +388,7 @@ static void refuse(lk_tensor_type in, const char *options, lk_status st, const c
     lk_model_free(m);
 }
 
-static void what_does_not_fit_is_refused(void)
+TEST(what_does_not_fit_is_refused)
 {
     lk_tensor_type odd = {LK_F32, LK_SHAPE(5, 4, 2)}, words = {LK_I64, LK_SHAPE(3)};
     refuse(odd, "layers=maxpool(size=2),conv_transpose(filters=3 kernel=2 stride=2) join=concat",
@@ -422,14 +422,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(build_unet) > 10);
 }
-
-TEST_MAIN(TEST(x_comes_first_and_the_layers_behind_it), TEST(layers_say_what_comes_out),
-          TEST(values_and_gradients_are_those_of_another_program),
-          TEST(every_way_to_run_a_unet_has_the_same_bits),
-          TEST(the_layer_that_is_not_finite_is_named), TEST(blocks_are_those_of_all_channels),
-          TEST(only_concat_is_in_the_identity), TEST(what_does_not_fit_is_refused),
-          TEST(every_allocation_may_fail))

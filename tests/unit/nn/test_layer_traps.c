@@ -70,7 +70,7 @@ static void layers_run(lk_dtype dtype, int sort)
             layer_run(lk_layers[i], s, dtype, sort);
 }
 
-static void layers_do_not_trap(void)
+TEST(layers_do_not_trap)
 {
     traps_each(layers_run);
 }
@@ -100,9 +100,7 @@ static void rules_run(lk_dtype dtype, int sort)
         rule_run(lk_update_rules[i]->descriptor.name, dtype, sort);
 }
 
-static void update_rules_do_not_trap(void)
+TEST(update_rules_do_not_trap)
 {
     traps_each(rules_run);
 }
-
-TEST_MAIN(TEST(layers_do_not_trap), TEST(update_rules_do_not_trap))

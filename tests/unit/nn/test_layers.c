@@ -184,7 +184,7 @@ static void check_bits(const lk_layer *layer, const lk_layer_sample *s)
     bench_free(&b);
 }
 
-static void every_layer_has_the_right_gradients(void)
+TEST(every_layer_has_the_right_gradients)
 {
     for (int i = 0; lk_layers[i]; i++) {
         test_current = lk_layers[i]->descriptor.name;
@@ -194,11 +194,9 @@ static void every_layer_has_the_right_gradients(void)
     }
 }
 
-static void every_layer_gives_the_same_bits(void)
+TEST(every_layer_gives_the_same_bits)
 {
     for (int i = 0; lk_layers[i]; i++)
         for (const lk_layer_sample *s = lk_layers[i]->samples; s->shape.ndim >= 0; s++)
             check_bits(lk_layers[i], s);
 }
-
-TEST_MAIN(TEST(every_layer_has_the_right_gradients), TEST(every_layer_gives_the_same_bits))

@@ -44,7 +44,7 @@ static double value_of(const char *name, const char *options, const char **json,
     return m->value ? m->value(choice.options, out, number) : (double)NAN;
 }
 
-static void metrics_count_hits(void)
+TEST(metrics_count_hits)
 {
     lk_arena *arena = NULL;
     const char *json = NULL;
@@ -60,7 +60,7 @@ static void metrics_count_hits(void)
     lk_arena_free(arena);
 }
 
-static void a_label_that_is_no_class_is_refused(void)
+TEST(a_label_that_is_no_class_is_refused)
 {
     double number[2] = {0};
     lk_config choice;
@@ -105,7 +105,7 @@ static double loss_of(const char *name, lk_tensor *y, lk_tensor *target)
     return value;
 }
 
-static void losses_are_sums_over_samples(void)
+TEST(losses_are_sums_over_samples)
 {
     lk_tensor *y = reals(LK_SHAPE(2, 2), (double[]){1, 2, 3, 5});
     lk_tensor *t = reals(LK_SHAPE(2, 2), (double[]){0, 0, 1, 1});
@@ -121,7 +121,7 @@ static void losses_are_sums_over_samples(void)
     lk_tensor_free(l);
 }
 
-static void positions_of_a_sample_are_averaged(void)
+TEST(positions_of_a_sample_are_averaged)
 {
     lk_tensor *y = reals(LK_SHAPE(1, 2, 2), (double[]){1, 2, 3, 5}),
               *flat = labels(2, (int64_t[]){0, 1}), *l = NULL;
@@ -133,7 +133,7 @@ static void positions_of_a_sample_are_averaged(void)
     lk_tensor_free(flat);
 }
 
-static void losses_refuse_what_does_not_fit(void)
+TEST(losses_refuse_what_does_not_fit)
 {
     lk_tensor_type ten = {LK_F32, LK_SHAPE(10)}, label = {LK_I64, LK_SCALAR},
                    row = {LK_I64, LK_SHAPE(4)};
@@ -147,7 +147,3 @@ static void losses_refuse_what_does_not_fit(void)
     cost = (const lk_loss *)(const void *)entry;
     ASSERT_FAILS(cost->check(NULL, ten, label), LK_EDTYPE, "one_hot");
 }
-
-TEST_MAIN(TEST(metrics_count_hits), TEST(a_label_that_is_no_class_is_refused),
-          TEST(losses_are_sums_over_samples), TEST(positions_of_a_sample_are_averaged),
-          TEST(losses_refuse_what_does_not_fit))

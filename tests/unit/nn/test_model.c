@@ -21,7 +21,7 @@ static lk_model *convnet(void)
 
 static const lk_model_spec image = {.in = {LK_F32, {.ndim = 3, .dim = {6, 8, 1}}}, .seed = 5};
 
-static void layers_and_parameters_have_names(void)
+TEST(layers_and_parameters_have_names)
 {
     static const char *const names[] = {"conv1.weight",
                                         "conv1.bias",
@@ -56,7 +56,7 @@ static void layers_and_parameters_have_names(void)
     lk_model_free(m);
 }
 
-static void initial_values_depend_on_seed_and_name_alone(void)
+TEST(initial_values_depend_on_seed_and_name_alone)
 {
     lk_model *a = convnet(), *b = NULL;
     lk_tensor *w[2] = {NULL};
@@ -99,7 +99,7 @@ static void moments(const char *init, double *mean, double *variance, double *la
     lk_model_free(m);
 }
 
-static void initial_values_have_their_spread(void)
+TEST(initial_values_have_their_spread)
 {
     double mean, variance, largest;
     moments("he", &mean, &variance, &largest);
@@ -149,13 +149,13 @@ static void expect_moved(const char *options, float seen)
     lk_model_free(m);
 }
 
-static void running_statistics_move_towards_what_was_seen(void)
+TEST(running_statistics_move_towards_what_was_seen)
 {
     expect_moved("momentum=0.5", 13); /* the mean of 1 and 25 */
     expect_moved("momentum=0.5 statistics=batch", 55.25F);
 }
 
-static void what_does_not_fit_is_refused_by_name(void)
+TEST(what_does_not_fit_is_refused_by_name)
 {
     lk_model *m = convnet();
     lk_model_spec small = {.in = {LK_F32, LK_SHAPE(1, 1, 1)}};
@@ -200,7 +200,7 @@ static const lk_layer odd = {
     .descriptor = {.name = "odd", .summary = "fails"}, .build = odd_build, .forward = odd_forward};
 
 /* The innermost layer, whatever the message says. */
-static void a_failure_names_its_layer(void)
+TEST(a_failure_names_its_layer)
 {
     lk_config item = {.descriptor = &odd.descriptor, .name = "a"};
     lk_tape *tape = NULL;
@@ -239,14 +239,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(build_and_run) > 10);
 }
-
-TEST_MAIN(TEST(layers_and_parameters_have_names),
-          TEST(initial_values_depend_on_seed_and_name_alone),
-          TEST(initial_values_have_their_spread),
-          TEST(running_statistics_move_towards_what_was_seen),
-          TEST(what_does_not_fit_is_refused_by_name), TEST(a_failure_names_its_layer),
-          TEST(every_allocation_may_fail))

@@ -62,7 +62,7 @@ static int joining(const lk_model *m)
     return n;
 }
 
-static void every_batch_norm_is_changed_and_nothing_else(void)
+TEST(every_batch_norm_is_changed_and_nothing_else)
 {
     lk_model *m = model_new(NULL), *copy;
     ASSERT_OK(lk_model_new_multi_node_batch_norm(m, &copy));
@@ -106,7 +106,7 @@ static void pass_run(lk_model *m, bool training, float *out)
 }
 
 /* Options besides `statistics` are kept: eps and momentum show in values and in the running mean. */
-static void it_works_as_one_that_was_made_so_and_outlives_the_other(void)
+TEST(it_works_as_one_that_was_made_so_and_outlives_the_other)
 {
     lk_model *m = model_new(NULL), *copy, *made;
     float of_m[SAMPLES * 4], of_copy[SAMPLES * 4], of_made[SAMPLES * 4];
@@ -145,7 +145,7 @@ static void it_works_as_one_that_was_made_so_and_outlives_the_other(void)
     lk_model_free(made);
 }
 
-static void what_is_frozen_and_what_is_held_is_kept(void)
+TEST(what_is_frozen_and_what_is_held_is_kept)
 {
     lk_range layers = {1, 2};
     lk_model *m = model_new(&(lk_holding){.layers = &layers}), *copy, *plain;
@@ -235,7 +235,7 @@ fail:
     return st;
 }
 
-static void layers_of_the_program_are_kept(void)
+TEST(layers_of_the_program_are_kept)
 {
     lk_arena *arena;
     own_options options = {.secret = false};
@@ -258,7 +258,7 @@ static void layers_of_the_program_are_kept(void)
     lk_model_free(again);
 }
 
-static void batch_norm_that_no_option_lists_is_named(void)
+TEST(batch_norm_that_no_option_lists_is_named)
 {
     lk_arena *arena;
     own_options options = {.secret = true};
@@ -283,14 +283,9 @@ static lk_status copy_made(void)
     return st;
 }
 
-static void every_allocation_can_fail(void)
+TEST(every_allocation_can_fail)
 {
     given = model_new(NULL);
     ASSERT_TRUE(test_every_allocation_fails(copy_made) > 20);
     lk_model_free(given);
 }
-
-TEST_MAIN(TEST(every_batch_norm_is_changed_and_nothing_else),
-          TEST(it_works_as_one_that_was_made_so_and_outlives_the_other),
-          TEST(what_is_frozen_and_what_is_held_is_kept), TEST(layers_of_the_program_are_kept),
-          TEST(batch_norm_that_no_option_lists_is_named), TEST(every_allocation_can_fail))

@@ -61,7 +61,7 @@ static int64_t at(const lk_shape *s, int64_t n, int64_t i, int64_t j, int64_t c)
     return ((n * s->dim[1] + i) * s->dim[2] + j) * s->dim[3] + c;
 }
 
-static void a_crop_leaves_out_both_ends(void)
+TEST(a_crop_leaves_out_both_ends)
 {
     run r;
     lk_shape in = LK_SHAPE(SAMPLES, ROWS, COLS, CHANNELS);
@@ -79,7 +79,7 @@ static void a_crop_leaves_out_both_ends(void)
     end(&r);
 }
 
-static void a_repeat_is_the_nearest_neighbour(void)
+TEST(a_repeat_is_the_nearest_neighbour)
 {
     run r;
     begin(&r, "repeat", "size=2,3");
@@ -98,7 +98,7 @@ static void a_repeat_is_the_nearest_neighbour(void)
     end(&r);
 }
 
-static void what_does_not_fit_is_refused(void)
+TEST(what_does_not_fit_is_refused)
 {
     static const struct {
         const char *type, *options;
@@ -119,6 +119,3 @@ static void what_does_not_fit_is_refused(void)
         lk_model_free(m);
     }
 }
-
-TEST_MAIN(TEST(a_crop_leaves_out_both_ends), TEST(a_repeat_is_the_nearest_neighbour),
-          TEST(what_does_not_fit_is_refused))

@@ -110,7 +110,7 @@ static void check_layer(const lk_layer *layer, const lk_layer_sample *s)
     lk_model_free(m);
 }
 
-static void every_layer_in_a_nest_has_the_same_bits(void)
+TEST(every_layer_in_a_nest_has_the_same_bits)
 {
     for (int i = 0; lk_layers[i]; i++)
         for (const lk_layer_sample *s = lk_layers[i]->samples; s->shape.ndim >= 0; s++)
@@ -142,7 +142,7 @@ static lk_status nest_make(lk_model *m)
 
 static const lk_shape picture = LK_DIMS(8, 4, 2);
 
-static void skips_ties_and_statistics_have_the_same_bits(void)
+TEST(skips_ties_and_statistics_have_the_same_bits)
 {
     lk_model *m = NULL;
     ASSERT_OK(lk_model_new(&m));
@@ -190,7 +190,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     int64_t bytes = lk_alloc_stats_now().live_bytes;
     fault_x = drawn(picture, 0, "x");
@@ -198,6 +198,3 @@ static void every_allocation_may_fail(void)
     lk_tensor_free(fault_x);
     ASSERT_EQ(lk_alloc_stats_now().live_bytes, bytes);
 }
-
-TEST_MAIN(TEST(every_layer_in_a_nest_has_the_same_bits),
-          TEST(skips_ties_and_statistics_have_the_same_bits), TEST(every_allocation_may_fail))

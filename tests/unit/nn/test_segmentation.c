@@ -182,7 +182,7 @@ static int check_line(segments *s, const char *line, lk_dtype dtype, double tole
     return 0;
 }
 
-static void values_are_those_of_another_program(void)
+TEST(values_are_those_of_another_program)
 {
     for (int p = 0; p < 2; p++) {
         FILE *f = fopen("tests/data/segmentation.txt", "r");
@@ -258,7 +258,7 @@ static void rows_add(const lk_metric *m, const void *options, const pixels *p, i
 }
 
 /* Sums of parts in any order are those of the whole: counts are exact. */
-static void parts_add_up_to_counted_positions(void)
+TEST(parts_add_up_to_counted_positions)
 {
     static pixels p;
     static const char *const name[] = {"dice", "iou"};
@@ -287,7 +287,7 @@ static void parts_add_up_to_counted_positions(void)
 
 /* ---- what does not fit ---- */
 
-static void what_does_not_fit_is_refused(void)
+TEST(what_does_not_fit_is_refused)
 {
     lk_arena *arena = NULL;
     lk_config c;
@@ -315,7 +315,7 @@ static void what_does_not_fit_is_refused(void)
 }
 
 /* Where there are no weights, a run is the one that it was before there were any. */
-static void weights_that_are_not_given_are_not_in_the_hash(void)
+TEST(weights_that_are_not_given_are_not_in_the_hash)
 {
     lk_arena *arena = NULL;
     lk_hash hash[3];
@@ -334,6 +334,3 @@ static void weights_that_are_not_given_are_not_in_the_hash(void)
     ASSERT_TRUE(lk_hash_value(&hash[1]) != lk_hash_value(&hash[2]));
     lk_arena_free(arena);
 }
-
-TEST_MAIN(TEST(values_are_those_of_another_program), TEST(parts_add_up_to_counted_positions),
-          TEST(what_does_not_fit_is_refused), TEST(weights_that_are_not_given_are_not_in_the_hash))

@@ -187,7 +187,19 @@ static void stages_give_what_the_model_gives(int64_t first, int64_t second, int6
     lk_tensor_free(dy);
 }
 
-static void a_stage_takes_the_memory_of_its_layers(void)
+TEST(all_cuts_into_three_stages_give_the_same)
+{
+    for (int64_t first = 1; first < LAYERS - 1; first++)
+        for (int64_t second = first + 1; second < LAYERS; second++)
+            stages_give_what_the_model_gives(first, second, 0);
+}
+
+TEST(stages_compute_segments_again)
+{
+    stages_give_what_the_model_gives(3, 7, 4);
+}
+
+TEST(a_stage_takes_the_memory_of_its_layers)
 {
     stage one;
     lk_alloc_stats before = lk_alloc_stats_now();
@@ -197,7 +209,7 @@ static void a_stage_takes_the_memory_of_its_layers(void)
     ASSERT_EQ(lk_alloc_stats_now().live_bytes, before.live_bytes);
 }
 
-static void a_pass_that_lacks_something_is_refused(void)
+TEST(a_pass_that_lacks_something_is_refused)
 {
     stage s;
     lk_var x, out;
@@ -217,19 +229,3 @@ static void a_pass_that_lacks_something_is_refused(void)
     lk_tensor_free(ones);
     stage_close(&s);
 }
-
-static void all_cuts_into_three_stages_give_the_same(void)
-{
-    for (int64_t first = 1; first < LAYERS - 1; first++)
-        for (int64_t second = first + 1; second < LAYERS; second++)
-            stages_give_what_the_model_gives(first, second, 0);
-}
-
-static void stages_compute_segments_again(void)
-{
-    stages_give_what_the_model_gives(3, 7, 4);
-}
-
-TEST_MAIN(TEST(all_cuts_into_three_stages_give_the_same), TEST(stages_compute_segments_again),
-          TEST(a_stage_takes_the_memory_of_its_layers),
-          TEST(a_pass_that_lacks_something_is_refused))

@@ -149,7 +149,7 @@ static bool is_near(double a, double b, double within)
     return fabs(a - b) <= within * (1 + fabs(b));
 }
 
-static void values_are_those_of_plain_loops(void)
+TEST(values_are_those_of_plain_loops)
 {
     static const bool all[TERMS] = {true, true, true, true};
     lk_model *m = model_of(LK_F64, net);
@@ -201,7 +201,7 @@ static void expect_gradients(const bool *counts)
     lk_model_free(m);
 }
 
-static void gradients_are_those_of_plain_loops(void)
+TEST(gradients_are_those_of_plain_loops)
 {
     expect_gradients((const bool[]){true, true, true, true});
     expect_gradients((const bool[]){true, false, false, false});
@@ -209,7 +209,7 @@ static void gradients_are_those_of_plain_loops(void)
 }
 
 /* Passes over some shards each, joined by the tree, have the bits of one over all. */
-static void losses_of_terms_do_not_depend_on_the_cut(void)
+TEST(losses_of_terms_do_not_depend_on_the_cut)
 {
     lk_model *m = model_of(LK_F64, net);
     lk_accumulator *whole = NULL, *lower = NULL, *upper = NULL;
@@ -278,7 +278,7 @@ static const char *runs_text(const lk_model *m, const bool *counts, bool loss)
 
 /* Terms come in the order of layers, not in that in which these are complete: out, out.inner, its two lists
  * and what is in them, out.tanh, linear1, end, linear2. */
-static void layers_run_for_what_counts(void)
+TEST(layers_run_for_what_counts)
 {
     static const char *const name[] = {"out.inner", "out.inner.penalty1",
                                        "out.inner.decode.penalty1", "end"};
@@ -316,7 +316,7 @@ static const char *first_bad(lk_model *m, lk_tensor *x, const bool *counts, bool
 }
 
 /* What does not count is not computed: parameters there can be anything. */
-static void what_does_not_count_does_not_run(void)
+TEST(what_does_not_count_does_not_run)
 {
     static const bool others[] = {false, true, true, true}, code[] = {true, false, false, false};
     lk_model *m = model_of(LK_F64, net);
@@ -409,7 +409,7 @@ static lk_status own_run(const lk_layer *layer, double *value)
     return st;
 }
 
-static void a_program_can_write_a_layer_with_a_term(void)
+TEST(a_program_can_write_a_layer_with_a_term)
 {
     double value = 0, want = 0;
     lk_tensor *x = x_new();
@@ -440,7 +440,7 @@ static void expect_refused(const char *type, const char *options, lk_status st, 
     lk_model_free(m);
 }
 
-static void layers_that_do_not_fit_are_refused(void)
+TEST(layers_that_do_not_fit_are_refused)
 {
     expect_refused("autoencoder", "encode=linear(units=3) decode=linear(units=5)", LK_ESHAPE,
                    "layer autoencoder1 of f32[4]: decode gives f32[5] of what encode makes, [3], "
@@ -453,7 +453,7 @@ static void layers_that_do_not_fit_are_refused(void)
                    LK_EINVAL, "which no layer before it has");
 }
 
-static void terms_of_segments_are_refused(void)
+TEST(terms_of_segments_are_refused)
 {
     lk_model *m = model_of(LK_F64, net);
     lk_accumulator *sums = NULL;
@@ -508,13 +508,7 @@ done:
     return st;
 }
 
-static void every_allocation_can_fail(void)
+TEST(every_allocation_can_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(build_and_pass) > 20);
 }
-
-TEST_MAIN(TEST(values_are_those_of_plain_loops), TEST(gradients_are_those_of_plain_loops),
-          TEST(losses_of_terms_do_not_depend_on_the_cut), TEST(layers_run_for_what_counts),
-          TEST(what_does_not_count_does_not_run), TEST(a_program_can_write_a_layer_with_a_term),
-          TEST(layers_that_do_not_fit_are_refused), TEST(terms_of_segments_are_refused),
-          TEST(every_allocation_can_fail))

@@ -134,14 +134,14 @@ static void check_against_apart(bool cut)
     lk_model_free(three);
 }
 
-static void the_gradient_is_the_tree_over_the_uses(void)
+TEST(the_gradient_is_the_tree_over_the_uses)
 {
     check_against_apart(false);
     check_against_apart(true);
 }
 
 /* Five uses: ((0 + 1) + (2 + 3)) + 4, each use filled by hand. */
-static void five_uses_are_joined_in_the_order_of_layers(void)
+TEST(five_uses_are_joined_in_the_order_of_layers)
 {
     static const char *const layers[] = {"linear", "units=4 bias=false name=a",
                                          "linear", "units=4 bias=false tie=a.weight",
@@ -169,7 +169,7 @@ static void five_uses_are_joined_in_the_order_of_layers(void)
 
 /* ---- one tensor ---- */
 
-static void the_first_layer_owns_name_and_draws(void)
+TEST(the_first_layer_owns_name_and_draws)
 {
     static const char *const alone[] = {"linear", "units=4 name=a", NULL};
     lk_model *m = model_of(tied, &vector), *first = model_of(alone, &vector);
@@ -189,7 +189,7 @@ static void the_first_layer_owns_name_and_draws(void)
     lk_model_free(first);
 }
 
-static void weights_hold_it_once(void)
+TEST(weights_hold_it_once)
 {
     lk_model *m = model_of(tied, &vector), *other = NULL;
     lk_model_spec spec = vector;
@@ -212,7 +212,7 @@ static void weights_hold_it_once(void)
 }
 
 /* Whoever holds a use holds the parameter; the last use says how it is cut. */
-static void a_shared_parameter_is_held_with_each_of_its_uses(void)
+TEST(a_shared_parameter_is_held_with_each_of_its_uses)
 {
     static const char *const layers[] = {"embedding", "rows=6 units=4", "linear",
                                          "units=6 transpose=true tie=embedding1.weight", NULL};
@@ -235,7 +235,7 @@ static void a_shared_parameter_is_held_with_each_of_its_uses(void)
 
 /* ---- transpose ---- */
 
-static void a_transposed_weight_gives_the_bits_of_the_other(void)
+TEST(a_transposed_weight_gives_the_bits_of_the_other)
 {
     static const char *const plain[] = {"linear", "units=5", NULL}, *const turned[] = {
                                                                         "linear",
@@ -356,7 +356,7 @@ static void check_network(FILE *f, size_t which, lk_dtype dtype, double toleranc
     lk_model_free(m);
 }
 
-static void values_and_gradients_are_those_of_another_program(void)
+TEST(values_and_gradients_are_those_of_another_program)
 {
     for (int p = 0; p < 2; p++) {
         FILE *f = fopen("tests/data/tied.txt", "r");
@@ -381,7 +381,7 @@ static void refuse(const char *second, lk_status st, const char *message)
     lk_model_free(m);
 }
 
-static void a_tie_that_does_not_fit_is_refused(void)
+TEST(a_tie_that_does_not_fit_is_refused)
 {
     refuse("units=6 tie=words.weight", LK_ESHAPE,
            "layer linear1 ties its weight f32[4,6] to words.weight of layer words, which is "
@@ -418,7 +418,7 @@ static void refuse_back(const char *options, lk_status st, const char *message)
     lk_model_free(m);
 }
 
-static void a_way_back_that_does_not_fit_is_refused(void)
+TEST(a_way_back_that_does_not_fit_is_refused)
 {
     refuse_back("filters=2 kernel=3 stride=2 size=8,9 tie=code.weight", LK_OK, NULL);
     refuse_back("filters=2 kernel=3 stride=2 size=9 tie=code.weight", LK_ESHAPE,
@@ -442,7 +442,7 @@ static const char file[] = "data: glyphs\n"
                            "loss: softmax_cross_entropy\n"
                            "optimizer: sgd\n";
 
-static void a_file_is_refused_with_its_place(void)
+TEST(a_file_is_refused_with_its_place)
 {
     lk_experiment *e = NULL;
     lk_model *m = NULL;
@@ -459,7 +459,7 @@ static void a_file_is_refused_with_its_place(void)
 }
 
 /* A tie is part of a run's identity; without one, and without transpose, it is what it was. */
-static void a_tie_is_in_the_identity(void)
+TEST(a_tie_is_in_the_identity)
 {
     static const char *const text[] = {"units=4", "units=4 transpose=false",
                                        "units=4 transpose=true", "units=4 tie=a.weight",
@@ -497,17 +497,7 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(build_tied) > 10);
 }
-
-TEST_MAIN(TEST(the_gradient_is_the_tree_over_the_uses),
-          TEST(five_uses_are_joined_in_the_order_of_layers),
-          TEST(the_first_layer_owns_name_and_draws), TEST(weights_hold_it_once),
-          TEST(a_shared_parameter_is_held_with_each_of_its_uses),
-          TEST(a_transposed_weight_gives_the_bits_of_the_other),
-          TEST(values_and_gradients_are_those_of_another_program),
-          TEST(a_tie_that_does_not_fit_is_refused), TEST(a_way_back_that_does_not_fit_is_refused),
-          TEST(a_file_is_refused_with_its_place), TEST(a_tie_is_in_the_identity),
-          TEST(every_allocation_may_fail))

@@ -76,7 +76,7 @@ static void peaks_expect(lk_model *m, int64_t at_least, int64_t at_most)
     lk_model_free(m);
 }
 
-static void a_deep_list_has_the_values_of_two_layers(void)
+TEST(a_deep_list_has_the_values_of_two_layers)
 {
     lk_model *m = NULL;
     ASSERT_OK(lk_model_new(&m));
@@ -88,7 +88,7 @@ static void a_deep_list_has_the_values_of_two_layers(void)
     peaks_expect(m, (int64_t)2 * DEEP, 3);
 }
 
-static void lists_within_layers_have_so_too(void)
+TEST(lists_within_layers_have_so_too)
 {
     char options[4096];
     size_t at = (size_t)snprintf(options, sizeof options, "layers=elu");
@@ -123,7 +123,7 @@ static size_t sample_pass(lk_model *m, lk_tensor *x, bool records, char *out)
     return n;
 }
 
-static void every_layer_gives_the_same_bits(void)
+TEST(every_layer_gives_the_same_bits)
 {
     for (int i = 0; lk_layers[i]; i++)
         for (const lk_layer_sample *s = lk_layers[i]->samples; s->shape.ndim >= 0; s++) {
@@ -207,7 +207,7 @@ static double first_of(lk_var v)
     return (double)((const float *)lk_tensor_data(t))[0];
 }
 
-static void what_the_program_has_stays(void)
+TEST(what_the_program_has_stays)
 {
     lk_model *m = NULL;
     lk_tape *tape = tape_of(false);
@@ -233,7 +233,7 @@ static void what_the_program_has_stays(void)
     lk_model_free(m);
 }
 
-static void what_a_layer_names_stays_and_the_rest_goes(void)
+TEST(what_a_layer_names_stays_and_the_rest_goes)
 {
     for (int named = 0; named < 2; named++) {
         const lk_tensor *t = NULL;
@@ -286,7 +286,7 @@ static size_t carries_pass(lk_model *m, lk_tensor *x, bool records, char *out)
     return n;
 }
 
-static void carries_and_terms_stay(void)
+TEST(carries_and_terms_stay)
 {
     lk_model *m = NULL;
     lk_tensor *x = drawn(LK_SHAPE(5, 3), 0);
@@ -321,7 +321,7 @@ static lk_status pass_inside(lk_tape *tape, void *arg, lk_var *out)
         lk_model_forward_carry(in->model, &(lk_pass){.tape = tape}, in->x, NULL, &last, out));
 }
 
-static void a_pass_in_a_segment_leaves_what_the_segment_gives(void)
+TEST(a_pass_in_a_segment_leaves_what_the_segment_gives)
 {
     lk_model *m = NULL;
     lk_tape *tape = tape_of(false);
@@ -378,14 +378,9 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     fault_x = drawn(LK_SHAPE(8, 4, 2), 0);
     ASSERT_TRUE(test_every_allocation_fails(life) > 50);
     lk_tensor_free(fault_x);
 }
-
-TEST_MAIN(TEST(a_deep_list_has_the_values_of_two_layers), TEST(lists_within_layers_have_so_too),
-          TEST(every_layer_gives_the_same_bits), TEST(what_the_program_has_stays),
-          TEST(what_a_layer_names_stays_and_the_rest_goes), TEST(carries_and_terms_stay),
-          TEST(a_pass_in_a_segment_leaves_what_the_segment_gives), TEST(every_allocation_may_fail))

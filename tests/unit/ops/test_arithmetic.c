@@ -6,7 +6,7 @@ static lk_status affine(lk_var x, lk_var *out)
     return lk_affine(x, -3, 0.5, out);
 }
 
-static void each_is_its_formula(void)
+TEST(each_is_its_formula)
 {
     POINTS2(lk_sub, {3, 5, -2, 1, -1}, {0.5, 0.5, 0, 1, -1}, {INF, 1, INF, 1, -1});
     POINTS2(lk_div, {3, 2, 1.5, 0.5, -0.75}, {-8, 4, -2, 0.25, 0.5}, {1, INF, 0, 0, 0},
@@ -17,26 +17,26 @@ static void each_is_its_formula(void)
     POINTS1(lk_abs, {3, 3, 1}, {-0.5, 0.5, -1}, {0, 0, 0}, {-0.0, 0, 0}, {-INF, INF, -1});
 }
 
-static void a_quotient_by_zero_is_infinite(void)
+TEST(a_quotient_by_zero_is_infinite)
 {
     POINTS2(lk_div, {1, 0, INF, INF, -INF}, {-1, 0, -INF, INF, INF});
 }
 
 /* ---- powers ---- */
 
-static void a_power_has_both_gradients(void)
+TEST(a_power_has_both_gradients)
 {
     const double log2 = 0.693147180559945309417;
     POINTS2(lk_pow, {1, 5, 1, 5, 0}, {1, -3, 1, -3, 0}, {4, 0, 1, 0, 2 * log2});
     POINTS2(lk_pow, {2, 3, 8, 12, 8 * log2}, {2, -1, 0.5, -0.25, 0.5 * log2});
 }
 
-static void a_power_of_zero_has_the_gradients_of_the_limit(void)
+TEST(a_power_of_zero_has_the_gradients_of_the_limit)
 {
     POINTS2(lk_pow, {0, 2, 0, 0, 0}, {0, 1, 0, 1, 0}, {0, 0, 1, 0, 0}, {0, 0.5, 0, INF, 0});
 }
 
-static void a_negative_base_has_no_gradient_of_the_exponent(void)
+TEST(a_negative_base_has_no_gradient_of_the_exponent)
 {
     POINTS2(lk_pow, {-2, 3, -8, 12, NOT_A_NUMBER}, {-2, 2, 4, -4, NOT_A_NUMBER});
 }
@@ -66,7 +66,7 @@ static lk_status power_half(lk_var x, lk_var *out)
     return lk_pow_scalar(x, 0.5, out);
 }
 
-static void constant_exponents_take_negative_bases(void)
+TEST(constant_exponents_take_negative_bases)
 {
     POINTS1(power_0, {-2, 1, 0}, {0, 1, 0}, {3, 1, 0});
     POINTS1(power_1, {-2, -2, 1}, {0, 0, 1}, {3, 3, 1});
@@ -78,7 +78,7 @@ static void constant_exponents_take_negative_bases(void)
 
 /* ---- shapes ---- */
 
-static void operands_broadcast_and_gradients_are_summed(void)
+TEST(operands_broadcast_and_gradients_are_summed)
 {
     lk_tape *tape;
     lk_tensor *x = tensor_of(LK_F64, LK_SHAPE(2, 1, 3), (double[]){1, 2, 3, 4, 5, 6});
@@ -107,7 +107,7 @@ static void operands_broadcast_and_gradients_are_summed(void)
     lk_tensor_free(dy);
 }
 
-static void empty_and_scalar_values_work(void)
+TEST(empty_and_scalar_values_work)
 {
     lk_tape *tape;
     lk_var none, one, z;
@@ -125,7 +125,7 @@ static void empty_and_scalar_values_work(void)
 
 /* ---- misuse ---- */
 
-static void what_does_not_fit_is_refused(void)
+TEST(what_does_not_fit_is_refused)
 {
     lk_tape *tape;
     lk_tensor *index;
@@ -175,7 +175,7 @@ static lk_status change_between(binary_fn *f, int changed)
     return st;
 }
 
-static void only_what_backward_reads_must_stay(void)
+TEST(only_what_backward_reads_must_stay)
 {
     ASSERT_OK(change_between(lk_sub, 1));
     ASSERT_OK(change_between(lk_div, 0));
@@ -183,10 +183,3 @@ static void only_what_backward_reads_must_stay(void)
     ASSERT_FAILS(change_between(lk_pow, 0), LK_ESTATE, "input 0 of pow #0");
     ASSERT_FAILS(change_between(lk_maximum, 1), LK_ESTATE, "input 1 of maximum #0");
 }
-
-TEST_MAIN(TEST(each_is_its_formula), TEST(a_quotient_by_zero_is_infinite),
-          TEST(a_power_has_both_gradients), TEST(a_power_of_zero_has_the_gradients_of_the_limit),
-          TEST(a_negative_base_has_no_gradient_of_the_exponent),
-          TEST(constant_exponents_take_negative_bases),
-          TEST(operands_broadcast_and_gradients_are_summed), TEST(empty_and_scalar_values_work),
-          TEST(what_does_not_fit_is_refused), TEST(only_what_backward_reads_must_stay))

@@ -4,7 +4,7 @@
 /* Two channels: 1, 3, 5, 7 (mean 4, variance 5) and 2, 2, 6, 6 (mean 4, variance 4). */
 static const double x8[8] = {1, 2, 3, 2, 5, 6, 7, 6};
 
-static void values_and_statistics_of_one_piece(void)
+TEST(values_and_statistics_of_one_piece)
 {
     for (int type = LK_F32; type <= LK_F64; type++)
         for (int spatial = 0; spatial < 2; spatial++) {
@@ -25,7 +25,7 @@ static void values_and_statistics_of_one_piece(void)
 }
 
 /* Pieces of 2 and of 1: means 2 and 2, 5 and 6, variances 1 and 0, 0 and 0. */
-static void each_piece_has_its_own_statistics(void)
+TEST(each_piece_has_its_own_statistics)
 {
     struct program p = program_new(LK_F64, false);
     ASSERT_OK(lk_tape_set_shard_size(p.tape, 2));
@@ -47,7 +47,7 @@ static void each_piece_has_its_own_statistics(void)
 }
 
 /* A piece of the batch computed alone: the same bits of y, statistics and dx. */
-static void a_piece_alone_has_the_same_bits(void)
+TEST(a_piece_alone_has_the_same_bits)
 {
     enum { SAMPLES = 22, PIECE = 8, PER = 3 * 5 * 13, CHANNELS = 13 };
     for (int type = LK_F32; type <= LK_F64; type++) {
@@ -96,7 +96,7 @@ static lk_status normalise(struct program *p, bool whole, lk_var *y)
 }
 
 /* The gradients of gamma and beta join the pieces' sums by the tree: beta's is that of sum_to. */
-static void gradients_of_gamma_and_beta_are_trees_of_pieces(void)
+TEST(gradients_of_gamma_and_beta_are_trees_of_pieces)
 {
     for (int whole = 0; whole < 2; whole++) {
         struct program p = program_new(LK_F32, false);
@@ -112,7 +112,7 @@ static void gradients_of_gamma_and_beta_are_trees_of_pieces(void)
 }
 
 /* The fused gradient against the one made of other ops. */
-static void a_recorded_backward_gives_the_same_numbers(void)
+TEST(a_recorded_backward_gives_the_same_numbers)
 {
     for (int whole = 0; whole < 2; whole++) {
         struct program p[2];
@@ -131,7 +131,7 @@ static void a_recorded_backward_gives_the_same_numbers(void)
     }
 }
 
-static void gradients_of_the_statistics_alone(void)
+TEST(gradients_of_the_statistics_alone)
 {
     for (int record = 0; record < 2; record++) {
         struct program p = program_new(LK_F64, false);
@@ -150,7 +150,7 @@ static void gradients_of_the_statistics_alone(void)
     }
 }
 
-static void inference_uses_what_it_is_given(void)
+TEST(inference_uses_what_it_is_given)
 {
     for (int type = LK_F32; type <= LK_F64; type++) {
         struct program p = program_new((lk_dtype)type, false);
@@ -175,7 +175,7 @@ static void inference_uses_what_it_is_given(void)
 }
 
 /* One pass over memory against other ops. */
-static void inference_has_one_gradient_recorded_or_not(void)
+TEST(inference_has_one_gradient_recorded_or_not)
 {
     for (int type = LK_F32; type <= LK_F64; type++)
         for (int wide = 0; wide < 2; wide++) {
@@ -198,7 +198,7 @@ static void inference_has_one_gradient_recorded_or_not(void)
         }
 }
 
-static void training_agrees_with_inference_by_its_statistics(void)
+TEST(training_agrees_with_inference_by_its_statistics)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(50, 300)), gamma = program_leaf(&p, LK_SHAPE(300)),
@@ -211,7 +211,7 @@ static void training_agrees_with_inference_by_its_statistics(void)
     program_free(&p);
 }
 
-static void empty_axes_are_fine(void)
+TEST(empty_axes_are_fine)
 {
     const lk_shape shapes[] = {LK_SHAPE(0, 3), LK_SHAPE(4, 0, 3), LK_SHAPE(4, 0)};
     for (int k = 0; k < 3; k++) {
@@ -228,7 +228,7 @@ static void empty_axes_are_fine(void)
     }
 }
 
-static void misuse_is_refused(void)
+TEST(misuse_is_refused)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(2, 3)), v = program_leaf(&p, LK_SHAPE(3)),
@@ -278,17 +278,9 @@ static void inference(struct program *p, lk_var *y)
     ASSERT_OK(lk_batch_norm_inference(x, v, v, v, variance, NULL, y));
 }
 
-static void every_thread_count_and_instruction_set_gives_the_same_bits(void)
+TEST(every_thread_count_and_instruction_set_gives_the_same_bits)
 {
     test_same_bits_everywhere(by_pieces);
     test_same_bits_everywhere(whole);
     test_same_bits_everywhere(inference);
 }
-
-TEST_MAIN(TEST(values_and_statistics_of_one_piece), TEST(each_piece_has_its_own_statistics),
-          TEST(a_piece_alone_has_the_same_bits),
-          TEST(gradients_of_gamma_and_beta_are_trees_of_pieces),
-          TEST(a_recorded_backward_gives_the_same_numbers), TEST(gradients_of_the_statistics_alone),
-          TEST(inference_uses_what_it_is_given), TEST(inference_has_one_gradient_recorded_or_not),
-          TEST(training_agrees_with_inference_by_its_statistics), TEST(empty_axes_are_fine),
-          TEST(misuse_is_refused), TEST(every_thread_count_and_instruction_set_gives_the_same_bits))

@@ -79,7 +79,7 @@ static void expect_sum(lk_dtype dtype, lk_shape a, lk_shape b, lk_shape both, un
     lk_tensor_free(keep[1]);
 }
 
-static void every_pair_of_shapes_is_added_by_the_definition(void)
+TEST(every_pair_of_shapes_is_added_by_the_definition)
 {
     static const struct {
         lk_shape a, b, both;
@@ -108,7 +108,7 @@ static void every_pair_of_shapes_is_added_by_the_definition(void)
 }
 
 /* Conditions have elements of any size. */
-static void small_elements_are_broadcast_too(void)
+TEST(small_elements_are_broadcast_too)
 {
     struct fixture f = fixture_new();
     lk_tensor *mask;
@@ -123,6 +123,3 @@ static void small_elements_are_broadcast_too(void)
     lk_tensor_free(mask);
     fixture_free(&f);
 }
-
-TEST_MAIN(TEST(every_pair_of_shapes_is_added_by_the_definition),
-          TEST(small_elements_are_broadcast_too))

@@ -1,7 +1,7 @@
 /* cast: which values and which gradients come through. */
 #include "op_values.h"
 
-static void gradients_flow_between_f32_and_f64(void)
+TEST(gradients_flow_between_f32_and_f64)
 {
     struct fixture f = fixture_new();
     const double third = 1.0 / 3;
@@ -16,7 +16,7 @@ static void gradients_flow_between_f32_and_f64(void)
     fixture_free(&f);
 }
 
-static void the_same_dtype_is_the_value_itself(void)
+TEST(the_same_dtype_is_the_value_itself)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2), 1, 1), y;
@@ -25,7 +25,7 @@ static void the_same_dtype_is_the_value_itself(void)
     fixture_free(&f);
 }
 
-static void integers_and_16_bits_get_no_gradient(void)
+TEST(integers_and_16_bits_get_no_gradient)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf_of(&f, LK_F32, LK_SHAPE(3), (double[]){1.75, -1.75, 65504}), i, y;
@@ -44,7 +44,7 @@ static void integers_and_16_bits_get_no_gradient(void)
 }
 
 /* Rounding, overflow, denormals, signs and NaN as tensor.h says, for the machine's conversions. */
-static void conversions_are_those_of_tensors(void)
+TEST(conversions_are_those_of_tensors)
 {
     struct fixture f = fixture_new();
     const double x[] = {0.0,
@@ -77,7 +77,7 @@ static void conversions_are_those_of_tensors(void)
     fixture_free(&f);
 }
 
-static void a_nan_keeps_sign_and_payload(void)
+TEST(a_nan_keeps_sign_and_payload)
 {
     struct fixture f = fixture_new();
     const uint64_t bits[2] = {UINT64_C(0xfff8abcde0000000), UINT64_C(0x7ff4000020000000)};
@@ -97,7 +97,7 @@ static void a_nan_keeps_sign_and_payload(void)
     fixture_free(&f);
 }
 
-static void strided_and_empty_values_are_cast(void)
+TEST(strided_and_empty_values_are_cast)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 1, 1), t, y;
@@ -112,7 +112,7 @@ static void strided_and_empty_values_are_cast(void)
     fixture_free(&f);
 }
 
-static void what_an_integer_cannot_hold_is_named(void)
+TEST(what_an_integer_cannot_hold_is_named)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf_of(&f, LK_F64, LK_SHAPE(3), (double[]){1, 256, (double)NAN}), y;
@@ -142,13 +142,7 @@ static uint64_t cast_run(void)
     return lk_hash_value(&h);
 }
 
-static void threads_and_instruction_sets_do_not_matter(void)
+TEST(threads_and_instruction_sets_do_not_matter)
 {
     expect_same_bits(cast_run);
 }
-
-TEST_MAIN(TEST(gradients_flow_between_f32_and_f64), TEST(the_same_dtype_is_the_value_itself),
-          TEST(integers_and_16_bits_get_no_gradient), TEST(conversions_are_those_of_tensors),
-          TEST(a_nan_keeps_sign_and_payload), TEST(strided_and_empty_values_are_cast),
-          TEST(what_an_integer_cannot_hold_is_named),
-          TEST(threads_and_instruction_sets_do_not_matter))

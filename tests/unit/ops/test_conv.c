@@ -41,7 +41,7 @@ static void expect(lk_var v, int64_t n, const double *values)
 #define EXPECT(v, ...) \
     expect(v, sizeof((double[]){__VA_ARGS__}) / sizeof(double), (double[]){__VA_ARGS__})
 
-static void a_filter_slides_over_a_line(void)
+TEST(a_filter_slides_over_a_line)
 {
     struct program p = program_new(LK_F64, true);
     lk_var x = program_leaf(&p, LK_SHAPE(1, 4, 1)), w = program_leaf(&p, LK_SHAPE(2, 1, 1)), y;
@@ -61,7 +61,7 @@ static void a_filter_slides_over_a_line(void)
     program_free(&p);
 }
 
-static void conv_agrees_with_its_definition(void)
+TEST(conv_agrees_with_its_definition)
 {
     for (int i = 0; i < 2 * LK_COUNT(cases); i++) {
         const struct conv_case *k = &cases[i / 2];
@@ -90,7 +90,7 @@ static void conv_agrees_with_its_definition(void)
 }
 
 /* Where the convolution of a case maps x, the transpose maps back. */
-static void conv_transpose_agrees_with_its_definition(void)
+TEST(conv_transpose_agrees_with_its_definition)
 {
     for (int i = 0; i < 2 * LK_COUNT(cases); i++) {
         const struct conv_case *k = &cases[i / 2];
@@ -128,7 +128,7 @@ static void conv_transpose_agrees_with_its_definition(void)
     }
 }
 
-static void a_transpose_without_extra_is_the_smallest(void)
+TEST(a_transpose_without_extra_is_the_smallest)
 {
     struct program p = program_new(LK_F64, false);
     lk_var x = program_leaf(&p, LK_SHAPE(2, 4, 3)), w = program_leaf(&p, LK_SHAPE(3, 5, 3)), y;
@@ -165,7 +165,7 @@ static lk_tensor *weights_grad(int64_t first, int64_t last, int64_t piece)
     return grad;
 }
 
-static void two_halves_of_a_batch_join_to_the_bits_of_the_whole(void)
+TEST(two_halves_of_a_batch_join_to_the_bits_of_the_whole)
 {
     for (int64_t piece = 0; piece <= 4; piece++) {
         lk_tensor *whole = weights_grad(0, 8, piece), *low = weights_grad(0, 4, piece),
@@ -180,7 +180,7 @@ static void two_halves_of_a_batch_join_to_the_bits_of_the_whole(void)
     }
 }
 
-static void a_piece_of_0_is_one_piece(void)
+TEST(a_piece_of_0_is_one_piece)
 {
     lk_tensor *none = weights_grad(0, 8, 0), *all = weights_grad(0, 8, 8),
               *beyond = weights_grad(0, 8, INT64_MAX), *ones = weights_grad(0, 8, 1);
@@ -192,7 +192,7 @@ static void a_piece_of_0_is_one_piece(void)
     lk_tensor_free(ones);
 }
 
-static void empty_axes_work(void)
+TEST(empty_axes_work)
 {
     struct program p = program_new(LK_F32, false);
     lk_var none = program_leaf(&p, LK_SHAPE(0, 6, 2)), w = program_leaf(&p, LK_SHAPE(3, 2, 4)),
@@ -212,7 +212,7 @@ static void empty_axes_work(void)
     program_free(&p);
 }
 
-static void what_does_not_fit_is_refused(void)
+TEST(what_does_not_fit_is_refused)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(2, 4, 4, 6)), w = program_leaf(&p, LK_SHAPE(5, 3, 6, 4)),
@@ -281,7 +281,7 @@ done:
 static const lk_shape step_shape[6] = {LK_DIMS(4, 9, 9, 3), LK_DIMS(3, 3, 3, 8), LK_DIMS(8),
                                        LK_DIMS(3, 3, 4, 8), LK_DIMS(2, 2, 4, 2), LK_DIMS(2)};
 
-static void a_training_loop_allocates_nothing_after_its_first_step(void)
+TEST(a_training_loop_allocates_nothing_after_its_first_step)
 {
     struct program p = program_new(LK_F32, false);
     for (int i = 0; i < 6; i++)
@@ -309,7 +309,7 @@ done:
     return st;
 }
 
-static void every_failed_allocation_is_survived(void)
+TEST(every_failed_allocation_is_survived)
 {
     faulty = program_new(LK_F32, false);
     for (int i = 0; i < 6; i++)
@@ -335,16 +335,7 @@ static void several_layers(struct program *p, lk_var *y)
     ASSERT_OK(lk_conv(*y, t, LK_NO_VAR, &wino, y));
 }
 
-static void the_bits_are_the_same_everywhere(void)
+TEST(the_bits_are_the_same_everywhere)
 {
     test_same_bits_everywhere(several_layers);
 }
-
-TEST_MAIN(TEST(a_filter_slides_over_a_line), TEST(conv_agrees_with_its_definition),
-          TEST(conv_transpose_agrees_with_its_definition),
-          TEST(a_transpose_without_extra_is_the_smallest),
-          TEST(two_halves_of_a_batch_join_to_the_bits_of_the_whole),
-          TEST(a_piece_of_0_is_one_piece), TEST(empty_axes_work),
-          TEST(what_does_not_fit_is_refused),
-          TEST(a_training_loop_allocates_nothing_after_its_first_step),
-          TEST(every_failed_allocation_is_survived), TEST(the_bits_are_the_same_everywhere))

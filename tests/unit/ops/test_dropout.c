@@ -16,7 +16,7 @@ static lk_dropout_attr attr_of(double keep)
         .stream = lk_rng_start(1, "layer", "dropout"), .step = 7, .first = 100, .keep = keep};
 }
 
-static void elements_are_kept_where_the_draw_is_below(void)
+TEST(elements_are_kept_where_the_draw_is_below)
 {
     for (int type = LK_F32; type <= LK_F64; type++) {
         struct program p = program_new((lk_dtype)type, false);
@@ -37,7 +37,7 @@ static void elements_are_kept_where_the_draw_is_below(void)
     }
 }
 
-static void the_share_that_stays_is_keep(void)
+TEST(the_share_that_stays_is_keep)
 {
     struct program p = program_new(LK_F32, false);
     lk_dropout_attr a = attr_of(0.25);
@@ -50,7 +50,7 @@ static void the_share_that_stays_is_keep(void)
     program_free(&p);
 }
 
-static void a_part_of_the_batch_has_a_part_of_the_mask(void)
+TEST(a_part_of_the_batch_has_a_part_of_the_mask)
 {
     struct program p = program_new(LK_F64, false);
     lk_dropout_attr a = attr_of(0.5);
@@ -63,7 +63,7 @@ static void a_part_of_the_batch_has_a_part_of_the_mask(void)
     program_free(&p);
 }
 
-static void steps_and_streams_differ_and_dtypes_do_not(void)
+TEST(steps_and_streams_differ_and_dtypes_do_not)
 {
     struct program p = program_new(LK_F64, false);
     lk_dropout_attr a = attr_of(0.5), step = a, stream = a;
@@ -82,7 +82,7 @@ static void steps_and_streams_differ_and_dtypes_do_not(void)
     program_free(&p);
 }
 
-static void backward_applies_the_same_mask(void)
+TEST(backward_applies_the_same_mask)
 {
     struct program p = program_new(LK_F64, false);
     lk_dropout_attr a = attr_of(0.5);
@@ -165,7 +165,21 @@ static void box_check(lk_dtype dtype, lk_shape of, lk_box box)
     }
 }
 
-static void a_box_of_the_samples_has_its_box_of_the_mask(void)
+TEST(keep_one_keeps_all_and_what_is_dropped_is_zero)
+{
+    struct program p = program_new(LK_F64, false);
+    lk_dropout_attr a = attr_of(1);
+    const double odd[2] = {(double)NAN, HUGE_VAL};
+    lk_var x = values_leaf(&p, LK_SHAPE(2), odd), y;
+    ASSERT_OK(lk_dropout(x, &a, &y));
+    ASSERT_SAME_BITS(lk_tensor_data(value_of(y)), odd, sizeof odd);
+    a.keep = 0x1p-60; /* none of 2^32 draws is below */
+    ASSERT_OK(lk_dropout(x, &a, &y));
+    ASSERT_TRUE(value_at(y, 0) == 0 && value_at(y, 1) == 0);
+    program_free(&p);
+}
+
+TEST(a_box_of_the_samples_has_its_box_of_the_mask)
 {
     static const lk_shape of[] = {LK_DIMS(90, 3), LK_DIMS(13, 11, 5), LK_DIMS(6, 5, 7, 3)};
     uint64_t state = 1;
@@ -185,7 +199,7 @@ static void a_box_of_the_samples_has_its_box_of_the_mask(void)
         box_check(LK_F32, of[s], lk_box_whole(of[s].ndim, of[s].dim));
 }
 
-static void wrong_boxes_are_refused(void)
+TEST(wrong_boxes_are_refused)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = ones(&p, LK_SHAPE(4, 2, 3)), y;
@@ -205,21 +219,7 @@ static void wrong_boxes_are_refused(void)
     program_free(&p);
 }
 
-static void keep_one_keeps_all_and_what_is_dropped_is_zero(void)
-{
-    struct program p = program_new(LK_F64, false);
-    lk_dropout_attr a = attr_of(1);
-    const double odd[2] = {(double)NAN, HUGE_VAL};
-    lk_var x = values_leaf(&p, LK_SHAPE(2), odd), y;
-    ASSERT_OK(lk_dropout(x, &a, &y));
-    ASSERT_SAME_BITS(lk_tensor_data(value_of(y)), odd, sizeof odd);
-    a.keep = 0x1p-60; /* none of 2^32 draws is below */
-    ASSERT_OK(lk_dropout(x, &a, &y));
-    ASSERT_TRUE(value_at(y, 0) == 0 && value_at(y, 1) == 0);
-    program_free(&p);
-}
-
-static void no_samples_and_scalars_are_fine(void)
+TEST(no_samples_and_scalars_are_fine)
 {
     struct program p = program_new(LK_F32, false);
     lk_dropout_attr a = attr_of(1);
@@ -232,7 +232,7 @@ static void no_samples_and_scalars_are_fine(void)
     program_free(&p);
 }
 
-static void misuse_is_refused(void)
+TEST(misuse_is_refused)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = ones(&p, LK_SHAPE(4, 2)), y;
@@ -266,16 +266,8 @@ static void drop_box(struct program *p, lk_var *y)
     ASSERT_OK(lk_dropout(program_leaf(p, LK_SHAPE(SAMPLES, 35, 20, 3)), &a, y));
 }
 
-static void every_thread_count_and_instruction_set_gives_the_same_bits(void)
+TEST(every_thread_count_and_instruction_set_gives_the_same_bits)
 {
     test_same_bits_everywhere(drop);
     test_same_bits_everywhere(drop_box);
 }
-
-TEST_MAIN(TEST(elements_are_kept_where_the_draw_is_below), TEST(the_share_that_stays_is_keep),
-          TEST(a_part_of_the_batch_has_a_part_of_the_mask),
-          TEST(steps_and_streams_differ_and_dtypes_do_not), TEST(backward_applies_the_same_mask),
-          TEST(keep_one_keeps_all_and_what_is_dropped_is_zero),
-          TEST(a_box_of_the_samples_has_its_box_of_the_mask), TEST(wrong_boxes_are_refused),
-          TEST(no_samples_and_scalars_are_fine), TEST(misuse_is_refused),
-          TEST(every_thread_count_and_instruction_set_gives_the_same_bits))

@@ -119,7 +119,7 @@ static const lk_shape big[][MAX_IN] = {
     {LK_DIMS(3, 1, 2503), LK_DIMS(5, 1), LK_DIMS(2503)},
 };
 
-static void every_op_gives_the_same_bits_everywhere(void)
+TEST(every_op_gives_the_same_bits_everywhere)
 {
     lk_isa best;
     ASSERT_OK(lk_isa_now(&best));
@@ -165,7 +165,7 @@ static lk_tensor *scattered(const lk_tensor *x, lk_tensor **owner)
     return turned;
 }
 
-static void strides_do_not_matter(void)
+TEST(strides_do_not_matter)
 {
     for (int k = 0; k < N_OPS; k++)
         for (int big_one = 0; big_one < 2; big_one++) {
@@ -229,7 +229,7 @@ static void bends(const struct elementwise *e, lk_tensor *const *x, int input, d
     lk_tape_free(tape);
 }
 
-static void third_derivatives_agree_with_differences(void)
+TEST(third_derivatives_agree_with_differences)
 {
     for (int k = 0; k < N_OPS; k++)
         for (int input = 0; input < ops[k].n_in; input++) {
@@ -262,7 +262,7 @@ static void third_derivatives_agree_with_differences(void)
 
 /* ---- memory ---- */
 
-static void a_loop_with_every_op_allocates_nothing_after_its_first_step(void)
+TEST(a_loop_with_every_op_allocates_nothing_after_its_first_step)
 {
     lk_tape *tape;
     lk_tensor *x[MAX_IN] = {NULL}, *dx;
@@ -294,7 +294,3 @@ static void a_loop_with_every_op_allocates_nothing_after_its_first_step(void)
     for (int i = 0; i < MAX_IN; i++)
         lk_tensor_free(x[i]);
 }
-
-TEST_MAIN(TEST(every_op_gives_the_same_bits_everywhere), TEST(strides_do_not_matter),
-          TEST(third_derivatives_agree_with_differences),
-          TEST(a_loop_with_every_op_allocates_nothing_after_its_first_step))

@@ -4,7 +4,7 @@
 
 static const double table[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 
-static void rows_are_copied_for_indices_of_any_shape(void)
+TEST(rows_are_copied_for_indices_of_any_shape)
 {
     for (int type = LK_F32; type <= LK_F64; type++)
         for (int narrow = 0; narrow < 2; narrow++) {
@@ -49,7 +49,7 @@ static float tree_of(const float *dy, int64_t r, int64_t c, int64_t piece)
     return (float)lk__ref_tree(LK_F32, chain, n);
 }
 
-static void gradients_are_chains_of_positions_and_trees_of_pieces(void)
+TEST(gradients_are_chains_of_positions_and_trees_of_pieces)
 {
     int64_t index[SAMPLES * PER_SAMPLE];
     float want[ROWS * WIDTH], whole[ROWS * WIDTH];
@@ -76,7 +76,7 @@ static void gradients_are_chains_of_positions_and_trees_of_pieces(void)
     }
 }
 
-static void a_row_that_is_not_used_has_no_gradient(void)
+TEST(a_row_that_is_not_used_has_no_gradient)
 {
     struct program p = program_new(LK_F64, true);
     lk_var t = values_leaf(&p, LK_SHAPE(4, 2), table), y;
@@ -87,7 +87,7 @@ static void a_row_that_is_not_used_has_no_gradient(void)
     program_free(&p);
 }
 
-static void empty_axes_are_fine(void)
+TEST(empty_axes_are_fine)
 {
     struct program p = program_new(LK_F32, false);
     lk_var t = values_leaf(&p, LK_SHAPE(4, 2), table), none = program_leaf(&p, LK_SHAPE(3, 0)), y;
@@ -100,7 +100,7 @@ static void empty_axes_are_fine(void)
     program_free(&p);
 }
 
-static void misuse_is_refused(void)
+TEST(misuse_is_refused)
 {
     struct program p = program_new(LK_F32, false);
     lk_var t = values_leaf(&p, LK_SHAPE(4, 2), table), y;
@@ -127,12 +127,7 @@ static void look_up(struct program *p, lk_var *y)
     ASSERT_OK(lk_embedding(t, values_index(p, false, LK_SHAPE(N), index), y));
 }
 
-static void every_thread_count_and_instruction_set_gives_the_same_bits(void)
+TEST(every_thread_count_and_instruction_set_gives_the_same_bits)
 {
     test_same_bits_everywhere(look_up);
 }
-
-TEST_MAIN(TEST(rows_are_copied_for_indices_of_any_shape),
-          TEST(gradients_are_chains_of_positions_and_trees_of_pieces),
-          TEST(a_row_that_is_not_used_has_no_gradient), TEST(empty_axes_are_fine),
-          TEST(misuse_is_refused), TEST(every_thread_count_and_instruction_set_gives_the_same_bits))

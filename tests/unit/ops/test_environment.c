@@ -8,7 +8,7 @@
 
 static const float one[4] = {1, 2, 3, 4};
 
-static void ops_need_rounding_to_nearest(void)
+TEST(ops_need_rounding_to_nearest)
 {
     lk_tape *tape;
     lk_tensor *seed;
@@ -34,7 +34,7 @@ static void ops_need_rounding_to_nearest(void)
 }
 
 /* What one tape has found says nothing about the next call. */
-static void each_call_looks_again(void)
+TEST(each_call_looks_again)
 {
     lk_tape *tape;
     lk_var x, y;
@@ -49,5 +49,3 @@ static void each_call_looks_again(void)
     }
     lk_tape_free(tape);
 }
-
-TEST_MAIN(TEST(ops_need_rounding_to_nearest), TEST(each_call_looks_again))

@@ -219,14 +219,12 @@ static void compare_ways(const lk_op *op, const lk_op_sample *s)
     ASSERT_OK(lk_threads_set(0));
 }
 
-static void f32_is_near_f64(void)
+TEST(f32_is_near_f64)
 {
     for_every_sample(compare_types);
 }
 
-static void threads_instruction_sets_and_gaps_give_the_same_bits(void)
+TEST(threads_instruction_sets_and_gaps_give_the_same_bits)
 {
     for_every_sample(compare_ways);
 }
-
-TEST_MAIN(TEST(f32_is_near_f64), TEST(threads_instruction_sets_and_gaps_give_the_same_bits))

@@ -3,7 +3,7 @@
 
 /* ---- limits, exact ---- */
 
-static void functions_have_their_limits(void)
+TEST(functions_have_their_limits)
 {
     POINTS1(lk_exp, {0, 1, 1}, {-INF, 0, 0}, {INF, INF, INF},
             {NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER});
@@ -36,7 +36,7 @@ static lk_status elu(lk_var x, lk_var *out)
     return lk_elu(x, 0.5, out);
 }
 
-static void a_kink_has_the_slope_of_its_left(void)
+TEST(a_kink_has_the_slope_of_its_left)
 {
     POINTS1(lk_relu, {2, 2, 1}, {-2, 0, 0}, {0, 0, 0}, {1e-30, 1e-30, 1}, {-INF, 0, 0},
             {INF, INF, 1});
@@ -45,7 +45,7 @@ static void a_kink_has_the_slope_of_its_left(void)
     POINTS1(elu, {2, 2, 1}, {0, 0, 0.5}, {-INF, -0.5, 0}, {INF, INF, 1});
 }
 
-static void a_function_of_nan_is_nan(void)
+TEST(a_function_of_nan_is_nan)
 {
     static unary_fn *const f[] = {lk_relu, leaky_relu, elu,     lk_abs, lk_sqrt, lk_log,
                                   lk_sin,  lk_cos,     lk_gelu, lk_erf, lk_neg,  lk_square};
@@ -113,7 +113,7 @@ static long double gelu_slope(long double x)
     return erfcl(-x / sqrtl(2)) / 2 + x * expl(-x * x / 2) / sqrtl(2 * acosl(-1));
 }
 
-static void values_and_slopes_are_close_to_the_truth(void)
+TEST(values_and_slopes_are_close_to_the_truth)
 {
     grid_check(lk_exp, expl, expl, -20, 20, 4);
     grid_check(lk_log, logl, log_slope, 1.1, 30, 4);
@@ -132,7 +132,7 @@ static long double minus_sinl(long double x)
     return -sinl(x);
 }
 
-static void sine_and_cosine_turn_into_each_other(void)
+TEST(sine_and_cosine_turn_into_each_other)
 {
     grid_check(lk_sin, sinl, cosl, 0.3, 1.2, 4);
     grid_check(lk_cos, cosl, minus_sinl, 2, 2.8, 4);
@@ -140,7 +140,7 @@ static void sine_and_cosine_turn_into_each_other(void)
 
 /* The slope is kept for a gradient alone, and is a value of its own: its bend is gelu's second
  * derivative. */
-static void gelu_is_the_same_with_and_without_its_slope(void)
+TEST(gelu_is_the_same_with_and_without_its_slope)
 {
     enum { N = 1201 };
     lk_tape *tape;
@@ -168,7 +168,7 @@ static void gelu_is_the_same_with_and_without_its_slope(void)
     lk_tape_free(tape);
 }
 
-static void parameters_must_be_finite(void)
+TEST(parameters_must_be_finite)
 {
     lk_tape *tape;
     lk_var x, y;
@@ -179,8 +179,3 @@ static void parameters_must_be_finite(void)
     ASSERT_TRUE(!lk_is_var(y));
     lk_tape_free(tape);
 }
-
-TEST_MAIN(TEST(functions_have_their_limits), TEST(a_kink_has_the_slope_of_its_left),
-          TEST(a_function_of_nan_is_nan), TEST(values_and_slopes_are_close_to_the_truth),
-          TEST(sine_and_cosine_turn_into_each_other),
-          TEST(gelu_is_the_same_with_and_without_its_slope), TEST(parameters_must_be_finite))

@@ -153,7 +153,7 @@ static lk_status conv_relu(const lk_var *in, lk_var *out)
     return LK_TRACE(lk_conv_relu(in[0], in[1], in[2], &conv_attr, out));
 }
 
-static void gradients_reach_leaves_in_place(void)
+TEST(gradients_reach_leaves_in_place)
 {
     const lk_shape wide[] = {LK_DIMS(5, 17), LK_DIMS(17, 9), LK_DIMS(9)};
     const lk_shape square[] = {LK_DIMS(4, 3), LK_DIMS(3, 3), LK_DIMS(3)};
@@ -183,7 +183,7 @@ static lk_status note(void *arg, const lk_tensor *grad)
 }
 
 /* Two linear layers: each leaf is told once, when its gradient is complete, the last layer's first. */
-static void each_leaf_is_told_once(void)
+TEST(each_leaf_is_told_once)
 {
     const lk_shape shape[] = {LK_DIMS(5, 4), LK_DIMS(4, 4), LK_DIMS(4), LK_DIMS(4, 4), LK_DIMS(4)};
     lk_tape *tape;
@@ -219,7 +219,7 @@ static void each_leaf_is_told_once(void)
     }
 }
 
-static void relu_is_one_with_linear_and_conv(void)
+TEST(relu_is_one_with_linear_and_conv)
 {
     const lk_shape wide[] = {LK_DIMS(5, 17), LK_DIMS(17, 9), LK_DIMS(9)};
     const lk_shape image[] = {LK_DIMS(3, 6, 5, 2), LK_DIMS(3, 2, 2, 9), LK_DIMS(9)};
@@ -227,7 +227,7 @@ static void relu_is_one_with_linear_and_conv(void)
     check_same(conv_then_relu, conv_relu, 3, image);
 }
 
-static void relu_is_one_with_conv_by_winograd(void)
+TEST(relu_is_one_with_conv_by_winograd)
 {
     const lk_shape image[] = {LK_DIMS(3, 6, 9, 2), LK_DIMS(3, 3, 2, 9), LK_DIMS(9)};
     conv_attr.algorithm = LK_CONV_WINOGRAD;
@@ -255,7 +255,7 @@ static lk_status relu_pool(const lk_var *in, lk_var *out)
     return LK_TRACE(lk_relu_max_pool(in[0], &windows[window], out));
 }
 
-static void relu_is_one_with_pooling(void)
+TEST(relu_is_one_with_pooling)
 {
     const lk_shape shape[] = {LK_DIMS(2, 6, 8, 1), LK_DIMS(2, 7, 5, 45)};
     for (window = 0; window < LK_COUNT(windows); window++)
@@ -263,7 +263,7 @@ static void relu_is_one_with_pooling(void)
             check_same(relu_then_pool, relu_pool, 1, &shape[s]);
 }
 
-static void relu_of_pooling_keeps_not_a_number(void)
+TEST(relu_of_pooling_keeps_not_a_number)
 {
     lk_tape *tape;
     lk_tensor *x = random_new(LK_F32, LK_SHAPE(1, 2, 2, 1), 0);
@@ -295,14 +295,14 @@ static lk_status dropout_add(const lk_var *in, lk_var *out)
     return LK_TRACE(lk_dropout_add(in[0], &drops[drop], in[1], out));
 }
 
-static void dropout_is_one_with_the_sum_behind_it(void)
+TEST(dropout_is_one_with_the_sum_behind_it)
 {
     const lk_shape shape[] = {LK_DIMS(5, 7, 33), LK_DIMS(5, 7, 33)};
     for (drop = 0; drop < LK_COUNT(drops); drop++)
         check_same(dropout_then_add, dropout_add, 2, shape);
 }
 
-static void what_is_added_to_dropout_has_its_shape(void)
+TEST(what_is_added_to_dropout_has_its_shape)
 {
     lk_tape *tape;
     lk_tensor *x = random_new(LK_F32, LK_SHAPE(2, 3), 0), *s = random_new(LK_F32, LK_SHAPE(3), 1),
@@ -321,8 +321,3 @@ static void what_is_added_to_dropout_has_its_shape(void)
     lk_tensor_free(s);
     lk_tensor_free(other);
 }
-
-TEST_MAIN(TEST(gradients_reach_leaves_in_place), TEST(each_leaf_is_told_once),
-          TEST(relu_is_one_with_linear_and_conv), TEST(relu_is_one_with_conv_by_winograd),
-          TEST(relu_is_one_with_pooling), TEST(relu_of_pooling_keeps_not_a_number),
-          TEST(dropout_is_one_with_the_sum_behind_it), TEST(what_is_added_to_dropout_has_its_shape))

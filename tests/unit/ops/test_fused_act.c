@@ -228,7 +228,7 @@ static void pair_check(const pair *p, lk_act act, int k, const char *isa)
     run_free(&fused);
 }
 
-static void an_activation_is_one_with_what_is_before_it(void)
+TEST(an_activation_is_one_with_what_is_before_it)
 {
     lk_isa best;
     ASSERT_OK(lk_isa_now(&best));
@@ -245,7 +245,7 @@ static void an_activation_is_one_with_what_is_before_it(void)
 }
 
 /* gelu's gradient is no function of its output. */
-static void an_activation_that_needs_its_input_is_refused(void)
+TEST(an_activation_that_needs_its_input_is_refused)
 {
     for (int i = 0; i < LK_COUNT(pairs); i++) {
         run r = {.pair = &pairs[i], .dtype = LK_F64};
@@ -264,7 +264,7 @@ static void an_activation_that_needs_its_input_is_refused(void)
     }
 }
 
-static void other_convolutions_have_no_activation(void)
+TEST(other_convolutions_have_no_activation)
 {
     run r = {.dtype = LK_F64};
     lk_conv_attr attr = {.act = LK_ACT_RELU};
@@ -282,7 +282,3 @@ static void other_convolutions_have_no_activation(void)
     lk_tensor_free(x);
     lk_tensor_free(w);
 }
-
-TEST_MAIN(TEST(an_activation_is_one_with_what_is_before_it),
-          TEST(an_activation_that_needs_its_input_is_refused),
-          TEST(other_convolutions_have_no_activation))

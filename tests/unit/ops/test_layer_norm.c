@@ -4,7 +4,7 @@
 /* mean 4, variance 5, so with eps 4 the deviation is 3. */
 static const double row[4] = {1, 3, 5, 7};
 
-static void values_of_a_small_row(void)
+TEST(values_of_a_small_row)
 {
     const double third = 1.0 / 3;
     for (int type = LK_F32; type <= LK_F64; type++)
@@ -35,7 +35,7 @@ static void values_of_a_small_row(void)
 }
 
 /* Its elements are -0 on the tape; adding them to zeros gives +0. */
-static void a_gradient_of_nothing_sets_a_leaf_to_zero(void)
+TEST(a_gradient_of_nothing_sets_a_leaf_to_zero)
 {
     float x[] = {1, 3, 5, 7}, one[] = {1, 1, 1, 1}, dy[] = {-0.0F, -0.0F, -0.0F, -0.0F},
           dx[4] = {9};
@@ -60,7 +60,7 @@ static void a_gradient_of_nothing_sets_a_leaf_to_zero(void)
 
 /* The mean is 4 and 1 / sqrt(5 + 4) the inverse; with m and v their gradients dx is
  * m / 4 - v c / (4 * 27). */
-static void statistics_are_outputs_with_gradients(void)
+TEST(statistics_are_outputs_with_gradients)
 {
     const lk_op *op = NULL;
     ASSERT_OK(lk_op_find("layer_norm", &op));
@@ -85,7 +85,7 @@ static void statistics_are_outputs_with_gradients(void)
     }
 }
 
-static void attributes_have_defaults(void)
+TEST(attributes_have_defaults)
 {
     struct program p = program_new(LK_F64, false);
     lk_var x = program_leaf(&p, LK_SHAPE(3, 2, 5)), gamma = program_leaf(&p, LK_SHAPE(5)),
@@ -100,7 +100,7 @@ static void attributes_have_defaults(void)
     program_free(&p);
 }
 
-static void a_recorded_backward_gives_the_same_bits(void)
+TEST(a_recorded_backward_gives_the_same_bits)
 {
     for (int type = LK_F32; type <= LK_F64; type++) {
         struct program p[2];
@@ -120,7 +120,7 @@ static void a_recorded_backward_gives_the_same_bits(void)
     }
 }
 
-static void equal_elements_give_beta(void)
+TEST(equal_elements_give_beta)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = values_leaf(&p, LK_SHAPE(1, 3), (double[]){7, 7, 7}),
@@ -131,7 +131,7 @@ static void equal_elements_give_beta(void)
     program_free(&p);
 }
 
-static void empty_axes_are_fine(void)
+TEST(empty_axes_are_fine)
 {
     const lk_shape shapes[] = {LK_SHAPE(0, 3), LK_SHAPE(3, 0)};
     for (int k = 0; k < 2; k++) {
@@ -147,7 +147,7 @@ static void empty_axes_are_fine(void)
     }
 }
 
-static void misuse_is_refused(void)
+TEST(misuse_is_refused)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(2, 3)), g = program_leaf(&p, LK_SHAPE(3)),
@@ -180,13 +180,7 @@ static void normalise(struct program *p, lk_var *y)
     ASSERT_OK(lk_layer_norm(x, gamma, beta, &a, y));
 }
 
-static void every_thread_count_and_instruction_set_gives_the_same_bits(void)
+TEST(every_thread_count_and_instruction_set_gives_the_same_bits)
 {
     test_same_bits_everywhere(normalise);
 }
-
-TEST_MAIN(TEST(values_of_a_small_row), TEST(a_gradient_of_nothing_sets_a_leaf_to_zero),
-          TEST(statistics_are_outputs_with_gradients), TEST(attributes_have_defaults),
-          TEST(a_recorded_backward_gives_the_same_bits), TEST(equal_elements_give_beta),
-          TEST(empty_axes_are_fine), TEST(misuse_is_refused),
-          TEST(every_thread_count_and_instruction_set_gives_the_same_bits))

@@ -111,7 +111,7 @@ static void check(const image *m, const double *values, lk_dtype type)
     program_free(&p);
 }
 
-static void values_and_gradients_follow_the_definition(void)
+TEST(values_and_gradients_follow_the_definition)
 {
     static const image images[] = {{2, 6, 7, 3, 3, 3}, {1, 5, 9, 1, 5, 3}, {2, 4, 4, 2, 9, 9},
                                    {1, 1, 1, 4, 3, 5}, {3, 4, 3, 2, 1, 1}, {1, 8, 2, 2, 1, 7}};
@@ -121,7 +121,7 @@ static void values_and_gradients_follow_the_definition(void)
 }
 
 /* In the middle of -1, 0, 1 the centred value is 0 and the deviation is not. */
-static void the_derivative_is_right_where_the_centred_value_is_zero(void)
+TEST(the_derivative_is_right_where_the_centred_value_is_zero)
 {
     const double x[3] = {-1, 0, 1};
     const image m = {1, 1, 3, 1, 1, 3};
@@ -143,7 +143,7 @@ static void the_derivative_is_right_where_the_centred_value_is_zero(void)
     check(&m, x, LK_F64);
 }
 
-static void without_contrast_the_deviation_is_one(void)
+TEST(without_contrast_the_deviation_is_one)
 {
     struct program p = program_new(LK_F32, false);
     lk_var in = values_leaf(&p, LK_SHAPE(1, 2, 3, 1), (double[6]){0}), y;
@@ -157,7 +157,7 @@ static void without_contrast_the_deviation_is_one(void)
 }
 
 /* The window's numbers: 1/sum for the centre, e^(-9/4) of that beside it, e^(-9/2) in the corners. */
-static void the_window_is_the_gaussian_of_the_distance(void)
+TEST(the_window_is_the_gaussian_of_the_distance)
 {
     double x[25] = {0}, side = exp(-2.25), corner = exp(-4.5), sum = 1 + 4 * side + 4 * corner;
     struct program p = program_new(LK_F64, false);
@@ -173,7 +173,7 @@ static void the_window_is_the_gaussian_of_the_distance(void)
     program_free(&p);
 }
 
-static void a_recorded_backward_gives_the_same_bits(void)
+TEST(a_recorded_backward_gives_the_same_bits)
 {
     for (int type = LK_F32; type <= LK_F64; type++) {
         struct program p[2];
@@ -189,7 +189,7 @@ static void a_recorded_backward_gives_the_same_bits(void)
     }
 }
 
-static void empty_axes_are_fine(void)
+TEST(empty_axes_are_fine)
 {
     const lk_shape shapes[] = {LK_SHAPE(0, 3, 3, 2), LK_SHAPE(2, 0, 3, 2), LK_SHAPE(2, 3, 0, 2),
                                LK_SHAPE(2, 3, 3, 0)};
@@ -203,7 +203,7 @@ static void empty_axes_are_fine(void)
     }
 }
 
-static void misuse_is_refused(void)
+TEST(misuse_is_refused)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(1, 3, 3, 1)), flat = program_leaf(&p, LK_SHAPE(3, 3)), y;
@@ -225,15 +225,8 @@ static void normalise_grey(struct program *p, lk_var *y)
     ASSERT_OK(lk_lcn(program_leaf(p, LK_SHAPE(20, 31, 29, 1)), 3, 3, y));
 }
 
-static void every_thread_count_and_instruction_set_gives_the_same_bits(void)
+TEST(every_thread_count_and_instruction_set_gives_the_same_bits)
 {
     test_same_bits_everywhere(normalise);
     test_same_bits_everywhere(normalise_grey);
 }
-
-TEST_MAIN(TEST(values_and_gradients_follow_the_definition),
-          TEST(the_derivative_is_right_where_the_centred_value_is_zero),
-          TEST(without_contrast_the_deviation_is_one),
-          TEST(the_window_is_the_gaussian_of_the_distance),
-          TEST(a_recorded_backward_gives_the_same_bits), TEST(empty_axes_are_fine),
-          TEST(misuse_is_refused), TEST(every_thread_count_and_instruction_set_gives_the_same_bits))

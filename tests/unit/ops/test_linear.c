@@ -20,7 +20,7 @@ static void expect(const lk_tensor *t, int64_t n, const double *values)
 #define EXPECT(t, ...) \
     expect(t, sizeof((double[]){__VA_ARGS__}) / sizeof(double), (double[]){__VA_ARGS__})
 
-static void linear_is_a_product_and_a_bias(void)
+TEST(linear_is_a_product_and_a_bias)
 {
     for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype = (lk_dtype)(dtype + 1))
         for (int64_t piece = 0; piece < 3; piece++) {
@@ -46,7 +46,7 @@ static void linear_is_a_product_and_a_bias(void)
         }
 }
 
-static void all_leading_axes_are_rows(void)
+TEST(all_leading_axes_are_rows)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(3, 4, 2, 5)), w = program_leaf(&p, LK_SHAPE(5, 7)),
@@ -91,7 +91,7 @@ static bool sum_is(const lk_tensor *a, const lk_tensor *b, const lk_tensor *whol
     return same;
 }
 
-static void two_halves_of_a_batch_join_to_the_bits_of_the_whole(void)
+TEST(two_halves_of_a_batch_join_to_the_bits_of_the_whole)
 {
     for (int64_t piece = 0; piece <= 4; piece++) {
         lk_tensor *dw[3], *db[3];
@@ -108,7 +108,7 @@ static void two_halves_of_a_batch_join_to_the_bits_of_the_whole(void)
     }
 }
 
-static void bias_is_added_along_the_last_axis(void)
+TEST(bias_is_added_along_the_last_axis)
 {
     struct program p = program_new(LK_F64, true);
     lk_var x = program_leaf(&p, LK_SHAPE(2, 2, 3)), b = program_leaf(&p, LK_SHAPE(3)), y;
@@ -125,7 +125,7 @@ static void bias_is_added_along_the_last_axis(void)
     program_free(&p);
 }
 
-static void an_empty_batch_works(void)
+TEST(an_empty_batch_works)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(0, 3)), w = program_leaf(&p, LK_SHAPE(3, 2)),
@@ -141,7 +141,7 @@ static void an_empty_batch_works(void)
     program_free(&p);
 }
 
-static void shapes_that_do_not_meet_are_refused(void)
+TEST(shapes_that_do_not_meet_are_refused)
 {
     struct program p = program_new(LK_F64, false);
     lk_var x = program_leaf(&p, LK_SHAPE(2, 3)), w = program_leaf(&p, LK_SHAPE(2, 3)),
@@ -173,12 +173,7 @@ static void two_layers(struct program *p, lk_var *y)
     ASSERT_OK(lk_bias(*y, c, y));
 }
 
-static void the_bits_are_the_same_everywhere(void)
+TEST(the_bits_are_the_same_everywhere)
 {
     test_same_bits_everywhere(two_layers);
 }
-
-TEST_MAIN(TEST(linear_is_a_product_and_a_bias), TEST(all_leading_axes_are_rows),
-          TEST(two_halves_of_a_batch_join_to_the_bits_of_the_whole),
-          TEST(bias_is_added_along_the_last_axis), TEST(an_empty_batch_works),
-          TEST(shapes_that_do_not_meet_are_refused), TEST(the_bits_are_the_same_everywhere))

@@ -43,7 +43,7 @@ static struct relation untied_relation(const struct local_case *k)
     return r;
 }
 
-static void local_conv_agrees_with_its_definition(void)
+TEST(local_conv_agrees_with_its_definition)
 {
     for (int i = 0; i < 2 * LK_COUNT(cases); i++) {
         const struct local_case *k = &cases[i / 2];
@@ -67,7 +67,7 @@ static void local_conv_agrees_with_its_definition(void)
     }
 }
 
-static void the_transpose_agrees_with_its_definition(void)
+TEST(the_transpose_agrees_with_its_definition)
 {
     for (int i = 0; i < 2 * LK_COUNT(cases); i++) {
         const struct local_case *k = &cases[i / 2];
@@ -99,7 +99,7 @@ static void the_transpose_agrees_with_its_definition(void)
 }
 
 /* With the same filter everywhere, the chains are those of convolution. */
-static void tied_filters_give_the_bits_of_conv(void)
+TEST(tied_filters_give_the_bits_of_conv)
 {
     for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype = (lk_dtype)(dtype + 1)) {
         struct program p = program_new(dtype, false), q = program_new(dtype, false);
@@ -146,7 +146,7 @@ static lk_tensor *weights_grad(int64_t first, int64_t last)
     return grad;
 }
 
-static void two_halves_of_a_batch_join_to_the_bits_of_the_whole(void)
+TEST(two_halves_of_a_batch_join_to_the_bits_of_the_whole)
 {
     lk_tensor *whole = weights_grad(0, 8), *low = weights_grad(0, 4), *high = weights_grad(4, 8);
     for (int64_t i = 0; i < lk_tensor_count(whole); i++)
@@ -156,7 +156,7 @@ static void two_halves_of_a_batch_join_to_the_bits_of_the_whole(void)
     lk_tensor_free(high);
 }
 
-static void empty_axes_work(void)
+TEST(empty_axes_work)
 {
     struct program p = program_new(LK_F32, false);
     lk_var none = program_leaf(&p, LK_SHAPE(0, 4, 2)), w = program_leaf(&p, LK_SHAPE(3, 2, 2, 1)),
@@ -173,7 +173,7 @@ static void empty_axes_work(void)
     program_free(&p);
 }
 
-static void what_does_not_fit_is_refused(void)
+TEST(what_does_not_fit_is_refused)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(2, 4, 3)), w = program_leaf(&p, LK_SHAPE(3, 2, 3, 1)),
@@ -229,7 +229,7 @@ done:
     return st;
 }
 
-static void a_loop_allocates_nothing_after_its_first_step_and_survives_faults(void)
+TEST(a_loop_allocates_nothing_after_its_first_step_and_survives_faults)
 {
     shared = program_new(LK_F32, false);
     program_leaf(&shared, LK_SHAPE(4, 6, 5, 2));
@@ -254,14 +254,7 @@ static void filter_and_reconstruct(struct program *p, lk_var *y)
     ASSERT_OK(lk_local_conv_transpose(*y, w, &a, y));
 }
 
-static void the_bits_are_the_same_everywhere(void)
+TEST(the_bits_are_the_same_everywhere)
 {
     test_same_bits_everywhere(filter_and_reconstruct);
 }
-
-TEST_MAIN(TEST(local_conv_agrees_with_its_definition),
-          TEST(the_transpose_agrees_with_its_definition), TEST(tied_filters_give_the_bits_of_conv),
-          TEST(two_halves_of_a_batch_join_to_the_bits_of_the_whole), TEST(empty_axes_work),
-          TEST(what_does_not_fit_is_refused),
-          TEST(a_loop_allocates_nothing_after_its_first_step_and_survives_faults),
-          TEST(the_bits_are_the_same_everywhere))

@@ -26,7 +26,7 @@ static void expect_loss(loss_fn *loss, lk_loss_reduction reduction, double value
 }
 
 /* Differences 0, -2, 1, 5. */
-static void squared_errors_have_the_factors_they_say(void)
+TEST(squared_errors_have_the_factors_they_say)
 {
     expect_loss(lk_mean_squared_error, LK_LOSS_DEFAULT, 7.5, (double[]){0, -1, 0.5, 2.5});
     expect_loss(lk_mean_squared_error, LK_LOSS_MEAN, 7.5, (double[]){0, -1, 0.5, 2.5});
@@ -38,7 +38,7 @@ static void squared_errors_have_the_factors_they_say(void)
     expect_loss(lk_sum_squared_error, LK_LOSS_SAMPLE_MEAN, 7.5, (double[]){0, -1, 0.5, 2.5});
 }
 
-static void without_a_reduction_each_element_has_its_loss(void)
+TEST(without_a_reduction_each_element_has_its_loss)
 {
     struct program p = program_new(LK_F64, false);
     lk_var x = values_leaf(&p, LK_SHAPE(2, 2), x4), t = values_leaf(&p, LK_SHAPE(2, 2), t4), y;
@@ -64,7 +64,7 @@ static double logistic(lk_dtype type, double x, double t, double *dx, double *dt
     return loss;
 }
 
-static void logistic_losses_are_exact_for_any_logit(void)
+TEST(logistic_losses_are_exact_for_any_logit)
 {
     /* x, t, loss, dx; log(1 + e^-20) and 1 / (1 + e^20) by a program that has 40 digits. */
     static const double cases[][4] = {
@@ -100,7 +100,7 @@ static lk_var logits(struct program *p)
     return values_leaf(p, LK_SHAPE(2, 3), (double[]){1, 1, 1 + LN2, -7, -7, -7});
 }
 
-static void labels_pick_one_class_of_each_row(void)
+TEST(labels_pick_one_class_of_each_row)
 {
     const double third = 1.0 / 3, ln3 = 1.09861228866810969140;
     for (int type = LK_F32; type <= LK_F64; type++)
@@ -120,7 +120,7 @@ static void labels_pick_one_class_of_each_row(void)
         }
 }
 
-static void probabilities_weigh_the_classes(void)
+TEST(probabilities_weigh_the_classes)
 {
     struct program p = program_new(LK_F64, false);
     lk_var x = logits(&p), y;
@@ -136,7 +136,7 @@ static void probabilities_weigh_the_classes(void)
     program_free(&p);
 }
 
-static void a_label_is_its_one_hot_probabilities(void)
+TEST(a_label_is_its_one_hot_probabilities)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(5, 7)), a, b;
@@ -197,7 +197,7 @@ static void check_entropy(lk_dtype type, int64_t n, bool labels)
     program_free(&q);
 }
 
-static void entropies_have_the_bits_of_softmax(void)
+TEST(entropies_have_the_bits_of_softmax)
 {
     static const int64_t some_n[] = {1, 7, 16, 33, 1000};
     for (int i = 0; i < LK_COUNT(some_n); i++)
@@ -207,7 +207,7 @@ static void entropies_have_the_bits_of_softmax(void)
         }
 }
 
-static void large_logits_and_impossible_classes_are_fine(void)
+TEST(large_logits_and_impossible_classes_are_fine)
 {
     const double x[6] = {1e30, 0, -1e30, 3, -HUGE_VAL, 3};
     struct program p = program_new(LK_F32, false);
@@ -224,7 +224,7 @@ static void large_logits_and_impossible_classes_are_fine(void)
 /* ---- what all share ---- */
 
 /* The sum over samples is the tree over pieces of lane sums, and the mean that by the count. */
-static void sums_are_cut_into_pieces_of_samples(void)
+TEST(sums_are_cut_into_pieces_of_samples)
 {
     enum { SAMPLES = 50, PER = 9 };
     static const int64_t pieces[] = {0, 1, 7, 16, 50, 99};
@@ -246,7 +246,7 @@ static void sums_are_cut_into_pieces_of_samples(void)
     }
 }
 
-static void no_samples_have_the_sum_zero_and_no_mean(void)
+TEST(no_samples_have_the_sum_zero_and_no_mean)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(0, 3)), t = program_leaf(&p, LK_SHAPE(0, 3)), y;
@@ -263,7 +263,7 @@ static void no_samples_have_the_sum_zero_and_no_mean(void)
     program_free(&p);
 }
 
-static void misuse_is_refused(void)
+TEST(misuse_is_refused)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(2, 3)), t = program_leaf(&p, LK_SHAPE(3)), wide, y;
@@ -313,17 +313,8 @@ static void by_elements(struct program *p, lk_var *y)
     ASSERT_OK(lk_add(*y, z, y));
 }
 
-static void every_thread_count_and_instruction_set_gives_the_same_bits(void)
+TEST(every_thread_count_and_instruction_set_gives_the_same_bits)
 {
     test_same_bits_everywhere(by_rows);
     test_same_bits_everywhere(by_elements);
 }
-
-TEST_MAIN(TEST(squared_errors_have_the_factors_they_say),
-          TEST(without_a_reduction_each_element_has_its_loss),
-          TEST(logistic_losses_are_exact_for_any_logit), TEST(labels_pick_one_class_of_each_row),
-          TEST(probabilities_weigh_the_classes), TEST(a_label_is_its_one_hot_probabilities),
-          TEST(entropies_have_the_bits_of_softmax),
-          TEST(large_logits_and_impossible_classes_are_fine),
-          TEST(sums_are_cut_into_pieces_of_samples), TEST(no_samples_have_the_sum_zero_and_no_mean),
-          TEST(misuse_is_refused), TEST(every_thread_count_and_instruction_set_gives_the_same_bits))

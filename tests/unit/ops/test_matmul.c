@@ -1,7 +1,7 @@
 /* matmul: products of matrices over leading axes, with their gradients. */
 #include "op_program.h"
 
-static void a_product_of_two_matrices(void)
+TEST(a_product_of_two_matrices)
 {
     struct program p = program_new(LK_F32, true);
     lk_var a = program_leaf(&p, LK_SHAPE(2, 2)), b = program_leaf(&p, LK_SHAPE(2, 1)), c;
@@ -79,7 +79,7 @@ static lk_shape turned(lk_shape s, bool trans)
     return s;
 }
 
-static void every_transpose_and_broadcast_agrees_with_the_definition(void)
+TEST(every_transpose_and_broadcast_agrees_with_the_definition)
 {
     const lk_shape pairs[][2] = {
         {LK_DIMS(3, 5), LK_DIMS(5, 4)},
@@ -128,7 +128,7 @@ static lk_tensor *sum_over_samples(int64_t first, int64_t last)
     return sum;
 }
 
-static void a_sum_over_the_first_axis_of_both_is_cut_into_pieces(void)
+TEST(a_sum_over_the_first_axis_of_both_is_cut_into_pieces)
 {
     lk_tensor *whole = sum_over_samples(0, 8), *low = sum_over_samples(0, 4),
               *high = sum_over_samples(4, 8);
@@ -139,7 +139,7 @@ static void a_sum_over_the_first_axis_of_both_is_cut_into_pieces(void)
     lk_tensor_free(high);
 }
 
-static void empty_axes_give_empty_products_and_zero_sums(void)
+TEST(empty_axes_give_empty_products_and_zero_sums)
 {
     struct program p = program_new(LK_F32, false);
     lk_var none = program_leaf(&p, LK_SHAPE(2, 3, 0)), w = program_leaf(&p, LK_SHAPE(0, 4)),
@@ -157,7 +157,7 @@ static void empty_axes_give_empty_products_and_zero_sums(void)
     program_free(&p);
 }
 
-static void shapes_that_do_not_meet_are_refused(void)
+TEST(shapes_that_do_not_meet_are_refused)
 {
     struct program p = program_new(LK_F64, false);
     lk_var a = program_leaf(&p, LK_SHAPE(2, 3)), b = program_leaf(&p, LK_SHAPE(2, 4)),
@@ -188,13 +188,7 @@ static void large_products(struct program *p, lk_var *y)
     ASSERT_OK(lk_matmul_trans(e, d, true, false, y));  /* [6,50,33] */
 }
 
-static void the_bits_are_the_same_everywhere(void)
+TEST(the_bits_are_the_same_everywhere)
 {
     test_same_bits_everywhere(large_products);
 }
-
-TEST_MAIN(TEST(a_product_of_two_matrices),
-          TEST(every_transpose_and_broadcast_agrees_with_the_definition),
-          TEST(a_sum_over_the_first_axis_of_both_is_cut_into_pieces),
-          TEST(empty_axes_give_empty_products_and_zero_sums),
-          TEST(shapes_that_do_not_meet_are_refused), TEST(the_bits_are_the_same_everywhere))

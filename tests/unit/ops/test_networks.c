@@ -371,21 +371,17 @@ static void configurations(struct network *net, int p)
     ASSERT_OK(lk_threads_set(0));
 }
 
-static void losses_and_gradients_are_those_of_another_program(void)
+TEST(losses_and_gradients_are_those_of_another_program)
 {
     for_each(gradients);
 }
 
-static void hessian_vector_products_are_those_of_another_program(void)
+TEST(hessian_vector_products_are_those_of_another_program)
 {
     for_each(hessians);
 }
 
-static void threads_and_instruction_sets_give_the_same_bits(void)
+TEST(threads_and_instruction_sets_give_the_same_bits)
 {
     for_each(configurations);
 }
-
-TEST_MAIN(TEST(losses_and_gradients_are_those_of_another_program),
-          TEST(hessian_vector_products_are_those_of_another_program),
-          TEST(threads_and_instruction_sets_give_the_same_bits))

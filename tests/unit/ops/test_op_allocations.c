@@ -103,7 +103,7 @@ static lk_status scenario(void)
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_OK(lk_threads_set(1));
     for (int k = 0; lk_ops[k]; k++)
@@ -117,5 +117,3 @@ static void every_allocation_may_fail(void)
             }
     ASSERT_OK(lk_threads_set(0));
 }
-
-TEST_MAIN(TEST(every_allocation_may_fail))

@@ -45,10 +45,8 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_OK(lk_threads_set(1));
     ASSERT_TRUE(test_every_allocation_fails(scenario) > 10);
 }
-
-TEST_MAIN(TEST(every_allocation_may_fail))

@@ -1,7 +1,7 @@
 /* gather_index and scatter_index. */
 #include "op_values.h"
 
-static void gather_takes_what_the_index_names(void)
+TEST(gather_takes_what_the_index_names)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(3, 2), 1, 1), i = INDEX(&f, 2, 0, 2, 2), y;
@@ -12,7 +12,7 @@ static void gather_takes_what_the_index_names(void)
     fixture_free(&f);
 }
 
-static void gather_works_along_inner_axes_and_on_views(void)
+TEST(gather_works_along_inner_axes_and_on_views)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(3, 2), 1, 1), i = INDEX(&f, 1, 2), t, y;
@@ -24,7 +24,7 @@ static void gather_works_along_inner_axes_and_on_views(void)
     fixture_free(&f);
 }
 
-static void scatter_adds_in_order_from_zero(void)
+TEST(scatter_adds_in_order_from_zero)
 {
     struct fixture f = fixture_new();
     const double big = 0x1p24, v[] = {big, 1, 1, -0.0};
@@ -41,7 +41,7 @@ static void scatter_adds_in_order_from_zero(void)
     fixture_free(&f);
 }
 
-static void narrow_indices_and_other_dtypes_are_taken(void)
+TEST(narrow_indices_and_other_dtypes_are_taken)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(3), 1, 1), i = INDEX(&f, 2, 0), narrow, y;
@@ -55,7 +55,7 @@ static void narrow_indices_and_other_dtypes_are_taken(void)
     fixture_free(&f);
 }
 
-static void nothing_is_gathered_from_and_scattered_to_nothing(void)
+TEST(nothing_is_gathered_from_and_scattered_to_nothing)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(0, 2), 1, 1), w = fixture_leaf(&f, LK_SHAPE(2, 2), 1, 1),
@@ -73,7 +73,7 @@ static void nothing_is_gathered_from_and_scattered_to_nothing(void)
     fixture_free(&f);
 }
 
-static void wrong_indices_are_named(void)
+TEST(wrong_indices_are_named)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(3, 2), 1, 1), v = fixture_leaf(&f, LK_SHAPE(2), 0, 1), y;
@@ -96,7 +96,7 @@ static void wrong_indices_are_named(void)
     fixture_free(&f);
 }
 
-static void a_changed_index_is_found_by_backward(void)
+TEST(a_changed_index_is_found_by_backward)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(3), 1, 1), i, y;
@@ -133,13 +133,7 @@ static uint64_t index_run(void)
     return lk_hash_value(&h);
 }
 
-static void threads_and_instruction_sets_do_not_matter(void)
+TEST(threads_and_instruction_sets_do_not_matter)
 {
     expect_same_bits(index_run);
 }
-
-TEST_MAIN(TEST(gather_takes_what_the_index_names), TEST(gather_works_along_inner_axes_and_on_views),
-          TEST(scatter_adds_in_order_from_zero), TEST(narrow_indices_and_other_dtypes_are_taken),
-          TEST(nothing_is_gathered_from_and_scattered_to_nothing), TEST(wrong_indices_are_named),
-          TEST(a_changed_index_is_found_by_backward),
-          TEST(threads_and_instruction_sets_do_not_matter))

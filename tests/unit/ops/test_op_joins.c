@@ -1,7 +1,7 @@
 /* concat, stack, pad and copy. */
 #include "op_values.h"
 
-static void concat_joins_along_an_axis(void)
+TEST(concat_joins_along_an_axis)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 1), 1, 1), w = fixture_leaf(&f, LK_SHAPE(2, 2), 10, 1),
@@ -14,7 +14,7 @@ static void concat_joins_along_an_axis(void)
     fixture_free(&f);
 }
 
-static void concat_takes_strided_and_empty_values(void)
+TEST(concat_takes_strided_and_empty_values)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 1, 1), none, t, y;
@@ -27,7 +27,7 @@ static void concat_takes_strided_and_empty_values(void)
     fixture_free(&f);
 }
 
-static void concat_takes_many_values_and_needs_none_of_them_later(void)
+TEST(concat_takes_many_values_and_needs_none_of_them_later)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(1), 3, 0), many[50], y;
@@ -41,7 +41,7 @@ static void concat_takes_many_values_and_needs_none_of_them_later(void)
     fixture_free(&f);
 }
 
-static void concat_gives_constants_no_gradient(void)
+TEST(concat_gives_constants_no_gradient)
 {
     struct fixture f = fixture_new();
     lk_var in[2];
@@ -54,7 +54,7 @@ static void concat_gives_constants_no_gradient(void)
     fixture_free(&f);
 }
 
-static void stack_adds_an_axis_anywhere(void)
+TEST(stack_adds_an_axis_anywhere)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2), 1, 1), w = fixture_leaf(&f, LK_SHAPE(2), 10, 1), y;
@@ -68,7 +68,7 @@ static void stack_adds_an_axis_anywhere(void)
     fixture_free(&f);
 }
 
-static void stack_of_scalars_is_a_vector(void)
+TEST(stack_of_scalars_is_a_vector)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SCALAR, 1, 0), w = fixture_leaf(&f, LK_SCALAR, 2, 0), y;
@@ -80,7 +80,7 @@ static void stack_of_scalars_is_a_vector(void)
     fixture_free(&f);
 }
 
-static void pad_surrounds_with_a_value(void)
+TEST(pad_surrounds_with_a_value)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 2), 1, 1), y;
@@ -91,7 +91,7 @@ static void pad_surrounds_with_a_value(void)
     fixture_free(&f);
 }
 
-static void pad_of_nothing_is_its_value(void)
+TEST(pad_of_nothing_is_its_value)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(0, 2), 1, 1), s = fixture_leaf(&f, LK_SCALAR, 5, 0), y;
@@ -104,7 +104,7 @@ static void pad_of_nothing_is_its_value(void)
     fixture_free(&f);
 }
 
-static void integers_are_joined_too(void)
+TEST(integers_are_joined_too)
 {
     struct fixture f = fixture_new();
     lk_var x = INDEX(&f, 1, 2), y;
@@ -118,7 +118,7 @@ static void integers_are_joined_too(void)
     fixture_free(&f);
 }
 
-static void copy_makes_elements_dense(void)
+TEST(copy_makes_elements_dense)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 1, 1), t, y, z;
@@ -137,7 +137,7 @@ static void copy_makes_elements_dense(void)
     fixture_free(&f);
 }
 
-static void wrong_operands_are_named(void)
+TEST(wrong_operands_are_named)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 0, 1), w = fixture_leaf(&f, LK_SHAPE(2, 4), 0, 1),
@@ -183,15 +183,7 @@ static uint64_t joins_run(void)
     return lk_hash_value(&h);
 }
 
-static void threads_and_instruction_sets_do_not_matter(void)
+TEST(threads_and_instruction_sets_do_not_matter)
 {
     expect_same_bits(joins_run);
 }
-
-TEST_MAIN(TEST(concat_joins_along_an_axis), TEST(concat_takes_strided_and_empty_values),
-          TEST(concat_takes_many_values_and_needs_none_of_them_later),
-          TEST(concat_gives_constants_no_gradient), TEST(stack_adds_an_axis_anywhere),
-          TEST(stack_of_scalars_is_a_vector), TEST(pad_surrounds_with_a_value),
-          TEST(pad_of_nothing_is_its_value), TEST(integers_are_joined_too),
-          TEST(copy_makes_elements_dense), TEST(wrong_operands_are_named),
-          TEST(threads_and_instruction_sets_do_not_matter))

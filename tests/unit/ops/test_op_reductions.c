@@ -3,7 +3,7 @@
 
 #include <lockstep/extra/reduce.h>
 
-static void axes_are_dropped_or_kept(void)
+TEST(axes_are_dropped_or_kept)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 2, 3), 1, 1), y;
@@ -20,7 +20,7 @@ static void axes_are_dropped_or_kept(void)
     fixture_free(&f);
 }
 
-static void the_last_axis_has_a_name(void)
+TEST(the_last_axis_has_a_name)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 2, 3), 1, 1), y;
@@ -35,7 +35,7 @@ static void the_last_axis_has_a_name(void)
 
 static const double values[] = {3, -4, 1, -2, 2, 0.5};
 
-static void mean_divides_the_sum(void)
+TEST(mean_divides_the_sum)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf_of(&f, LK_F32, LK_SHAPE(2, 3), values), y;
@@ -50,7 +50,7 @@ static void mean_divides_the_sum(void)
     fixture_free(&f);
 }
 
-static void max_and_min_give_the_gradient_to_what_they_found(void)
+TEST(max_and_min_give_the_gradient_to_what_they_found)
 {
     for (int k = 0; k < 2; k++) {
         struct fixture f = fixture_new();
@@ -67,7 +67,7 @@ static void max_and_min_give_the_gradient_to_what_they_found(void)
     }
 }
 
-static void of_equal_elements_the_first_gets_the_gradient(void)
+TEST(of_equal_elements_the_first_gets_the_gradient)
 {
     struct fixture f = fixture_new();
     /* groups over axes 0 and 2: {1, 7, 7, 1} and {0, 0, 0, 0} */
@@ -87,7 +87,7 @@ static void of_equal_elements_the_first_gets_the_gradient(void)
     fixture_free(&f);
 }
 
-static void a_nan_is_the_largest_and_the_smallest(void)
+TEST(a_nan_is_the_largest_and_the_smallest)
 {
     struct fixture f = fixture_new();
     const double with_nan[] = {1, 9, (double)NAN, -9, (double)NAN};
@@ -105,7 +105,7 @@ static void a_nan_is_the_largest_and_the_smallest(void)
     fixture_free(&f);
 }
 
-static void argmax_counts_along_the_axis(void)
+TEST(argmax_counts_along_the_axis)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf_of(&f, LK_F32, LK_SHAPE(2, 3), values), y;
@@ -117,7 +117,7 @@ static void argmax_counts_along_the_axis(void)
     fixture_free(&f);
 }
 
-static void prod_is_right_with_zeros(void)
+TEST(prod_is_right_with_zeros)
 {
     struct fixture f = fixture_new();
     const double zeros[] = {2, 0, 3, 0, 5, 0, 2, 3, 4};
@@ -144,7 +144,7 @@ static void expect_hessian_column(struct fixture *f, lk_var x, int column, const
     lk_tensor_free(unit);
 }
 
-static void second_derivatives_of_prod_are_right_with_zeros(void)
+TEST(second_derivatives_of_prod_are_right_with_zeros)
 {
     struct fixture f = fixture_new();
     lk_var one = fixture_leaf_of(&f, LK_F64, LK_SHAPE(3), (double[]){2, 0, 3});
@@ -156,7 +156,7 @@ static void second_derivatives_of_prod_are_right_with_zeros(void)
     fixture_free(&f);
 }
 
-static void prod_over_outer_axes_finds_its_factors(void)
+TEST(prod_over_outer_axes_finds_its_factors)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 2, 2), 1, 1), y;
@@ -200,7 +200,7 @@ static void expect_prod_gradients(lk_dtype dtype, lk_shape shape, const lk_axes 
     fixture_free(&f);
 }
 
-static void prod_has_the_same_gradient_where_it_is_recorded(void)
+TEST(prod_has_the_same_gradient_where_it_is_recorded)
 {
     for (int t = LK_F32; t <= LK_F64; t++) {
         expect_prod_gradients((lk_dtype)t, LK_SHAPE(700, 7), LK_AXES(1));
@@ -213,7 +213,7 @@ static void prod_has_the_same_gradient_where_it_is_recorded(void)
     }
 }
 
-static void norm_is_the_root_of_the_squares(void)
+TEST(norm_is_the_root_of_the_squares)
 {
     struct fixture f = fixture_new();
     const double v[] = {3, -4, 0, 0, 5, 12};
@@ -225,7 +225,7 @@ static void norm_is_the_root_of_the_squares(void)
     fixture_free(&f);
 }
 
-static void norm_squares_once_over_any_axes(void)
+TEST(norm_squares_once_over_any_axes)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 1, 2), 1, 0), s = fixture_leaf(&f, LK_SCALAR, -3, 0), y;
@@ -240,7 +240,7 @@ static void norm_squares_once_over_any_axes(void)
     fixture_free(&f);
 }
 
-static void norm_at_zero_has_zero_derivatives(void)
+TEST(norm_at_zero_has_zero_derivatives)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2), 0, 0), y, g, gg, v;
@@ -253,7 +253,7 @@ static void norm_at_zero_has_zero_derivatives(void)
     fixture_free(&f);
 }
 
-static void nothing_reduces_to_the_neutral_element(void)
+TEST(nothing_reduces_to_the_neutral_element)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 0), 0, 0), y[6], z;
@@ -283,7 +283,7 @@ static void nothing_reduces_to_the_neutral_element(void)
 }
 
 /* Products of the other axes of an empty value need not fit in 64 bits. */
-static void nothing_may_have_huge_axes(void)
+TEST(nothing_may_have_huge_axes)
 {
     const int64_t huge = (int64_t)1 << 62;
     struct fixture f = fixture_new();
@@ -310,7 +310,7 @@ static void nothing_may_have_huge_axes(void)
     fixture_free(&f);
 }
 
-static void a_scalar_reduces_to_itself(void)
+TEST(a_scalar_reduces_to_itself)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SCALAR, -3, 0), y;
@@ -328,7 +328,7 @@ static void a_scalar_reduces_to_itself(void)
 }
 
 /* Sums over the batch are cut into the tape's pieces: as lk_reduce_axis() with pieces of elements. */
-static void the_batch_is_summed_in_pieces(void)
+TEST(the_batch_is_summed_in_pieces)
 {
     struct fixture f = fixture_new();
     enum { SAMPLES = 37, FEATURES = 3 };
@@ -357,7 +357,7 @@ static void the_batch_is_summed_in_pieces(void)
     fixture_free(&f);
 }
 
-static void wrong_axes_and_dtypes_are_named(void)
+TEST(wrong_axes_and_dtypes_are_named)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 0, 1), y, s;
@@ -377,7 +377,7 @@ static void wrong_axes_and_dtypes_are_named(void)
     fixture_free(&f);
 }
 
-static void sum_to_takes_living_values_alone(void)
+TEST(sum_to_takes_living_values_alone)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 0, 1), gone, end, y;
@@ -420,20 +420,7 @@ static uint64_t reductions_run(void)
     return lk_hash_value(&h);
 }
 
-static void threads_and_instruction_sets_do_not_matter(void)
+TEST(threads_and_instruction_sets_do_not_matter)
 {
     expect_same_bits(reductions_run);
 }
-
-TEST_MAIN(TEST(axes_are_dropped_or_kept), TEST(the_last_axis_has_a_name),
-          TEST(mean_divides_the_sum), TEST(max_and_min_give_the_gradient_to_what_they_found),
-          TEST(of_equal_elements_the_first_gets_the_gradient),
-          TEST(a_nan_is_the_largest_and_the_smallest), TEST(argmax_counts_along_the_axis),
-          TEST(prod_is_right_with_zeros), TEST(second_derivatives_of_prod_are_right_with_zeros),
-          TEST(prod_over_outer_axes_finds_its_factors),
-          TEST(prod_has_the_same_gradient_where_it_is_recorded),
-          TEST(norm_is_the_root_of_the_squares), TEST(norm_squares_once_over_any_axes),
-          TEST(norm_at_zero_has_zero_derivatives), TEST(nothing_reduces_to_the_neutral_element),
-          TEST(nothing_may_have_huge_axes), TEST(a_scalar_reduces_to_itself),
-          TEST(the_batch_is_summed_in_pieces), TEST(wrong_axes_and_dtypes_are_named),
-          TEST(sum_to_takes_living_values_alone), TEST(threads_and_instruction_sets_do_not_matter))

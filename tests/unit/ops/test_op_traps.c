@@ -67,13 +67,13 @@ static void ops_run(lk_dtype dtype, int sort)
             sample_run(lk_ops[i], &lk_ops[i]->samples[k], dtype, sort);
 }
 
-static void ops_do_not_trap(void)
+TEST(ops_do_not_trap)
 {
     traps_each(ops_run);
 }
 
 /* Differences are taken in long double, for which there are other registers. */
-static void checks_of_gradients_do_not_trap(void)
+TEST(checks_of_gradients_do_not_trap)
 {
     for (int i = 0; lk_ops[i]; i++) {
         lk_gradcheck_result r;
@@ -81,5 +81,3 @@ static void checks_of_gradients_do_not_trap(void)
             TRAPPING(lk_gradcheck(lk_ops[i], 1, 1e-6, &r), "gradcheck of %s", lk_ops[i]->name);
     }
 }
-
-TEST_MAIN(TEST(ops_do_not_trap), TEST(checks_of_gradients_do_not_trap))

@@ -8,7 +8,7 @@ static const void *address(lk_var v)
     return lk_tensor_data(t);
 }
 
-static void reshape_keeps_the_row_major_order(void)
+TEST(reshape_keeps_the_row_major_order)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 1, 1), y;
@@ -20,7 +20,7 @@ static void reshape_keeps_the_row_major_order(void)
     fixture_free(&f);
 }
 
-static void reshape_copies_what_cannot_be_a_view(void)
+TEST(reshape_copies_what_cannot_be_a_view)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 1, 1), t, y;
@@ -35,7 +35,7 @@ static void reshape_copies_what_cannot_be_a_view(void)
     fixture_free(&f);
 }
 
-static void transpose_moves_axes(void)
+TEST(transpose_moves_axes)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 1, 3), 1, 1), y;
@@ -47,7 +47,7 @@ static void transpose_moves_axes(void)
     fixture_free(&f);
 }
 
-static void transpose_of_two_axes_leaves_the_others(void)
+TEST(transpose_of_two_axes_leaves_the_others)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 2, 2), 0, 1), y;
@@ -58,7 +58,7 @@ static void transpose_of_two_axes_leaves_the_others(void)
     fixture_free(&f);
 }
 
-static void slice_takes_every_step_th_index(void)
+TEST(slice_takes_every_step_th_index)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 7), 0, 1), y;
@@ -69,7 +69,7 @@ static void slice_takes_every_step_th_index(void)
     fixture_free(&f);
 }
 
-static void slice_with_a_huge_step_takes_one(void)
+TEST(slice_with_a_huge_step_takes_one)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(5), 0, 1), y;
@@ -80,7 +80,7 @@ static void slice_with_a_huge_step_takes_one(void)
     fixture_free(&f);
 }
 
-static void views_of_views_end_at_the_leaf(void)
+TEST(views_of_views_end_at_the_leaf)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(3, 4), 0, 1), y;
@@ -95,7 +95,7 @@ static void views_of_views_end_at_the_leaf(void)
     fixture_free(&f);
 }
 
-static void integers_have_views_too(void)
+TEST(integers_have_views_too)
 {
     struct fixture f = fixture_new();
     lk_var x = INDEX(&f, 1, 2, 3, 4, 5, 6), y;
@@ -108,7 +108,7 @@ static void integers_have_views_too(void)
     fixture_free(&f);
 }
 
-static void empty_axes_have_views(void)
+TEST(empty_axes_have_views)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 0, 3), 0, 0), w = fixture_leaf(&f, LK_SHAPE(4), 0, 1),
@@ -125,7 +125,7 @@ static void empty_axes_have_views(void)
     fixture_free(&f);
 }
 
-static void wrong_attributes_are_named(void)
+TEST(wrong_attributes_are_named)
 {
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 0, 1), y;
@@ -170,14 +170,7 @@ static uint64_t views_run(void)
     return lk_hash_value(&h);
 }
 
-static void threads_and_instruction_sets_do_not_matter(void)
+TEST(threads_and_instruction_sets_do_not_matter)
 {
     expect_same_bits(views_run);
 }
-
-TEST_MAIN(TEST(reshape_keeps_the_row_major_order), TEST(reshape_copies_what_cannot_be_a_view),
-          TEST(transpose_moves_axes), TEST(transpose_of_two_axes_leaves_the_others),
-          TEST(slice_takes_every_step_th_index), TEST(slice_with_a_huge_step_takes_one),
-          TEST(views_of_views_end_at_the_leaf), TEST(integers_have_views_too),
-          TEST(empty_axes_have_views), TEST(wrong_attributes_are_named),
-          TEST(threads_and_instruction_sets_do_not_matter))

@@ -57,7 +57,35 @@ static void backward(struct program *p, lk_var y)
     ASSERT_OK(lk_backward(p->tape, &(lk_seed){y, p->seed}, 1, LK_RETAIN_GRAPH));
 }
 
-static void max_takes_the_first_of_the_largest(void)
+/* Gradients that are set, over what was there, have the bits of those that are added to zeros. */
+TEST(gradients_are_set_as_they_are_added)
+{
+    const lk_pool_attr attr[] = {{.window = {.kernel = {2, 2}, .stride = {2, 2}}},
+                                 {.window = {.kernel = {3, 2}, .pad_lo = {1, 1}}}};
+    for (int k = 0; k < 6; k++) {
+        struct fixture f = fixture_new();
+        for (f.n = 0; f.n < 2; f.n++) {
+            lk_var v, y;
+            lk_tensor *seed = NULL;
+            f.value[f.n] = test_filled(LK_SHAPE(2, 5, 7, 3), -4, 0.25);
+            f.grad[f.n] = test_filled(LK_SHAPE(2, 5, 7, 3), 0, f.n);
+            ASSERT_OK(f.n ? lk_leaf_overwrite(f.tape, f.value[f.n], f.grad[f.n], &v)
+                          : lk_leaf(f.tape, f.value[f.n], f.grad[f.n], &v));
+            ASSERT_OK(k < 2   ? lk_avg_pool(v, &attr[k % 2], &y)
+                      : k < 4 ? lk_max_pool(v, &attr[k % 2], &y, NULL)
+                              : lk_relu_max_pool(v, &attr[k % 2], &y));
+            seed = test_filled(lk_shape_of(y), -3, 0.5);
+            ((double *)(uintptr_t)lk_tensor_data(seed))[6] = -0.0;
+            ASSERT_OK(lk_backward(f.tape, &(lk_seed){y, seed}, 1, 0));
+            lk_tensor_free(seed);
+        }
+        ASSERT_SAME_BITS(lk_tensor_data(f.grad[1]), lk_tensor_data(f.grad[0]),
+                         (size_t)lk_tensor_count(f.grad[0]) * sizeof(double));
+        fixture_free(&f);
+    }
+}
+
+TEST(max_takes_the_first_of_the_largest)
 {
     for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype = (lk_dtype)(dtype + 1)) {
         struct program p = program_new(dtype, true);
@@ -72,7 +100,7 @@ static void max_takes_the_first_of_the_largest(void)
     }
 }
 
-static void a_window_of_padding_alone_gives_nothing_back(void)
+TEST(a_window_of_padding_alone_gives_nothing_back)
 {
     struct program p = program_new(LK_F32, true);
     const lk_pool_attr a = {
@@ -90,7 +118,7 @@ static void a_window_of_padding_alone_gives_nothing_back(void)
     program_free(&p);
 }
 
-static void avg_divides_by_the_valid_positions_or_by_all(void)
+TEST(avg_divides_by_the_valid_positions_or_by_all)
 {
     struct program p = program_new(LK_F64, true);
     lk_pool_attr a = {.window.kernel = {2}, .window.pad_lo = {1}};
@@ -109,7 +137,7 @@ static void avg_divides_by_the_valid_positions_or_by_all(void)
     program_free(&p);
 }
 
-static void l2_of_a_window_of_zeros_has_gradient_zero(void)
+TEST(l2_of_a_window_of_zeros_has_gradient_zero)
 {
     for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype = (lk_dtype)(dtype + 1)) {
         struct program p = program_new(dtype, true);
@@ -131,7 +159,7 @@ static void l2_of_a_window_of_zeros_has_gradient_zero(void)
 
 /* The gradient of a gradient with respect to its seed is what forward does to it, linearly. */
 /* -0 is given; adding it to zeros gives +0.  The last element is in no window. */
-static void a_gradient_of_nothing_sets_a_leaf_to_zero(void)
+TEST(a_gradient_of_nothing_sets_a_leaf_to_zero)
 {
     const float x[] = {1, 3, 5, 7, 2}, dy[] = {-0.0F, -0.0F}, zeros[5] = {0};
     const lk_pool_attr attr = {.window = {.kernel = {2}, .stride = {2}}};
@@ -155,7 +183,7 @@ static void a_gradient_of_nothing_sets_a_leaf_to_zero(void)
     }
 }
 
-static void the_gradient_of_the_scatter_is_the_gather(void)
+TEST(the_gradient_of_the_scatter_is_the_gather)
 {
     struct program p = program_new(LK_F64, true);
     lk_var x = LINES(&p, 2, 1, 9, 2, 3, 5, 4), seed = LINES(&p, 2, 10, 20, 30, 40, 50, 60, 70, 80),
@@ -236,7 +264,7 @@ static void expect_definition(const struct pool_case *c, const struct program *p
     free(at);
 }
 
-static void values_and_gradients_have_the_bits_of_their_definition(void)
+TEST(values_and_gradients_have_the_bits_of_their_definition)
 {
     for (int i = 0; i < LK_COUNT(cases) * 2 * N_KINDS; i++) {
         const struct pool_case *c = &cases[i / (2 * N_KINDS)];
@@ -250,7 +278,7 @@ static void values_and_gradients_have_the_bits_of_their_definition(void)
     }
 }
 
-static void an_empty_batch_works(void)
+TEST(an_empty_batch_works)
 {
     const lk_pool_attr a = {.window.kernel = {2}};
     for (int k = 0; k < N_KINDS; k++) {
@@ -267,7 +295,7 @@ static void an_empty_batch_works(void)
     }
 }
 
-static void what_does_not_fit_is_refused(void)
+TEST(what_does_not_fit_is_refused)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(2, 4, 3, 1)), matrix = program_leaf(&p, LK_SHAPE(2, 4)), y;
@@ -292,44 +320,7 @@ static void three_pools(struct program *p, lk_var *y)
     ASSERT_OK(lk_avg_pool(*y, &a, y));
 }
 
-static void the_bits_are_the_same_everywhere(void)
+TEST(the_bits_are_the_same_everywhere)
 {
     test_same_bits_everywhere(three_pools);
 }
-
-/* Gradients that are set, over what was there, have the bits of those that are added to zeros. */
-static void gradients_are_set_as_they_are_added(void)
-{
-    const lk_pool_attr attr[] = {{.window = {.kernel = {2, 2}, .stride = {2, 2}}},
-                                 {.window = {.kernel = {3, 2}, .pad_lo = {1, 1}}}};
-    for (int k = 0; k < 6; k++) {
-        struct fixture f = fixture_new();
-        for (f.n = 0; f.n < 2; f.n++) {
-            lk_var v, y;
-            lk_tensor *seed = NULL;
-            f.value[f.n] = test_filled(LK_SHAPE(2, 5, 7, 3), -4, 0.25);
-            f.grad[f.n] = test_filled(LK_SHAPE(2, 5, 7, 3), 0, f.n);
-            ASSERT_OK(f.n ? lk_leaf_overwrite(f.tape, f.value[f.n], f.grad[f.n], &v)
-                          : lk_leaf(f.tape, f.value[f.n], f.grad[f.n], &v));
-            ASSERT_OK(k < 2   ? lk_avg_pool(v, &attr[k % 2], &y)
-                      : k < 4 ? lk_max_pool(v, &attr[k % 2], &y, NULL)
-                              : lk_relu_max_pool(v, &attr[k % 2], &y));
-            seed = test_filled(lk_shape_of(y), -3, 0.5);
-            ((double *)(uintptr_t)lk_tensor_data(seed))[6] = -0.0;
-            ASSERT_OK(lk_backward(f.tape, &(lk_seed){y, seed}, 1, 0));
-            lk_tensor_free(seed);
-        }
-        ASSERT_SAME_BITS(lk_tensor_data(f.grad[1]), lk_tensor_data(f.grad[0]),
-                         (size_t)lk_tensor_count(f.grad[0]) * sizeof(double));
-        fixture_free(&f);
-    }
-}
-
-TEST_MAIN(TEST(gradients_are_set_as_they_are_added), TEST(max_takes_the_first_of_the_largest),
-          TEST(a_window_of_padding_alone_gives_nothing_back),
-          TEST(avg_divides_by_the_valid_positions_or_by_all),
-          TEST(l2_of_a_window_of_zeros_has_gradient_zero),
-          TEST(a_gradient_of_nothing_sets_a_leaf_to_zero),
-          TEST(the_gradient_of_the_scatter_is_the_gather),
-          TEST(values_and_gradients_have_the_bits_of_their_definition), TEST(an_empty_batch_works),
-          TEST(what_does_not_fit_is_refused), TEST(the_bits_are_the_same_everywhere))

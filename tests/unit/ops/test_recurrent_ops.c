@@ -167,7 +167,7 @@ static void same(const lk_tensor *a, const lk_tensor *b)
                      (size_t)lk_tensor_count(a) * lk_dtype_size(lk_tensor_dtype(a)));
 }
 
-static void all_times_have_the_bits_of_ops_time_by_time(void)
+TEST(all_times_have_the_bits_of_ops_time_by_time)
 {
     for (int cell = 0; cell < LK_N_CELLS; cell++)
         for (int dtype = LK_F32; dtype <= LK_F64; dtype++)
@@ -195,7 +195,7 @@ static void all_times_have_the_bits_of_ops_time_by_time(void)
 }
 
 /* The gradients of u and of a gru's bias are the same sums in another order. */
-static void gradients_of_weights_are_near_those_time_by_time(void)
+TEST(gradients_of_weights_are_near_those_time_by_time)
 {
     for (int cell = 0; cell < LK_N_CELLS; cell++)
         for (int64_t shard_size = 0; shard_size < 4; shard_size++) {
@@ -216,7 +216,7 @@ static void gradients_of_weights_are_near_those_time_by_time(void)
 }
 
 /* Of an rnn and an lstm it is the gradient of weights that multiply the states before, and dx. */
-static void the_gradient_of_u_is_that_of_a_linear_layer(void)
+TEST(the_gradient_of_u_is_that_of_a_linear_layer)
 {
     for (int cell = LK_CELL_RNN; cell <= LK_CELL_LSTM; cell += LK_CELL_LSTM - LK_CELL_RNN)
         for (int reverse = 0; reverse < 2; reverse++)
@@ -240,7 +240,7 @@ static void the_gradient_of_u_is_that_of_a_linear_layer(void)
             }
 }
 
-static void a_recorded_backward_has_the_same_bits(void)
+TEST(a_recorded_backward_has_the_same_bits)
 {
     for (int cell = 0; cell < LK_N_CELLS; cell++)
         for (int dtype = LK_F32; dtype <= LK_F64; dtype++)
@@ -263,7 +263,7 @@ static void a_recorded_backward_has_the_same_bits(void)
 }
 
 /* A pass over some times, then one over the others with the state that came out, is a pass over all. */
-static void a_state_goes_on_where_it_ended(void)
+TEST(a_state_goes_on_where_it_ended)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(3, 6, 20)), u = program_leaf(&p, LK_SHAPE(5, 20)),
@@ -281,7 +281,7 @@ static void a_state_goes_on_where_it_ended(void)
     program_free(&p);
 }
 
-static void without_times_the_state_stays(void)
+TEST(without_times_the_state_stays)
 {
     for (int cell = 0; cell < LK_N_CELLS; cell++)
         for (unsigned flags = 0; flags <= LK_RECORD; flags += LK_RECORD) {
@@ -302,7 +302,7 @@ static void without_times_the_state_stays(void)
         }
 }
 
-static void without_a_record_nothing_is_kept(void)
+TEST(without_a_record_nothing_is_kept)
 {
     struct how w = {.cell = LK_CELL_LSTM, .dtype = LK_F32, .shape = {4, 6, 8}, .of = OF_Y};
     struct result r = run(&w);
@@ -321,7 +321,7 @@ static void without_a_record_nothing_is_kept(void)
     program_free(&r.p);
 }
 
-static void shapes_that_do_not_meet_are_refused(void)
+TEST(shapes_that_do_not_meet_are_refused)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(3, 2, 20)), u = program_leaf(&p, LK_SHAPE(5, 20)),
@@ -340,10 +340,3 @@ static void shapes_that_do_not_meet_are_refused(void)
     ASSERT_OK(lk_lstm(x, u, h, h, NULL, &y, last));
     program_free(&p);
 }
-
-TEST_MAIN(TEST(all_times_have_the_bits_of_ops_time_by_time),
-          TEST(gradients_of_weights_are_near_those_time_by_time),
-          TEST(the_gradient_of_u_is_that_of_a_linear_layer),
-          TEST(a_recorded_backward_has_the_same_bits), TEST(a_state_goes_on_where_it_ended),
-          TEST(without_times_the_state_stays), TEST(without_a_record_nothing_is_kept),
-          TEST(shapes_that_do_not_meet_are_refused))

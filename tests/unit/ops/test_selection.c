@@ -16,7 +16,7 @@ static lk_status pin(lk_var x, lk_var *out)
     return lk_clip(x, 3, 3, out);
 }
 
-static void clip_passes_the_gradient_at_its_limits(void)
+TEST(clip_passes_the_gradient_at_its_limits)
 {
     POINTS1(clip, {0.5, 0.5, 1}, {-1, -1, 1}, {2, 2, 1}, {-1.5, -1, 0}, {2.5, 2, 0}, {INF, 2, 0},
             {-INF, -1, 0}, {NOT_A_NUMBER, NOT_A_NUMBER, 0});
@@ -24,14 +24,14 @@ static void clip_passes_the_gradient_at_its_limits(void)
     POINTS1(pin, {1, 3, 0}, {3, 3, 1}, {4, 3, 0});
 }
 
-static void ties_give_the_gradient_to_x(void)
+TEST(ties_give_the_gradient_to_x)
 {
     POINTS2(lk_maximum, {1, 2, 2, 0, 1}, {2, 1, 2, 1, 0}, {3, 3, 3, 1, 0}, {-INF, INF, INF, 0, 1});
     POINTS2(lk_minimum, {1, 2, 1, 1, 0}, {2, 1, 1, 0, 1}, {3, 3, 3, 1, 0}, {-INF, INF, -INF, 1, 0});
     POINTS2(lk_maximum, {0, -0.0, 0, 1, 0}, {-0.0, 0, -0.0, 1, 0});
 }
 
-static void a_choice_with_nan_is_nan(void)
+TEST(a_choice_with_nan_is_nan)
 {
     POINTS2(lk_maximum, {NOT_A_NUMBER, 1, NOT_A_NUMBER, 1, 0},
             {1, NOT_A_NUMBER, NOT_A_NUMBER, 1, 0});
@@ -78,7 +78,7 @@ static void sum_backward(lk_var z)
     ASSERT_OK(lk_backward(tape, &(lk_seed){.of = sum}, 1, 0));
 }
 
-static void conditions_have_any_dtype(void)
+TEST(conditions_have_any_dtype)
 {
     for (int type = LK_F32; type <= LK_F64; type++)
         for (int d = 0; d < LK_N_DTYPES; d++) {
@@ -103,7 +103,7 @@ static void conditions_have_any_dtype(void)
         }
 }
 
-static void minus_zero_is_no_condition_and_nan_is_one(void)
+TEST(minus_zero_is_no_condition_and_nan_is_one)
 {
     static const lk_dtype with_sign[] = {LK_F32, LK_F64, LK_F16, LK_BF16};
     for (size_t k = 0; k < sizeof with_sign / sizeof with_sign[0]; k++) {
@@ -121,7 +121,7 @@ static void minus_zero_is_no_condition_and_nan_is_one(void)
     }
 }
 
-static void where_broadcasts_all_three(void)
+TEST(where_broadcasts_all_three)
 {
     lk_tensor *condition = tensor_of(LK_F32, LK_SHAPE(2, 1), (double[]){0, 1});
     lk_var vc, y, z;
@@ -140,7 +140,7 @@ static void where_broadcasts_all_three(void)
     pair_end();
 }
 
-static void what_was_not_selected_spoils_only_its_own_gradient(void)
+TEST(what_was_not_selected_spoils_only_its_own_gradient)
 {
     lk_tensor *condition;
     lk_var vc, bad, z;
@@ -157,7 +157,7 @@ static void what_was_not_selected_spoils_only_its_own_gradient(void)
     pair_end();
 }
 
-static void what_does_not_fit_is_refused(void)
+TEST(what_does_not_fit_is_refused)
 {
     lk_var c, other, z;
     pair_begin(LK_F64, LK_SHAPE(3));
@@ -172,7 +172,7 @@ static void what_does_not_fit_is_refused(void)
 
 /* ---- stop_gradient ---- */
 
-static void stop_gradient_makes_a_constant(void)
+TEST(stop_gradient_makes_a_constant)
 {
     lk_var stopped, z;
     const lk_tensor *a = NULL;
@@ -188,7 +188,7 @@ static void stop_gradient_makes_a_constant(void)
     pair_end();
 }
 
-static void stop_gradient_takes_any_dtype_and_strides(void)
+TEST(stop_gradient_takes_any_dtype_and_strides)
 {
     lk_tensor *index;
     lk_var v, wide, stopped;
@@ -208,10 +208,3 @@ static void stop_gradient_takes_any_dtype_and_strides(void)
     lk_tensor_free(index);
     pair_end();
 }
-
-TEST_MAIN(TEST(clip_passes_the_gradient_at_its_limits), TEST(ties_give_the_gradient_to_x),
-          TEST(a_choice_with_nan_is_nan), TEST(conditions_have_any_dtype),
-          TEST(minus_zero_is_no_condition_and_nan_is_one), TEST(where_broadcasts_all_three),
-          TEST(what_was_not_selected_spoils_only_its_own_gradient),
-          TEST(what_does_not_fit_is_refused), TEST(stop_gradient_makes_a_constant),
-          TEST(stop_gradient_takes_any_dtype_and_strides))

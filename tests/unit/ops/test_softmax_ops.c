@@ -1,7 +1,7 @@
 /* The ops softmax and log_softmax along any axis, and their gradients. */
 #include "op_numbers.h"
 
-static void values_and_gradients_of_a_small_row(void)
+TEST(values_and_gradients_of_a_small_row)
 {
     const double ln2 = 0.69314718055994530942, ln5 = 1.60943791243410037460;
     const double x[6] = {0, ln2, ln5, 7, 7, 7};
@@ -18,7 +18,7 @@ static void values_and_gradients_of_a_small_row(void)
     }
 }
 
-static void gradients_follow_the_formula(void)
+TEST(gradients_follow_the_formula)
 {
     for (int type = LK_F32; type <= LK_F64; type++) {
         struct program p = program_new((lk_dtype)type, false);
@@ -38,7 +38,7 @@ static void gradients_follow_the_formula(void)
 }
 
 /* Along a middle axis: each column has the bits that it has as a row. */
-static void any_axis_has_the_bits_of_the_last(void)
+TEST(any_axis_has_the_bits_of_the_last)
 {
     enum { OUTER = 3, N = 37, INNER = 21 };
     for (int type = LK_F32; type <= LK_F64; type++)
@@ -74,7 +74,7 @@ static void any_axis_has_the_bits_of_the_last(void)
         }
 }
 
-static void large_logits_do_not_overflow_and_minus_infinity_is_zero(void)
+TEST(large_logits_do_not_overflow_and_minus_infinity_is_zero)
 {
     const double x[6] = {1000, -1000, 1000, 5, -HUGE_VAL, -HUGE_VAL};
     struct program p = program_new(LK_F32, false);
@@ -90,7 +90,7 @@ static void large_logits_do_not_overflow_and_minus_infinity_is_zero(void)
     program_free(&p);
 }
 
-static void a_row_with_nan_is_nan_and_others_are_not(void)
+TEST(a_row_with_nan_is_nan_and_others_are_not)
 {
     const double x[4] = {0, (double)NAN, 1, 1};
     struct program p = program_new(LK_F64, false);
@@ -101,7 +101,7 @@ static void a_row_with_nan_is_nan_and_others_are_not(void)
     program_free(&p);
 }
 
-static void empty_axes_are_fine(void)
+TEST(empty_axes_are_fine)
 {
     const lk_shape shapes[] = {LK_SHAPE(0, 3), LK_SHAPE(3, 0), LK_SHAPE(2, 0, 3)};
     for (int k = 0; k < 3; k++)
@@ -116,7 +116,7 @@ static void empty_axes_are_fine(void)
         }
 }
 
-static void misuse_is_refused(void)
+TEST(misuse_is_refused)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(2, 3)), s = program_leaf(&p, LK_SCALAR), y;
@@ -142,14 +142,8 @@ static void first_axis(struct program *p, lk_var *y)
     ASSERT_OK(lk_log_softmax(z, 0, y));
 }
 
-static void every_thread_count_and_instruction_set_gives_the_same_bits(void)
+TEST(every_thread_count_and_instruction_set_gives_the_same_bits)
 {
     test_same_bits_everywhere(last_axis);
     test_same_bits_everywhere(first_axis);
 }
-
-TEST_MAIN(TEST(values_and_gradients_of_a_small_row), TEST(gradients_follow_the_formula),
-          TEST(any_axis_has_the_bits_of_the_last),
-          TEST(large_logits_do_not_overflow_and_minus_infinity_is_zero),
-          TEST(a_row_with_nan_is_nan_and_others_are_not), TEST(empty_axes_are_fine),
-          TEST(misuse_is_refused), TEST(every_thread_count_and_instruction_set_gives_the_same_bits))

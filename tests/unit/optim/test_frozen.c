@@ -106,7 +106,7 @@ static void expect_alone(const char *rule, const char *options)
     problem_free(&start);
 }
 
-static void every_rule_leaves_frozen_tensors(void)
+TEST(every_rule_leaves_frozen_tensors)
 {
     for (int i = 0; lk_update_rules[i]; i++) {
         expect_alone(lk_update_rules[i]->descriptor.name, "decay=0.01");
@@ -123,7 +123,7 @@ static lk_status gradient_read(void *context, int64_t first, int64_t n, void *ou
     return LK_OK;
 }
 
-static void ranges_leave_frozen_tensors(void)
+TEST(ranges_leave_frozen_tensors)
 {
     struct problem whole = problem_new(true), parts = problem_new(true);
     lk_optimizer *o[2] = {NULL};
@@ -148,5 +148,3 @@ static void ranges_leave_frozen_tensors(void)
     problem_free(&whole);
     problem_free(&parts);
 }
-
-TEST_MAIN(TEST(every_rule_leaves_frozen_tensors), TEST(ranges_leave_frozen_tensors))

@@ -115,7 +115,7 @@ static void by_hand(double *w)
     }
 }
 
-static void steps_are_those_of_the_two_loops(void)
+TEST(steps_are_those_of_the_two_loops)
 {
     static double expected[N];
     for (int i = 0; i < N; i++)
@@ -139,7 +139,7 @@ static void steps_are_those_of_the_two_loops(void)
 
 /* The first step is rate / (sum of magnitudes) long: that sum is tree over tensors, in double, of the
  * sums of each tensor by pieces of 4096 elements, in its dtype. */
-static void sums_are_by_tensors(void)
+TEST(sums_are_by_tensors)
 {
     static float magnitude[N];
     struct problem p = problem_new(LK_F32, "rate=1");
@@ -163,5 +163,3 @@ static void sums_are_by_tensors(void)
     ASSERT_TRUE(strcmp(name, "length") == 0);
     problem_free(&p);
 }
-
-TEST_MAIN(TEST(steps_are_those_of_the_two_loops), TEST(sums_are_by_tensors))

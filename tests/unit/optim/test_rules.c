@@ -174,7 +174,7 @@ static const struct {
     {"adadelta", "", adadelta, 0, 0},
 };
 
-static void every_rule_follows_its_formula(void)
+TEST(every_rule_follows_its_formula)
 {
     for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype = (lk_dtype)(dtype + 1))
         for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
@@ -198,7 +198,7 @@ static void every_rule_follows_its_formula(void)
         }
 }
 
-static void every_rule_is_tested(void)
+TEST(every_rule_is_tested)
 {
     for (int i = 0; lk_update_rules[i]; i++) {
         bool found = strcmp(lk_update_rules[i]->descriptor.name, "lbfgs") == 0;
@@ -209,7 +209,7 @@ static void every_rule_is_tested(void)
     }
 }
 
-static void the_bits_are_the_same_everywhere(void)
+TEST(the_bits_are_the_same_everywhere)
 {
     for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
         struct problem p = problem_new(LK_F32);
@@ -229,7 +229,7 @@ static void the_bits_are_the_same_everywhere(void)
 }
 
 /* Parameters and all state, whether the options were a text, which is gone, or a config. */
-static void text_and_config_give_the_same_bits(void)
+TEST(text_and_config_give_the_same_bits)
 {
     const size_t bytes = N * sizeof(float);
     for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
@@ -261,7 +261,7 @@ static void text_and_config_give_the_same_bits(void)
     }
 }
 
-static void wrong_names_and_options_are_told_with_their_place(void)
+TEST(wrong_names_and_options_are_told_with_their_place)
 {
     static const char *const wrong[][3] = {
         {"adm", NULL, "unknown optimizer \"adm\"; did you mean \"adam\"?"},
@@ -304,12 +304,12 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(make_and_free) >= 8);
 }
 
-static void lbfgs_finds_the_minimum_of_a_parabola(void)
+TEST(lbfgs_finds_the_minimum_of_a_parabola)
 {
     struct problem p = problem_new(LK_F64);
     lk_optimizer *o = NULL;
@@ -329,7 +329,7 @@ static void lbfgs_finds_the_minimum_of_a_parabola(void)
     problem_free(&p);
 }
 
-static void the_norm_is_clipped(void)
+TEST(the_norm_is_clipped)
 {
     struct problem p = problem_new(LK_F64);
     lk_optimizer *o = NULL;
@@ -364,7 +364,7 @@ static double factor(const char *name, const char *options, int64_t step)
     return value;
 }
 
-static void schedules_change_with_time(void)
+TEST(schedules_change_with_time)
 {
     ASSERT_TRUE(factor("step", "epochs=2 factor=0.5", 19) == 1);
     ASSERT_TRUE(factor("step", "epochs=2 factor=0.5", 20) == 0.5);
@@ -385,7 +385,7 @@ static void schedules_change_with_time(void)
     ASSERT_TRUE(factor("linear_monotone", monotone, 30) == 1);
 }
 
-static void without_epochs_each_step_is_one(void)
+TEST(without_epochs_each_step_is_one)
 {
     const char *const text = "rate=1 schedule=step(epochs=2 factor=0.5)";
     struct problem p = problem_new(LK_F64);
@@ -401,7 +401,7 @@ static void without_epochs_each_step_is_one(void)
     problem_free(&p);
 }
 
-static void gradients_of_another_layout_are_refused(void)
+TEST(gradients_of_another_layout_are_refused)
 {
     struct problem p = problem_new(LK_F32), q = problem_new(LK_F64);
     lk_optimizer *o = NULL;
@@ -431,7 +431,7 @@ static lk_status read_nothing(void *context, int64_t first, int64_t n, void *out
 }
 
 /* Element-wise rules update what is held; a number over all parameters is refused. */
-static void a_part_of_the_parameters_is_not_taken_for_all(void)
+TEST(a_part_of_the_parameters_is_not_taken_for_all)
 {
     lk_slab_layout *layout = NULL;
     lk_slab *w = NULL;
@@ -471,7 +471,7 @@ static lk_status join_other(void *context, double *sum, int64_t n)
 }
 
 /* Of two tensors one is held by another rank: the norm is that of both. */
-static void sums_of_tensors_elsewhere_are_joined(void)
+TEST(sums_of_tensors_elsewhere_are_joined)
 {
     lk_slab_layout *layout = NULL;
     lk_slab *w = NULL, *g = NULL;
@@ -528,7 +528,7 @@ static void steps_run(struct problem *p, const char *rule, const int64_t *end, i
     lk_optimizer_free(o);
 }
 
-static void ranges_give_the_same_bits(void)
+TEST(ranges_give_the_same_bits)
 {
     struct problem p = problem_new(LK_F32), q = problem_new(LK_F32);
     int64_t bytes = lk_slab_layout_bytes(lk_slab_layout_of(p.w)),
@@ -544,7 +544,7 @@ static void ranges_give_the_same_bits(void)
     problem_free(&q);
 }
 
-static void wrong_ranges_are_refused(void)
+TEST(wrong_ranges_are_refused)
 {
     struct problem p = problem_new(LK_F32);
     lk_optimizer *o = NULL;
@@ -563,7 +563,7 @@ static void wrong_ranges_are_refused(void)
     problem_free(&p);
 }
 
-static void a_step_allocates_nothing(void)
+TEST(a_step_allocates_nothing)
 {
     struct problem p = problem_new(LK_F32);
     lk_optimizer *o = NULL;
@@ -576,13 +576,3 @@ static void a_step_allocates_nothing(void)
     lk_optimizer_free(o);
     problem_free(&p);
 }
-
-TEST_MAIN(TEST(every_rule_follows_its_formula), TEST(every_rule_is_tested),
-          TEST(the_bits_are_the_same_everywhere), TEST(text_and_config_give_the_same_bits),
-          TEST(wrong_names_and_options_are_told_with_their_place), TEST(every_allocation_may_fail),
-          TEST(lbfgs_finds_the_minimum_of_a_parabola), TEST(the_norm_is_clipped),
-          TEST(schedules_change_with_time), TEST(without_epochs_each_step_is_one),
-          TEST(gradients_of_another_layout_are_refused),
-          TEST(a_part_of_the_parameters_is_not_taken_for_all),
-          TEST(sums_of_tensors_elsewhere_are_joined), TEST(ranges_give_the_same_bits),
-          TEST(wrong_ranges_are_refused), TEST(a_step_allocates_nothing))

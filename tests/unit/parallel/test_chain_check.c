@@ -58,7 +58,7 @@ static lk_status check(const struct declared *d)
         lk_error_clear();                                              \
     } while (0)
 
-static void two_outputs_on_a_rank_are_refused(void)
+TEST(two_outputs_on_a_rank_are_refused)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -68,7 +68,7 @@ static void two_outputs_on_a_rank_are_refused(void)
                        "out_ranks: a rank has at most one output");
 }
 
-static void two_ranks_may_have_an_output_each(void)
+TEST(two_ranks_may_have_an_output_each)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -78,7 +78,7 @@ static void two_ranks_may_have_an_output_each(void)
     ASSERT_OK(check(&d));
 }
 
-static void a_value_that_stays_in_the_own_queue_is_refused(void)
+TEST(a_value_that_stays_in_the_own_queue_is_refused)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -92,7 +92,7 @@ static void a_value_that_stays_in_the_own_queue_is_refused(void)
 }
 
 /* Of three values the first two are taken: the last is named. */
-static void the_value_that_stays_is_named(void)
+TEST(the_value_that_stays_is_named)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -103,7 +103,7 @@ static void the_value_that_stays_is_named(void)
                    "no later component takes");
 }
 
-static void an_empty_own_queue_is_refused(void)
+TEST(an_empty_own_queue_is_refused)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -114,7 +114,7 @@ static void an_empty_own_queue_is_refused(void)
                        "component before it has put one there");
 }
 
-static void a_component_cannot_take_what_it_gives(void)
+TEST(a_component_cannot_take_what_it_gives)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -123,7 +123,7 @@ static void a_component_cannot_take_what_it_gives(void)
                        "before it has put one there");
 }
 
-static void a_value_that_nobody_takes_is_refused(void)
+TEST(a_value_that_nobody_takes_is_refused)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -136,7 +136,7 @@ static void a_value_that_nobody_takes_is_refused(void)
                    "1 from rank 0");
 }
 
-static void a_value_that_nobody_sends_is_refused(void)
+TEST(a_value_that_nobody_sends_is_refused)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -147,7 +147,7 @@ static void a_value_that_nobody_sends_is_refused(void)
                        "component sends it to rank 1");
 }
 
-static void a_rank_that_there_is_not_is_refused(void)
+TEST(a_rank_that_there_is_not_is_refused)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -161,7 +161,7 @@ static void a_rank_that_there_is_not_is_refused(void)
     ASSERT_REFUSED(&d, "component 0 (l1) of rank 0: in_ranks names rank -1, there are 1");
 }
 
-static void a_model_takes_one_value(void)
+TEST(a_model_takes_one_value)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -172,7 +172,7 @@ static void a_model_takes_one_value(void)
                    "in_ranks: add a function that joins what comes from them");
 }
 
-static void values_in_a_circle_are_refused(void)
+TEST(values_in_a_circle_are_refused)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -186,7 +186,7 @@ static void values_in_a_circle_are_refused(void)
                    "1, receiving from rank 0, waits for component 0 (l1) of rank 0");
 }
 
-static void components_in_an_order_that_waits_for_ever_are_refused(void)
+TEST(components_in_an_order_that_waits_for_ever_are_refused)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -212,7 +212,7 @@ static struct declared ring(int ranks, const char *name)
     return d;
 }
 
-static void sends_in_a_circle_are_refused(void)
+TEST(sends_in_a_circle_are_refused)
 {
     struct declared d = ring(2, "l");
     ASSERT_REFUSED(&d, "sends wait for their receives in a circle, add a component that receives "
@@ -222,7 +222,7 @@ static void sends_in_a_circle_are_refused(void)
 }
 
 /* Ranks outside the circle lead to it, and are not shown. */
-static void a_circle_is_shown_without_those_who_wait_for_it(void)
+TEST(a_circle_is_shown_without_those_who_wait_for_it)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -237,7 +237,7 @@ static void a_circle_is_shown_without_those_who_wait_for_it(void)
                    "receiving from rank 1, waits for component 0 (b) of rank 1");
 }
 
-static void a_long_circle_is_shown_in_part(void)
+TEST(a_long_circle_is_shown_in_part)
 {
     struct declared d = ring(8, "a name of thirty-one characters");
     ASSERT_EQ(check(&d), LK_EINVAL);
@@ -250,7 +250,7 @@ static void a_long_circle_is_shown_in_part(void)
 }
 
 /* One that receives first opens the circle, whoever it is. */
-static void one_that_receives_first_opens_a_circle(void)
+TEST(one_that_receives_first_opens_a_circle)
 {
     for (int ranks = 2; ranks <= 7; ranks++)
         for (int first = 0; first < ranks; first++) {
@@ -265,7 +265,7 @@ static void one_that_receives_first_opens_a_circle(void)
         }
 }
 
-static void a_rank_may_have_no_component(void)
+TEST(a_rank_may_have_no_component)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -275,7 +275,7 @@ static void a_rank_may_have_no_component(void)
     ASSERT_OK(check(&d));
 }
 
-static void a_check_without_memory_says_so(void)
+TEST(a_check_without_memory_says_so)
 {
     struct declared d = {.n = 0};
     rank_begin(&d);
@@ -284,15 +284,3 @@ static void a_check_without_memory_says_so(void)
     ASSERT_FAILS(check(&d), LK_ENOMEM, "memory");
     lk_alloc_fail_at(0);
 }
-
-TEST_MAIN(TEST(two_outputs_on_a_rank_are_refused), TEST(two_ranks_may_have_an_output_each),
-          TEST(a_value_that_stays_in_the_own_queue_is_refused), TEST(the_value_that_stays_is_named),
-          TEST(an_empty_own_queue_is_refused), TEST(a_component_cannot_take_what_it_gives),
-          TEST(a_value_that_nobody_takes_is_refused), TEST(a_value_that_nobody_sends_is_refused),
-          TEST(a_rank_that_there_is_not_is_refused), TEST(a_model_takes_one_value),
-          TEST(values_in_a_circle_are_refused),
-          TEST(components_in_an_order_that_waits_for_ever_are_refused),
-          TEST(sends_in_a_circle_are_refused),
-          TEST(a_circle_is_shown_without_those_who_wait_for_it),
-          TEST(a_long_circle_is_shown_in_part), TEST(one_that_receives_first_opens_a_circle),
-          TEST(a_rank_may_have_no_component), TEST(a_check_without_memory_says_so))

@@ -22,7 +22,128 @@ static void compare(const struct pm_kind *kind, lk_model *m, lk_parallel_model *
     pm_batch_free(&b);
 }
 
-static void bits_are_those_of_the_serial_model(void)
+/* A trainer that is given a parallel model runs its replicas, in steps and in evaluation: equal bits alone would
+ * not show it. */
+TEST(a_trainer_runs_the_replicas)
+{
+    lk_model *m;
+    lk_dataset *set = NULL;
+    lk_loader *loader = NULL;
+    lk_trainer *t = NULL;
+    lk_parallel_model *p = NULL;
+    lk_eval eval;
+    ASSERT_OK(lk_model_new(&m));
+    ASSERT_OK(lk_model_add(m, "flatten", NULL));
+    ASSERT_OK(lk_model_add(m, "linear", "units=10"));
+    ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(28, 28, 1)}}));
+    ASSERT_OK(lk_model_hold(m, NULL));
+    ASSERT_OK(lk_make_parallel(m, pm_devices(2), NULL, &p));
+    ASSERT_OK(lk_dataset_open("glyphs", "count=8 test_count=1", LK_TRAIN, &set));
+    ASSERT_OK(lk_loader_new(set, "batch=8 shards=4", 1, &loader));
+    ASSERT_OK(lk_trainer_new(
+        &(lk_trainer_spec){.model = m, .parallel_model = p, .train = loader, .epochs = 1},
+        "loss=softmax_cross_entropy optimizer=sgd", &t));
+    ASSERT_TRUE(!p->runs);
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    ASSERT_TRUE(p->runs && p->runs->passed && p->runs->samples == 8);
+    for (int r = 0; r < 2; r++)
+        ASSERT_EQ(p->runs->replica[r].passage[0].n, 4);
+    p->runs->samples = 0;
+    ASSERT_OK(lk_trainer_evaluate(t, loader, &eval));
+    int64_t samples = 0;
+    for (const lk__parallel_run *run = p->runs; run; run = run->next)
+        samples += run->samples;
+    ASSERT_EQ(samples, 8);
+    lk_trainer_free(t);
+    lk_loader_free(loader);
+    lk_dataset_free(set);
+    lk_parallel_model_free(p);
+    lk_model_free(m);
+}
+
+/* y = model(tanh(2 x)), on one device or several, with much computed behind it before backward comes. */
+static void computed_run(lk_parallel_model *p, lk_model *m, const struct pm_batch *b, lk_tensor *dx,
+                         lk_accumulator *sums)
+{
+    lk_tape *tape;
+    lk_var x, c, y, loss;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tape_set_shard_size(tape, b->shard));
+    ASSERT_OK(lk_leaf(tape, b->x, dx, &x));
+    ASSERT_OK(lk_constant(tape, b->c, &c));
+    ASSERT_OK(lk_affine(x, 2, 0, &x));
+    ASSERT_OK(lk_tanh(x, &x));
+    lk_accumulator_begin(sums);
+    const lk_pass pass = {.tape = tape, .accumulator = sums, .training = true};
+    if (p)
+        ASSERT_OK(lk_parallel_model_forward(p, &pass, x, &y));
+    else
+        ASSERT_OK(lk_model_forward(m, &pass, x, &y));
+    for (int i = 0; i < 8; i++)
+        ASSERT_OK(lk_tanh(y, &y));
+    ASSERT_OK(lk_mul(y, c, &loss));
+    ASSERT_OK(lk_sum(loss, NULL, &loss));
+    ASSERT_OK(lk_backward(tape, &(lk_seed){.of = loss}, 1, 0));
+    lk_tape_free(tape);
+}
+
+/* x may be a value of the program's tape, in whose memory others are written before backward. */
+TEST(gradients_flow_on_to_what_x_was_computed_from)
+{
+    const struct pm_kind *kind = &pm_kinds[0];
+    lk_model *m = pm_model(kind);
+    struct pm_batch b = pm_batch_new(kind, m, 13, 3);
+    lk_tensor *dx[2];
+    lk_accumulator *sums[2];
+    lk_parallel_model *p = NULL;
+    ASSERT_OK(lk_make_parallel(m, pm_devices(3), NULL, &p));
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(lk_tensor_zeros(LK_F32, lk_tensor_shape(b.x), &dx[i]));
+        ASSERT_OK(lk_accumulator_new(m, &sums[i]));
+        computed_run(i == 0 ? NULL : p, m, &b, dx[i], sums[i]);
+    }
+    ASSERT_TRUE(lk_tensor_is_equal(dx[0], dx[1]));
+    ASSERT_SAME_BITS(lk_slab_data(lk_accumulator_slab(sums[0])),
+                     lk_slab_data(lk_accumulator_slab(sums[1])), lk_accumulator_bytes(m));
+    for (int i = 0; i < 2; i++) {
+        lk_tensor_free(dx[i]);
+        lk_accumulator_free(sums[i]);
+    }
+    lk_parallel_model_free(p);
+    pm_batch_free(&b);
+    lk_model_free(m);
+}
+
+/* Its threads are the parent's: a child is told, and may free it. */
+TEST(a_forked_child_is_refused)
+{
+    const struct pm_kind *kind = &pm_kinds[0];
+    lk_model *m = pm_model(kind);
+    struct pm_batch b = pm_batch_new(kind, m, 8, 2);
+    lk_parallel_model *p = NULL;
+    lk_tensor *y = NULL;
+    int status;
+    ASSERT_OK(lk_make_parallel(m, pm_devices(2), NULL, &p));
+    ASSERT_OK(lk_parallel_model_predict(p, b.x, &y));
+    lk_tensor_free(y);
+    pid_t child = fork();
+    ASSERT_TRUE(child >= 0);
+    if (child == 0) {
+        alarm(20);
+        bool told = lk_parallel_model_predict(p, b.x, &y) == LK_ESTATE;
+        lk_parallel_model_free(p);
+        _exit(told ? 0 : 1);
+    }
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ASSERT_OK(lk_parallel_model_predict(p, b.x, &y));
+    lk_tensor_free(y);
+    lk_parallel_model_free(p);
+    pm_batch_free(&b);
+    lk_model_free(m);
+}
+
+TEST(bits_are_those_of_the_serial_model)
 {
     static const int64_t cut[][2] = {{16, 2}, {13, 2}, {7, 1}, {5, 5},
                                      {3, 4},  {23, 3}, {2, 1}, {1, 1}};
@@ -43,7 +164,7 @@ static void bits_are_those_of_the_serial_model(void)
         }
 }
 
-static void an_empty_batch_has_outputs_and_zeros(void)
+TEST(an_empty_batch_has_outputs_and_zeros)
 {
     const struct pm_kind *kind = &pm_kinds[0];
     lk_model *m = pm_model(kind);
@@ -56,7 +177,7 @@ static void an_empty_batch_has_outputs_and_zeros(void)
 }
 
 /* With ps_device a thread of its own puts outputs and gradients together. */
-static void the_ps_device_gives_the_same_bits(void)
+TEST(the_ps_device_gives_the_same_bits)
 {
     char options[128];
     int64_t live = lk_alloc_stats_now().live_blocks;
@@ -71,7 +192,7 @@ static void the_ps_device_gives_the_same_bits(void)
 }
 
 /* Gradients that are long enough for each replica to join a part of them. */
-static void long_gradients_are_joined_by_all_replicas(void)
+TEST(long_gradients_are_joined_by_all_replicas)
 {
     const struct pm_kind wide = {"wide", LK_DIMS(300), 0, LK_F32,
                                  PM_LAYERS("linear", "units=301", "linear", "units=2")};
@@ -133,7 +254,7 @@ static void assert_same_state(const lk_model *a, const lk_model *b)
                      lk_slab_layout_bytes(lk_slab_layout_of(lk_model_state(a))));
 }
 
-static void twenty_steps_of_training_have_the_serial_state(void)
+TEST(twenty_steps_of_training_have_the_serial_state)
 {
     static const char *const rule[][2] = {{"sgd", "rate=0.1 momentum=0.9"}, {"adam", "rate=0.01"}};
     static const int kinds[] = {0, 2, 3, 5};
@@ -157,7 +278,7 @@ static void twenty_steps_of_training_have_the_serial_state(void)
 
 /* ---- prediction, saving, memory ---- */
 
-static void prediction_and_evaluation_have_the_serial_bits(void)
+TEST(prediction_and_evaluation_have_the_serial_bits)
 {
     for (int k = 0; k < PM_N_KINDS; k++)
         for (int64_t n = 0; n <= 7; n += 7) {
@@ -187,7 +308,7 @@ static void prediction_and_evaluation_have_the_serial_bits(void)
         }
 }
 
-static void saving_goes_through_the_serial_model(void)
+TEST(saving_goes_through_the_serial_model)
 {
     const struct pm_kind *kind = &pm_kinds[2];
     char path[] = "/tmp/make_parallel_XXXXXX";
@@ -222,7 +343,7 @@ static int64_t bytes_with(lk_model *m, lk_tensor *x, int n)
     return bytes;
 }
 
-static void there_is_one_copy_of_the_weights(void)
+TEST(there_is_one_copy_of_the_weights)
 {
     const struct pm_kind wide = {"wide", LK_DIMS(1000), 0, LK_F32,
                                  PM_LAYERS("linear", "units=2000", "linear", "units=2")};
@@ -237,7 +358,7 @@ static void there_is_one_copy_of_the_weights(void)
 }
 
 /* The second forward on a tape does not disturb what the first has left, nor does a second model. */
-static void several_passes_and_models_live_side_by_side(void)
+TEST(several_passes_and_models_live_side_by_side)
 {
     const struct pm_kind *kind = &pm_kinds[0];
     lk_model *m = pm_model(kind), *other = pm_model(&pm_kinds[3]);
@@ -286,7 +407,7 @@ static void several_passes_and_models_live_side_by_side(void)
 }
 
 /* From its second step on a loop with fixed shapes allocates a fixed small number of blocks. */
-static void a_step_allocates_no_more_than_the_one_before(void)
+TEST(a_step_allocates_no_more_than_the_one_before)
 {
     const struct pm_kind *kind = &pm_kinds[2];
     lk_model *m = pm_model(kind);
@@ -313,134 +434,3 @@ static void a_step_allocates_no_more_than_the_one_before(void)
 }
 
 /* ---- values that the program computes ---- */
-
-/* y = model(tanh(2 x)), on one device or several, with much computed behind it before backward comes. */
-static void computed_run(lk_parallel_model *p, lk_model *m, const struct pm_batch *b, lk_tensor *dx,
-                         lk_accumulator *sums)
-{
-    lk_tape *tape;
-    lk_var x, c, y, loss;
-    ASSERT_OK(lk_tape_new(&tape));
-    ASSERT_OK(lk_tape_set_shard_size(tape, b->shard));
-    ASSERT_OK(lk_leaf(tape, b->x, dx, &x));
-    ASSERT_OK(lk_constant(tape, b->c, &c));
-    ASSERT_OK(lk_affine(x, 2, 0, &x));
-    ASSERT_OK(lk_tanh(x, &x));
-    lk_accumulator_begin(sums);
-    const lk_pass pass = {.tape = tape, .accumulator = sums, .training = true};
-    if (p)
-        ASSERT_OK(lk_parallel_model_forward(p, &pass, x, &y));
-    else
-        ASSERT_OK(lk_model_forward(m, &pass, x, &y));
-    for (int i = 0; i < 8; i++)
-        ASSERT_OK(lk_tanh(y, &y));
-    ASSERT_OK(lk_mul(y, c, &loss));
-    ASSERT_OK(lk_sum(loss, NULL, &loss));
-    ASSERT_OK(lk_backward(tape, &(lk_seed){.of = loss}, 1, 0));
-    lk_tape_free(tape);
-}
-
-/* x may be a value of the program's tape, in whose memory others are written before backward. */
-static void gradients_flow_on_to_what_x_was_computed_from(void)
-{
-    const struct pm_kind *kind = &pm_kinds[0];
-    lk_model *m = pm_model(kind);
-    struct pm_batch b = pm_batch_new(kind, m, 13, 3);
-    lk_tensor *dx[2];
-    lk_accumulator *sums[2];
-    lk_parallel_model *p = NULL;
-    ASSERT_OK(lk_make_parallel(m, pm_devices(3), NULL, &p));
-    for (int i = 0; i < 2; i++) {
-        ASSERT_OK(lk_tensor_zeros(LK_F32, lk_tensor_shape(b.x), &dx[i]));
-        ASSERT_OK(lk_accumulator_new(m, &sums[i]));
-        computed_run(i == 0 ? NULL : p, m, &b, dx[i], sums[i]);
-    }
-    ASSERT_TRUE(lk_tensor_is_equal(dx[0], dx[1]));
-    ASSERT_SAME_BITS(lk_slab_data(lk_accumulator_slab(sums[0])),
-                     lk_slab_data(lk_accumulator_slab(sums[1])), lk_accumulator_bytes(m));
-    for (int i = 0; i < 2; i++) {
-        lk_tensor_free(dx[i]);
-        lk_accumulator_free(sums[i]);
-    }
-    lk_parallel_model_free(p);
-    pm_batch_free(&b);
-    lk_model_free(m);
-}
-
-/* Its threads are the parent's: a child is told, and may free it. */
-static void a_forked_child_is_refused(void)
-{
-    const struct pm_kind *kind = &pm_kinds[0];
-    lk_model *m = pm_model(kind);
-    struct pm_batch b = pm_batch_new(kind, m, 8, 2);
-    lk_parallel_model *p = NULL;
-    lk_tensor *y = NULL;
-    int status;
-    ASSERT_OK(lk_make_parallel(m, pm_devices(2), NULL, &p));
-    ASSERT_OK(lk_parallel_model_predict(p, b.x, &y));
-    lk_tensor_free(y);
-    pid_t child = fork();
-    ASSERT_TRUE(child >= 0);
-    if (child == 0) {
-        alarm(20);
-        bool told = lk_parallel_model_predict(p, b.x, &y) == LK_ESTATE;
-        lk_parallel_model_free(p);
-        _exit(told ? 0 : 1);
-    }
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    ASSERT_OK(lk_parallel_model_predict(p, b.x, &y));
-    lk_tensor_free(y);
-    lk_parallel_model_free(p);
-    pm_batch_free(&b);
-    lk_model_free(m);
-}
-
-/* A trainer that is given a parallel model runs its replicas, in steps and in evaluation: equal bits alone would
- * not show it. */
-static void a_trainer_runs_the_replicas(void)
-{
-    lk_model *m;
-    lk_dataset *set = NULL;
-    lk_loader *loader = NULL;
-    lk_trainer *t = NULL;
-    lk_parallel_model *p = NULL;
-    lk_eval eval;
-    ASSERT_OK(lk_model_new(&m));
-    ASSERT_OK(lk_model_add(m, "flatten", NULL));
-    ASSERT_OK(lk_model_add(m, "linear", "units=10"));
-    ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(28, 28, 1)}}));
-    ASSERT_OK(lk_model_hold(m, NULL));
-    ASSERT_OK(lk_make_parallel(m, pm_devices(2), NULL, &p));
-    ASSERT_OK(lk_dataset_open("glyphs", "count=8 test_count=1", LK_TRAIN, &set));
-    ASSERT_OK(lk_loader_new(set, "batch=8 shards=4", 1, &loader));
-    ASSERT_OK(lk_trainer_new(
-        &(lk_trainer_spec){.model = m, .parallel_model = p, .train = loader, .epochs = 1},
-        "loss=softmax_cross_entropy optimizer=sgd", &t));
-    ASSERT_TRUE(!p->runs);
-    ASSERT_OK(lk_trainer_step(t, NULL));
-    ASSERT_TRUE(p->runs && p->runs->passed && p->runs->samples == 8);
-    for (int r = 0; r < 2; r++)
-        ASSERT_EQ(p->runs->replica[r].passage[0].n, 4);
-    p->runs->samples = 0;
-    ASSERT_OK(lk_trainer_evaluate(t, loader, &eval));
-    int64_t samples = 0;
-    for (const lk__parallel_run *run = p->runs; run; run = run->next)
-        samples += run->samples;
-    ASSERT_EQ(samples, 8);
-    lk_trainer_free(t);
-    lk_loader_free(loader);
-    lk_dataset_free(set);
-    lk_parallel_model_free(p);
-    lk_model_free(m);
-}
-
-TEST_MAIN(TEST(a_trainer_runs_the_replicas), TEST(gradients_flow_on_to_what_x_was_computed_from),
-          TEST(a_forked_child_is_refused), TEST(bits_are_those_of_the_serial_model),
-          TEST(an_empty_batch_has_outputs_and_zeros), TEST(the_ps_device_gives_the_same_bits),
-          TEST(long_gradients_are_joined_by_all_replicas),
-          TEST(twenty_steps_of_training_have_the_serial_state),
-          TEST(prediction_and_evaluation_have_the_serial_bits),
-          TEST(saving_goes_through_the_serial_model), TEST(there_is_one_copy_of_the_weights),
-          TEST(several_passes_and_models_live_side_by_side),
-          TEST(a_step_allocates_no_more_than_the_one_before))

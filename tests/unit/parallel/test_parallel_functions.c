@@ -99,7 +99,7 @@ static lk_tape *tape_of_shards(int64_t shard)
     return tape;
 }
 
-static void a_function_of_several_values_has_the_serial_bits(void)
+TEST(a_function_of_several_values_has_the_serial_bits)
 {
     for (int n = 1; n <= 4; n++)
         for (int64_t shard = 1; shard <= 5; shard++) {
@@ -120,7 +120,7 @@ static void a_function_of_several_values_has_the_serial_bits(void)
 }
 
 /* Of a value that is used twice the shards are added up one by one: as on one device. */
-static void reused_values_give_the_same_bits_on_any_devices(void)
+TEST(reused_values_give_the_same_bits_on_any_devices)
 {
     struct two_ways t = {.again = true, .fails_at = -1};
     lk_parallel_function fn = {.fn = two_ways, .arg = &t, .weight_reuse = true};
@@ -141,7 +141,7 @@ static void reused_values_give_the_same_bits_on_any_devices(void)
 
 /* ---- failures ---- */
 
-static void a_failing_replica_is_named_and_can_go_on(void)
+TEST(a_failing_replica_is_named_and_can_go_on)
 {
     struct two_ways t = {.fails_at = 8};
     lk_parallel_function fn = {.fn = two_ways, .arg = &t};
@@ -182,7 +182,7 @@ static lk_status mean_of_all(const lk_pass *pass, void *arg, const lk_list *in,
     return LK_OK;
 }
 
-static void replicas_that_wait_for_a_failing_one_end_and_begin_anew(void)
+TEST(replicas_that_wait_for_a_failing_one_end_and_begin_anew)
 {
     int64_t fails_at = 0;
     lk_parallel_function fn = {.fn = mean_of_all, .arg = &fails_at, .batch_sync = true};
@@ -208,7 +208,7 @@ static void replicas_that_wait_for_a_failing_one_end_and_begin_anew(void)
 }
 
 /* What was recorded before the replicas began anew cannot be passed any more. */
-static void backward_through_what_has_ended_is_refused(void)
+TEST(backward_through_what_has_ended_is_refused)
 {
     int64_t fails_at = -1;
     lk_parallel_function fn = {.fn = mean_of_all, .arg = &fails_at, .batch_sync = true};
@@ -249,7 +249,7 @@ static void on_signal(int number)
 }
 
 /* A signal that the program's thread blocks waits for it: replicas do not take it. */
-static void replicas_leave_signals_to_the_program(void)
+TEST(replicas_leave_signals_to_the_program)
 {
     struct two_ways t = {.fails_at = -1};
     lk_parallel_function fn = {.fn = two_ways, .arg = &t};
@@ -310,7 +310,7 @@ static lk_status scenario_whole(void)
     return LK_TRACE(st);
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     static const int kinds[] = {3, 0, 4};
     for (int k = 0; k < (TEST_SLOWNESS > 1 ? 1 : 3); k++) {
@@ -327,7 +327,7 @@ static void every_allocation_may_fail(void)
     }
 }
 
-static void misuse_is_refused(void)
+TEST(misuse_is_refused)
 {
     lk_model *m = pm_model(&pm_kinds[0]);
     lk_parallel_model *p = NULL, *f = NULL;
@@ -363,11 +363,3 @@ static void misuse_is_refused(void)
     lk_parallel_model_free(f);
     lk_model_free(m);
 }
-
-TEST_MAIN(TEST(a_function_of_several_values_has_the_serial_bits),
-          TEST(reused_values_give_the_same_bits_on_any_devices),
-          TEST(a_failing_replica_is_named_and_can_go_on),
-          TEST(replicas_that_wait_for_a_failing_one_end_and_begin_anew),
-          TEST(backward_through_what_has_ended_is_refused),
-          TEST(replicas_leave_signals_to_the_program), TEST(every_allocation_may_fail),
-          TEST(misuse_is_refused))

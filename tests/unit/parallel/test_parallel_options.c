@@ -9,7 +9,7 @@ static void warned(void *context, lk_log_level level, const char *line)
     n_warned += level == LK_LOG_WARN && strstr(line, "make_parallel: ") != NULL;
 }
 
-static void an_option_without_effect_says_so(void)
+TEST(an_option_without_effect_says_so)
 {
     lk_model *m = pm_model(&pm_kinds[0]);
     lk_parallel_model *p = NULL;
@@ -31,7 +31,7 @@ static void an_option_without_effect_says_so(void)
     lk_model_free(m);
 }
 
-static void a_tape_without_shards_is_told_once(void)
+TEST(a_tape_without_shards_is_told_once)
 {
     lk_model *m = pm_model(&pm_kinds[0]);
     lk_parallel_model *p = NULL;
@@ -53,7 +53,7 @@ static void a_tape_without_shards_is_told_once(void)
     lk_model_free(m);
 }
 
-static void fewer_than_two_devices_are_serial_or_refused(void)
+TEST(fewer_than_two_devices_are_serial_or_refused)
 {
     lk_model *m = pm_model(&pm_kinds[0]);
     lk_parallel_model *p = NULL;
@@ -77,7 +77,7 @@ static void fewer_than_two_devices_are_serial_or_refused(void)
     lk_model_free(m);
 }
 
-static void structs_do_what_texts_do(void)
+TEST(structs_do_what_texts_do)
 {
     lk_model *m = pm_model(&pm_kinds[0]);
     lk_parallel_model *p = NULL, *q = NULL;
@@ -94,7 +94,7 @@ static void structs_do_what_texts_do(void)
     lk_model_free(m);
 }
 
-static void syncopt_takes_only_optimizers_that_can_be_split(void)
+TEST(syncopt_takes_only_optimizers_that_can_be_split)
 {
     lk_model *m = pm_model(&pm_kinds[0]);
     lk_optimizer *adam = NULL, *clipped = NULL;
@@ -116,7 +116,7 @@ static void syncopt_takes_only_optimizers_that_can_be_split(void)
     lk_model_free(m);
 }
 
-static void the_summary_has_devices_slices_and_parameters_once(void)
+TEST(the_summary_has_devices_slices_and_parameters_once)
 {
     char text[2048], want[256];
     lk_model *m = pm_model(&pm_kinds[0]);
@@ -137,8 +137,3 @@ static void the_summary_has_devices_slices_and_parameters_once(void)
     lk_parallel_model_free(p);
     lk_model_free(m);
 }
-
-TEST_MAIN(TEST(an_option_without_effect_says_so), TEST(a_tape_without_shards_is_told_once),
-          TEST(fewer_than_two_devices_are_serial_or_refused), TEST(structs_do_what_texts_do),
-          TEST(syncopt_takes_only_optimizers_that_can_be_split),
-          TEST(the_summary_has_devices_slices_and_parameters_once))

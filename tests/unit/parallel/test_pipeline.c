@@ -29,7 +29,7 @@ static void pipeline_try(const lk_pipeline_spec *spec)
     lk_pipeline_free(p);
 }
 
-static void every_schedule_passes_the_check_and_ends_with_nothing_buffered(void)
+TEST(every_schedule_passes_the_check_and_ends_with_nothing_buffered)
 {
     int64_t before = lk_alloc_stats_now().live_blocks;
     for (int stages = 1; stages <= MOST_STAGES; stages++)
@@ -40,7 +40,7 @@ static void every_schedule_passes_the_check_and_ends_with_nothing_buffered(void)
 }
 
 /* Each number for all stages, and numbers that differ from stage to stage. */
-static void every_lag_passes_the_check_and_ends_with_nothing_buffered(void)
+TEST(every_lag_passes_the_check_and_ends_with_nothing_buffered)
 {
     for (int stages = 1; stages <= MOST_STAGES; stages++)
         for (int64_t m = 0; m <= MOST_MICROBATCHES; m++)
@@ -80,7 +80,7 @@ static void computations_are(lk_pipeline_spec spec, const char *const *want)
     lk_pipeline_free(p);
 }
 
-static void stages_compute_in_the_order_of_their_schedule(void)
+TEST(stages_compute_in_the_order_of_their_schedule)
 {
     computations_are((lk_pipeline_spec){LK_PIPELINE_GPIPE, 3, 3, NULL},
                      (const char *[]){"012abc", "012abc", "012abc"});
@@ -110,7 +110,7 @@ static void actions_are(const lk_pipeline_stage *list, const char *const *want)
     ASSERT_TRUE(!want[list->n]);
 }
 
-static void messages_stand_around_computations(void)
+TEST(messages_stand_around_computations)
 {
     lk_pipeline *p = NULL;
     ASSERT_OK(lk_pipeline_new(&(lk_pipeline_spec){LK_PIPELINE_1F1B, 3, 2, NULL}, &p));
@@ -146,7 +146,7 @@ static void messages_stand_around_computations(void)
     lk_pipeline_free(p);
 }
 
-static void names_are_those_of_the_choices(void)
+TEST(names_are_those_of_the_choices)
 {
     char names[64] = "";
     for (int k = LK_PIPELINE_1F1B; k < LK_PIPELINE_FORWARD; k++)
@@ -158,7 +158,7 @@ static void names_are_those_of_the_choices(void)
     ASSERT_TRUE(strcmp(lk_pipeline_name((lk_pipeline_kind)-1), "?") == 0);
 }
 
-static void a_schedule_that_cannot_be_made_is_refused(void)
+TEST(a_schedule_that_cannot_be_made_is_refused)
 {
     lk_pipeline *p = NULL;
     ASSERT_FAILS(lk_pipeline_new(&(lk_pipeline_spec){(lk_pipeline_kind)7, 2, 2, NULL}, &p),
@@ -175,7 +175,7 @@ static void a_schedule_that_cannot_be_made_is_refused(void)
     ASSERT_TRUE(!p);
 }
 
-static void allocations_that_fail_leave_nothing(void)
+TEST(allocations_that_fail_leave_nothing)
 {
     int64_t before = lk_alloc_stats_now().live_blocks;
     const lk_pipeline_spec spec = {LK_PIPELINE_ZB1P, 3, 4, NULL};
@@ -204,7 +204,7 @@ static void allocations_that_fail_leave_nothing(void)
 
 /* ---- memory ---- */
 
-static void tapes_follow_the_formula(void)
+TEST(tapes_follow_the_formula)
 {
     static const int64_t lag[] = {0, 1, 1, 9};
     lk_pipeline_spec zb = {LK_PIPELINE_ZB1P, 4, 16, lag};
@@ -226,7 +226,7 @@ static void tapes_follow_the_formula(void)
     }
 }
 
-static void the_lag_by_bytes_follows_the_formula(void)
+TEST(the_lag_by_bytes_follows_the_formula)
 {
     ASSERT_EQ(lk_pipeline_lag_by_bytes(0, 100, 200), 0);
     for (int s = 1; s < 8; s++) {
@@ -256,7 +256,7 @@ static int64_t bytes_counted(const lk_pipeline_stage *list, int64_t forward, int
     return most;
 }
 
-static void bytes_are_those_of_what_is_under_way(void)
+TEST(bytes_are_those_of_what_is_under_way)
 {
     static const int64_t sizes[][2] = {{100, 225}, {100, 100}, {100, 60}};
     static const lk_pipeline_kind kind[] = {LK_PIPELINE_1F1B, LK_PIPELINE_GPIPE, LK_PIPELINE_ZB1P};
@@ -284,7 +284,7 @@ static void bytes_are_those_of_what_is_under_way(void)
 }
 
 /* (p - s - 1) F + (lag + 1) W, where W is 2.25 F, and (p - s) F. */
-static void bytes_follow_the_formula(void)
+TEST(bytes_follow_the_formula)
 {
     static const int64_t full[] = {525, 650, 775, 900}, plain[] = {400, 300, 200, 100};
     int64_t bytes;
@@ -302,7 +302,7 @@ static void bytes_follow_the_formula(void)
 }
 
 /* The default lag: at most weights - forward above the worst stage of 1f1b. */
-static void the_lag_by_bytes_keeps_its_promise(void)
+TEST(the_lag_by_bytes_keeps_its_promise)
 {
     for (int stages = 1; stages <= MOST_STAGES; stages++)
         for (int64_t w = 100; w <= 400; w += 20) {
@@ -316,12 +316,3 @@ static void the_lag_by_bytes_keeps_its_promise(void)
             }
         }
 }
-
-TEST_MAIN(TEST(every_schedule_passes_the_check_and_ends_with_nothing_buffered),
-          TEST(every_lag_passes_the_check_and_ends_with_nothing_buffered),
-          TEST(stages_compute_in_the_order_of_their_schedule),
-          TEST(messages_stand_around_computations), TEST(names_are_those_of_the_choices),
-          TEST(a_schedule_that_cannot_be_made_is_refused),
-          TEST(allocations_that_fail_leave_nothing), TEST(tapes_follow_the_formula),
-          TEST(the_lag_by_bytes_follows_the_formula), TEST(bytes_are_those_of_what_is_under_way),
-          TEST(bytes_follow_the_formula), TEST(the_lag_by_bytes_keeps_its_promise))

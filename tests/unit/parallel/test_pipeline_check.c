@@ -44,7 +44,7 @@ static void refused(lk_pipeline *p, const char *text)
 
 /* ---- faults of one stage ---- */
 
-static void an_action_that_is_left_out_is_named(void)
+TEST(an_action_that_is_left_out_is_named)
 {
     lk_pipeline *p = made(LK_PIPELINE_1F1B, 4, 6);
     drop(p, 1, "send activation 2");
@@ -68,7 +68,7 @@ static void an_action_that_is_left_out_is_named(void)
                "\"backward-input 4\"");
 }
 
-static void a_send_that_is_never_waited_for_is_refused(void)
+TEST(a_send_that_is_never_waited_for_is_refused)
 {
     lk_pipeline *p = made(LK_PIPELINE_1F1B, 4, 6);
     drop(p, 0, "wait for the send of activation 3");
@@ -80,14 +80,14 @@ static void a_send_that_is_never_waited_for_is_refused(void)
                "\"send activation 5\"");
 }
 
-static void a_wait_before_its_send_is_refused(void)
+TEST(a_wait_before_its_send_is_refused)
 {
     lk_pipeline *p = made(LK_PIPELINE_1F1B, 2, 3);
     swap(p, 1, "wait for the send of gradient 2", "send gradient 2");
     refused(p, "stage 1: \"wait for the send of gradient 2\" comes before \"send gradient 2\"");
 }
 
-static void an_action_that_is_there_twice_is_refused(void)
+TEST(an_action_that_is_there_twice_is_refused)
 {
     lk_pipeline *p = made(LK_PIPELINE_1F1B, 2, 3);
     p->stage[1].action[place_of(p, 1, "backward 2")] = p->stage[1]
@@ -99,7 +99,7 @@ static void an_action_that_is_there_twice_is_refused(void)
     refused(p, "stage 1 does \"wait for the send of gradient 1\" twice, as actions 12 and 13");
 }
 
-static void a_send_before_what_it_sends_is_refused(void)
+TEST(a_send_before_what_it_sends_is_refused)
 {
     lk_pipeline *p = made(LK_PIPELINE_1F1B, 4, 6);
     swap(p, 0, "send activation 2", "send activation 1");
@@ -109,7 +109,7 @@ static void a_send_before_what_it_sends_is_refused(void)
     refused(p, "stage 2: \"send gradient 2\" comes before \"backward 2\"");
 }
 
-static void a_computation_before_what_it_needs_is_refused(void)
+TEST(a_computation_before_what_it_needs_is_refused)
 {
     lk_pipeline *p = made(LK_PIPELINE_1F1B, 4, 6);
     swap(p, 2, "receive activation 2", "forward 2");
@@ -125,7 +125,7 @@ static void a_computation_before_what_it_needs_is_refused(void)
     refused(p, "stage 0: \"backward 1\" comes before \"forward 1\"");
 }
 
-static void sums_in_another_order_are_refused(void)
+TEST(sums_in_another_order_are_refused)
 {
     lk_pipeline *p = made(LK_PIPELINE_ZB1P, 4, 6);
     swap(p, 2, "backward-weights 1", "backward-weights 2");
@@ -137,7 +137,7 @@ static void sums_in_another_order_are_refused(void)
                "ascending order");
 }
 
-static void a_forward_too_many_under_way_is_refused(void)
+TEST(a_forward_too_many_under_way_is_refused)
 {
     lk_pipeline *p = made(LK_PIPELINE_1F1B, 4, 6);
     p->stage[0].tapes = 3;
@@ -157,7 +157,7 @@ static void a_forward_too_many_under_way_is_refused(void)
                "yet: the stage has 2");
 }
 
-static void a_buffer_that_is_used_while_it_is_sent_is_refused(void)
+TEST(a_buffer_that_is_used_while_it_is_sent_is_refused)
 {
     lk_pipeline *p = made(LK_PIPELINE_1F1B, 2, 4);
     move_behind(p, 1, "wait for the send of gradient 1", "backward 3");
@@ -165,14 +165,14 @@ static void a_buffer_that_is_used_while_it_is_sent_is_refused(void)
                "for yet: there are 2");
 }
 
-static void backward_whole_and_in_halves_is_refused(void)
+TEST(backward_whole_and_in_halves_is_refused)
 {
     lk_pipeline *p = made(LK_PIPELINE_ZB1P, 1, 2);
     p->stage[0].action[place_of(p, 0, "backward-input 1")].kind = LK_ACTION_BACKWARD;
     refused(p, "stage 0 does backward of micro-batch 1 whole and in halves");
 }
 
-static void work_that_is_not_there_is_refused(void)
+TEST(work_that_is_not_there_is_refused)
 {
     lk_pipeline *p = made(LK_PIPELINE_1F1B, 3, 2);
     p->stage[2].action[place_of(p, 2, "send gradient 0")].value = LK_ACTION_ACTIVATION;
@@ -190,7 +190,7 @@ static void work_that_is_not_there_is_refused(void)
 
 /* ---- faults of two stages ---- */
 
-static void messages_in_another_order_are_refused(void)
+TEST(messages_in_another_order_are_refused)
 {
     lk_pipeline *p = made(LK_PIPELINE_GPIPE, 2, 3);
     move_behind(p, 0, "send activation 1", "forward 2");
@@ -200,7 +200,7 @@ static void messages_in_another_order_are_refused(void)
                "\"receive activation 1\"");
 }
 
-static void a_swap_that_lets_stages_wait_in_a_circle_is_shown(void)
+TEST(a_swap_that_lets_stages_wait_in_a_circle_is_shown)
 {
     lk_pipeline *p = made(LK_PIPELINE_1F1B, 4, 6);
     swap(p, 0, "send activation 2", "receive gradient 0");
@@ -229,7 +229,7 @@ static void sends_block(lk_pipeline *p)
         }
 }
 
-static void sends_that_block_are_shown_with_their_circle(void)
+TEST(sends_that_block_are_shown_with_their_circle)
 {
     lk_pipeline *p = made(LK_PIPELINE_1F1B, 2, 3);
     sends_block(p);
@@ -240,7 +240,7 @@ static void sends_that_block_are_shown_with_their_circle(void)
 }
 
 /* Of 1f1b and zb1p those with two stages and two micro-batches or more, of gpipe none. */
-static void sends_that_block_are_refused_where_they_hang(void)
+TEST(sends_that_block_are_refused_where_they_hang)
 {
     static struct executor e;
     for (int kind = LK_PIPELINE_1F1B; kind <= LK_PIPELINE_FORWARD; kind++)
@@ -261,7 +261,7 @@ static void sends_that_block_are_refused_where_they_hang(void)
 
 /* ---- numbers that are none ---- */
 
-static void numbers_are_looked_at_before_they_are_used(void)
+TEST(numbers_are_looked_at_before_they_are_used)
 {
     lk_action forward[] = {{LK_ACTION_FORWARD, LK_ACTION_ACTIVATION, 0}};
     lk_pipeline_stage one = {.n = 1, .action = forward, .tapes = 1};
@@ -304,7 +304,7 @@ static void numbers_are_looked_at_before_they_are_used(void)
     ASSERT_FAILS(lk_pipeline_check(&p), LK_EINVAL, "but there are 1 micro-batches");
 }
 
-static void a_check_without_memory_says_so(void)
+TEST(a_check_without_memory_says_so)
 {
     lk_pipeline *p = made(LK_PIPELINE_ZB1P, 3, 4);
     lk_alloc_fail_at(1);
@@ -313,17 +313,3 @@ static void a_check_without_memory_says_so(void)
     ASSERT_OK(lk_pipeline_check(p));
     lk_pipeline_free(p);
 }
-
-TEST_MAIN(TEST(an_action_that_is_left_out_is_named),
-          TEST(a_send_that_is_never_waited_for_is_refused), TEST(a_wait_before_its_send_is_refused),
-          TEST(an_action_that_is_there_twice_is_refused),
-          TEST(a_send_before_what_it_sends_is_refused),
-          TEST(a_computation_before_what_it_needs_is_refused),
-          TEST(sums_in_another_order_are_refused), TEST(a_forward_too_many_under_way_is_refused),
-          TEST(a_buffer_that_is_used_while_it_is_sent_is_refused),
-          TEST(backward_whole_and_in_halves_is_refused), TEST(work_that_is_not_there_is_refused),
-          TEST(messages_in_another_order_are_refused),
-          TEST(a_swap_that_lets_stages_wait_in_a_circle_is_shown),
-          TEST(sends_that_block_are_shown_with_their_circle),
-          TEST(sends_that_block_are_refused_where_they_hang),
-          TEST(numbers_are_looked_at_before_they_are_used), TEST(a_check_without_memory_says_so))

@@ -42,7 +42,7 @@ static void pipeline_damage(lk_pipeline *p)
 }
 
 /* Nothing hangs that was accepted, and nothing is computed that could not be. */
-static void what_is_accepted_comes_to_its_end(void)
+TEST(what_is_accepted_comes_to_its_end)
 {
     static struct executor e;
     int64_t before = lk_alloc_stats_now().live_blocks;
@@ -73,7 +73,7 @@ static void what_is_accepted_comes_to_its_end(void)
 
 /* Waits and messages are put elsewhere, in ways that each stage allows: whether they hang is the circles' to
  * say, both ways. */
-static void circles_are_where_the_executor_hangs(void)
+TEST(circles_are_where_the_executor_hangs)
 {
     static struct executor e;
     int hanging = 0, rounds = test_whole() ? 50000 : 4000;
@@ -101,5 +101,3 @@ static void circles_are_where_the_executor_hangs(void)
     }
     ASSERT_TRUE(hanging > rounds / 20 && hanging < rounds - rounds / 20);
 }
-
-TEST_MAIN(TEST(what_is_accepted_comes_to_its_end), TEST(circles_are_where_the_executor_hangs))

@@ -31,7 +31,7 @@ static int64_t total_of(lk_pipeline_spec spec, int64_t message, bool rendezvous)
 }
 
 /* Bubbles of (p - 1) / m, and of zb1p max(p - 1, 2 p - 1 - m) / 3 m, which is the least that there can be. */
-static void bubbles_are_those_of_theory(void)
+TEST(bubbles_are_those_of_theory)
 {
     for (int64_t p = 1; p <= MOST_STAGES; p++)
         for (int64_t m = 1; m <= MOST_MICROBATCHES; m++)
@@ -49,7 +49,7 @@ static void bubbles_are_those_of_theory(void)
 }
 
 /* As an independent simulation has them: without a lag, and with half of it. */
-static void a_smaller_lag_has_a_larger_bubble(void)
+TEST(a_smaller_lag_has_a_larger_bubble)
 {
     static const int64_t none[MOST_STAGES] = {0};
     int64_t half[MOST_STAGES];
@@ -64,7 +64,7 @@ static void a_smaller_lag_has_a_larger_bubble(void)
 }
 
 /* Two stages, two micro-batches, times that differ, worked out by hand. */
-static void actions_begin_when_they_can(void)
+TEST(actions_begin_when_they_can)
 {
     const lk_stage_times stage[] = {{.forward = 3, .backward = 5, .message = 2},
                                     {.forward = 4, .backward = 7, .message = 1}};
@@ -93,7 +93,7 @@ static void actions_begin_when_they_can(void)
 }
 
 /* Under rendezvous a message begins to move when its receive has begun, and a wait ends when it is there. */
-static void a_rendezvous_begins_when_both_are_there(void)
+TEST(a_rendezvous_begins_when_both_are_there)
 {
     const lk_stage_times stage[] = {{.forward = 1, .message = 10}, {.forward = 100}};
     static const lk_action_span first[] = {{0, 1}, {1, 1}, {1, 2}, {2, 11}, {11, 11}, {11, 121}};
@@ -111,13 +111,13 @@ static void a_rendezvous_begins_when_both_are_there(void)
     lk_pipeline_free(p);
 }
 
-static void a_replica_without_micro_batches_takes_no_time(void)
+TEST(a_replica_without_micro_batches_takes_no_time)
 {
     for (int kind = LK_PIPELINE_1F1B; kind <= LK_PIPELINE_FORWARD; kind++)
         ASSERT_EQ(total_of((lk_pipeline_spec){(lk_pipeline_kind)kind, 3, 0, NULL}, 1, true), 0);
 }
 
-static void times_that_are_none_are_refused(void)
+TEST(times_that_are_none_are_refused)
 {
     lk_stage_times stage[] = {{1, 2, 1, 1, 0}, {1, 2, 1, -1, 0}};
     lk_pipeline *p = NULL;
@@ -135,8 +135,3 @@ static void times_that_are_none_are_refused(void)
     ASSERT_TRUE(!times);
     lk_pipeline_free(p);
 }
-
-TEST_MAIN(TEST(bubbles_are_those_of_theory), TEST(a_smaller_lag_has_a_larger_bubble),
-          TEST(actions_begin_when_they_can), TEST(a_rendezvous_begins_when_both_are_there),
-          TEST(a_replica_without_micro_batches_takes_no_time),
-          TEST(times_that_are_none_are_refused))

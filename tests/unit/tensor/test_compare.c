@@ -8,7 +8,7 @@ static uint64_t hash_of(const lk_tensor *t, const char *name)
     return lk_hash_value(&h);
 }
 
-static void a_view_equals_its_copy_and_hashes_alike(void)
+TEST(a_view_equals_its_copy_and_hashes_alike)
 {
     for (int d = 0; d < LK_N_DTYPES; d++) {
         lk_tensor *t, *s, *v, *copy;
@@ -36,7 +36,7 @@ static void a_view_equals_its_copy_and_hashes_alike(void)
     }
 }
 
-static void bits_decide_not_values(void)
+TEST(bits_decide_not_values)
 {
     static const uint32_t a[2] = {0, 0x7fc00000}, b[2] = {0x80000000, 0x7fc00000};
     lk_tensor *x, *y;
@@ -48,7 +48,7 @@ static void bits_decide_not_values(void)
     lk_tensor_free(y);
 }
 
-static void other_dtypes_and_shapes_are_not_equal(void)
+TEST(other_dtypes_and_shapes_are_not_equal)
 {
     lk_tensor *t[4];
     ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(2, 3), &t[0]));
@@ -63,6 +63,3 @@ static void other_dtypes_and_shapes_are_not_equal(void)
     for (int i = 0; i < 4; i++)
         lk_tensor_free(t[i]);
 }
-
-TEST_MAIN(TEST(a_view_equals_its_copy_and_hashes_alike), TEST(bits_decide_not_values),
-          TEST(other_dtypes_and_shapes_are_not_equal))

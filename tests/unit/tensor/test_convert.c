@@ -37,7 +37,7 @@ static uint32_t f32_of(double x)
     return u;
 }
 
-static void f64_to_f32_rounds_as_the_machine_does(void)
+TEST(f64_to_f32_rounds_as_the_machine_does)
 {
     for (int i = 0; i < 2000000; i++) {
         double x = random_double(i);
@@ -67,7 +67,7 @@ static void f64_to_f32_rounds_as_the_machine_does(void)
     }
 }
 
-static void f32_to_f64_is_exact(void)
+TEST(f32_to_f64_is_exact)
 {
     for (uint64_t u = 0; u < UINT64_C(1) << 32; u += 4099) {
         uint32_t bits = (uint32_t)u;
@@ -84,7 +84,7 @@ static void f32_to_f64_is_exact(void)
     }
 }
 
-static void f64_to_16_bits_is_rounded_once(void)
+TEST(f64_to_16_bits_is_rounded_once)
 {
     /* Just above a tie of f16: through f32 it would become the tie, and go down to even. */
     double x = 1 + 0x1p-11 + 0x1p-40;
@@ -96,7 +96,7 @@ static void f64_to_16_bits_is_rounded_once(void)
     ASSERT_EQ(h, 0x3f81);
 }
 
-static void f32_values_become_16_bits_as_in_half(void)
+TEST(f32_values_become_16_bits_as_in_half)
 {
     for (uint64_t u = 0; u < UINT64_C(1) << 32; u += 1021) {
         uint32_t bits = (uint32_t)u;
@@ -122,7 +122,7 @@ static void f32_values_become_16_bits_as_in_half(void)
     }
 }
 
-static void integers_round_as_the_machine_does(void)
+TEST(integers_round_as_the_machine_does)
 {
     for (int i = 0; i < 1000000; i++) {
         int64_t v = (int64_t)random_bits() >> test_random(64);
@@ -148,7 +148,7 @@ static void integers_round_as_the_machine_does(void)
     ASSERT_EQ(b, 0x7c00);
 }
 
-static void reals_become_integers_towards_zero_within_the_range(void)
+TEST(reals_become_integers_towards_zero_within_the_range)
 {
     static const struct {
         double x;
@@ -187,7 +187,7 @@ static void reals_become_integers_towards_zero_within_the_range(void)
         ASSERT_EQ(lk__first_unfit_real(LK_I64, 1, &specials[i]), 0);
 }
 
-static void integers_that_do_not_fit_are_found(void)
+TEST(integers_that_do_not_fit_are_found)
 {
     int64_t v[] = {
         0, 255, 256, -1, INT32_MAX, (int64_t)INT32_MAX + 1, INT32_MIN, (int64_t)INT32_MIN - 1};
@@ -199,7 +199,7 @@ static void integers_that_do_not_fit_are_found(void)
     ASSERT_EQ(lk__first_unfit_int(LK_F16, 8, v), 8);
 }
 
-static void nans_keep_their_sign_and_upper_payload(void)
+TEST(nans_keep_their_sign_and_upper_payload)
 {
     double x = double_of(UINT64_C(0xfff0000000000001)); /* signalling, payload in the lowest bit */
     ASSERT_EQ(f32_of(x), 0xffc00000);
@@ -208,7 +208,7 @@ static void nans_keep_their_sign_and_upper_payload(void)
 }
 
 /* A host that rounds upwards must not change what is stored. */
-static void the_rounding_mode_of_the_thread_does_not_matter(void)
+TEST(the_rounding_mode_of_the_thread_does_not_matter)
 {
     double x = 1 + 0x1p-30;
     int64_t v = (INT64_C(1) << 60) + 1;
@@ -223,10 +223,3 @@ static void the_rounding_mode_of_the_thread_does_not_matter(void)
     ASSERT_EQ(h, 0x3f80);
     ASSERT_TRUE(from_v == 0x1p60);
 }
-
-TEST_MAIN(TEST(f64_to_f32_rounds_as_the_machine_does), TEST(f32_to_f64_is_exact),
-          TEST(f64_to_16_bits_is_rounded_once), TEST(f32_values_become_16_bits_as_in_half),
-          TEST(integers_round_as_the_machine_does),
-          TEST(reals_become_integers_towards_zero_within_the_range),
-          TEST(integers_that_do_not_fit_are_found), TEST(nans_keep_their_sign_and_upper_payload),
-          TEST(the_rounding_mode_of_the_thread_does_not_matter))

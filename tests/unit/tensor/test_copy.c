@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static void every_dtype_copies_to_every_other(void)
+TEST(every_dtype_copies_to_every_other)
 {
     for (int from = 0; from < LK_N_DTYPES; from++)
         for (int to = 0; to < LK_N_DTYPES; to++)
@@ -33,7 +33,7 @@ static void every_dtype_copies_to_every_other(void)
             }
 }
 
-static void whole_rows_convert_as_single_elements_do(void)
+TEST(whole_rows_convert_as_single_elements_do)
 {
     static const lk_dtype real[] = {LK_F32, LK_F16, LK_BF16, LK_F64};
     enum { N = 1000 };
@@ -64,7 +64,7 @@ static void whole_rows_convert_as_single_elements_do(void)
     lk_tensor_free(source);
 }
 
-static void transposed_and_broadcast_sources_are_copied(void)
+TEST(transposed_and_broadcast_sources_are_copied)
 {
     lk_tensor *t = test_iota(LK_F32, LK_SHAPE(2, 3)), *v, *dst, *row;
     ASSERT_OK(lk_tensor_new(LK_I64, LK_SHAPE(3, 2), &dst));
@@ -82,7 +82,7 @@ static void transposed_and_broadcast_sources_are_copied(void)
     lk_tensor_free(t);
 }
 
-static void large_transposes_reach_every_element(void)
+TEST(large_transposes_reach_every_element)
 {
     lk_tensor *t = test_iota(LK_I32, LK_SHAPE(3, 37, 50)), *v;
     ASSERT_OK(lk_tensor_permute(t, (int[]){2, 0, 1}, &v));
@@ -102,7 +102,7 @@ static void large_transposes_reach_every_element(void)
     lk_tensor_free(t);
 }
 
-static void bits_of_one_dtype_stay_as_they_are(void)
+TEST(bits_of_one_dtype_stay_as_they_are)
 {
     static const uint32_t bits[4] = {0x7f800001, 0xffc12345, 0x80000000, 1}; /* a signalling NaN */
     lk_tensor *t, *copy;
@@ -114,7 +114,7 @@ static void bits_of_one_dtype_stay_as_they_are(void)
     lk_tensor_free(t);
 }
 
-static void values_that_do_not_fit_are_named_and_nothing_is_written(void)
+TEST(values_that_do_not_fit_are_named_and_nothing_is_written)
 {
     lk_tensor *wide, *t, *whole, *before;
     ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(2, 500), &wide));
@@ -143,7 +143,7 @@ static void values_that_do_not_fit_are_named_and_nothing_is_written(void)
 }
 
 /* Looking at all values of a broadcast that no memory can hold would take years. */
-static void a_copy_needs_its_memory_before_it_looks_at_values(void)
+TEST(a_copy_needs_its_memory_before_it_looks_at_values)
 {
     lk_tensor *t, *none;
     ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(2), &t));
@@ -157,7 +157,7 @@ static void a_copy_needs_its_memory_before_it_looks_at_values(void)
     lk_tensor_free(t);
 }
 
-static void shapes_that_differ_are_refused_by_name(void)
+TEST(shapes_that_differ_are_refused_by_name)
 {
     lk_tensor *a, *b, *none;
     ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(2, 3), &a));
@@ -172,7 +172,7 @@ static void shapes_that_differ_are_refused_by_name(void)
     lk_tensor_free(b);
 }
 
-static void overlapping_copies_are_refused_but_a_copy_to_itself_is_not(void)
+TEST(overlapping_copies_are_refused_but_a_copy_to_itself_is_not)
 {
     lk_tensor *t = test_iota(LK_F32, LK_SHAPE(8)), *a, *b, *same;
     ASSERT_OK(lk_tensor_slice(t, 0, 0, 5, 1, &a));
@@ -198,7 +198,7 @@ static void overlapping_copies_are_refused_but_a_copy_to_itself_is_not(void)
     lk_tensor_free(t);
 }
 
-static void other_dtypes_on_the_same_memory_overlap(void)
+TEST(other_dtypes_on_the_same_memory_overlap)
 {
     double memory[4] = {0};
     lk_tensor *a, *b;
@@ -209,7 +209,7 @@ static void other_dtypes_on_the_same_memory_overlap(void)
     lk_tensor_free(b);
 }
 
-static void contiguous_tensors_are_not_copied(void)
+TEST(contiguous_tensors_are_not_copied)
 {
     lk_tensor *t = test_iota(LK_F32, LK_SHAPE(3, 3)), *c, *view;
     ASSERT_OK(lk_tensor_contiguous(t, &c));
@@ -223,12 +223,3 @@ static void contiguous_tensors_are_not_copied(void)
     lk_tensor_free(view);
     lk_tensor_free(t);
 }
-
-TEST_MAIN(TEST(every_dtype_copies_to_every_other), TEST(whole_rows_convert_as_single_elements_do),
-          TEST(transposed_and_broadcast_sources_are_copied),
-          TEST(large_transposes_reach_every_element), TEST(bits_of_one_dtype_stay_as_they_are),
-          TEST(values_that_do_not_fit_are_named_and_nothing_is_written),
-          TEST(a_copy_needs_its_memory_before_it_looks_at_values),
-          TEST(shapes_that_differ_are_refused_by_name),
-          TEST(overlapping_copies_are_refused_but_a_copy_to_itself_is_not),
-          TEST(other_dtypes_on_the_same_memory_overlap), TEST(contiguous_tensors_are_not_copied))

@@ -109,7 +109,7 @@ static void copy_all_orders(void)
         }
 }
 
-static void all_orders_of_axes_are_copied(void)
+TEST(all_orders_of_axes_are_copied)
 {
     with_all_isas(copy_all_orders);
 }
@@ -143,7 +143,7 @@ static void transpose_odd_sizes(void)
                 transpose_guarded(of_size[i], size[a], size[b]);
 }
 
-static void transposes_of_odd_sizes_stay_within_their_memory(void)
+TEST(transposes_of_odd_sizes_stay_within_their_memory)
 {
     with_all_isas(transpose_odd_sizes);
 }
@@ -166,7 +166,7 @@ static void copy_repeated(void)
         }
 }
 
-static void repeated_elements_are_copied_along_any_axes(void)
+TEST(repeated_elements_are_copied_along_any_axes)
 {
     with_all_isas(copy_repeated);
 }
@@ -203,7 +203,7 @@ static void copy_odd_pairs(void)
     }
 }
 
-static void short_rows_move_as_they_are(void)
+TEST(short_rows_move_as_they_are)
 {
     with_all_isas(copy_short_rows);
     with_all_isas(copy_odd_pairs);
@@ -235,7 +235,7 @@ static void copy_large(void)
     }
 }
 
-static void large_copies_are_the_same_by_any_number_of_threads(void)
+TEST(large_copies_are_the_same_by_any_number_of_threads)
 {
     for (int threads = 1; threads <= 4; threads += SKIP) {
         ASSERT_OK(lk_threads_set(threads));
@@ -244,7 +244,7 @@ static void large_copies_are_the_same_by_any_number_of_threads(void)
     ASSERT_OK(lk_threads_set(0));
 }
 
-static void conversions_are_the_same_by_any_number_of_threads(void)
+TEST(conversions_are_the_same_by_any_number_of_threads)
 {
     lk_tensor *t = test_iota(LK_I32, LK_SHAPE(130, 257)), *view, *one, *more;
     ASSERT_OK(lk_tensor_transpose(t, 0, 1, &view));
@@ -268,7 +268,7 @@ static void conversions_are_the_same_by_any_number_of_threads(void)
     lk_tensor_free(t);
 }
 
-static void fills_reach_all_elements_of_a_part_and_no_other(void)
+TEST(fills_reach_all_elements_of_a_part_and_no_other)
 {
     lk_tensor *t, *part;
     ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(1500, 3000), &t)); /* two thirds are above 8 MiB */
@@ -280,10 +280,3 @@ static void fills_reach_all_elements_of_a_part_and_no_other(void)
     lk_tensor_free(part);
     lk_tensor_free(t);
 }
-
-TEST_MAIN(TEST(all_orders_of_axes_are_copied),
-          TEST(transposes_of_odd_sizes_stay_within_their_memory),
-          TEST(repeated_elements_are_copied_along_any_axes), TEST(short_rows_move_as_they_are),
-          TEST(large_copies_are_the_same_by_any_number_of_threads),
-          TEST(conversions_are_the_same_by_any_number_of_threads),
-          TEST(fills_reach_all_elements_of_a_part_and_no_other))

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static void elements_are_set_and_read_in_every_dtype(void)
+TEST(elements_are_set_and_read_in_every_dtype)
 {
     for (int d = 0; d < LK_N_DTYPES; d++) {
         lk_tensor *t;
@@ -20,7 +20,7 @@ static void elements_are_set_and_read_in_every_dtype(void)
     }
 }
 
-static void indices_outside_the_shape_are_refused(void)
+TEST(indices_outside_the_shape_are_refused)
 {
     lk_tensor *t;
     double x;
@@ -40,7 +40,7 @@ static void indices_outside_the_shape_are_refused(void)
     lk_tensor_free(t);
 }
 
-static void values_that_do_not_fit_are_refused(void)
+TEST(values_that_do_not_fit_are_refused)
 {
     lk_tensor *t;
     int64_t v;
@@ -57,7 +57,7 @@ static void values_that_do_not_fit_are_refused(void)
     lk_tensor_free(t);
 }
 
-static void large_integers_stay_exact(void)
+TEST(large_integers_stay_exact)
 {
     lk_tensor *t;
     int64_t v;
@@ -71,7 +71,7 @@ static void large_integers_stay_exact(void)
     lk_tensor_free(t);
 }
 
-static void a_fill_reaches_all_elements_of_a_view_and_no_others(void)
+TEST(a_fill_reaches_all_elements_of_a_view_and_no_others)
 {
     for (int d = 0; d < LK_N_DTYPES; d++) {
         lk_tensor *t, *s, *v;
@@ -88,7 +88,7 @@ static void a_fill_reaches_all_elements_of_a_view_and_no_others(void)
     }
 }
 
-static void a_fill_of_any_length_ends_where_the_view_does(void)
+TEST(a_fill_of_any_length_ends_where_the_view_does)
 {
     static const int64_t lengths[] = {1, 2, 15, 16, 17, 33, 511, 513, 4095, 4096, 4097, 9000};
     for (size_t k = 0; k < LK_N_DTYPES * sizeof lengths / sizeof lengths[0]; k++) {
@@ -106,9 +106,3 @@ static void a_fill_of_any_length_ends_where_the_view_does(void)
         lk_tensor_free(t);
     }
 }
-
-TEST_MAIN(TEST(elements_are_set_and_read_in_every_dtype),
-          TEST(indices_outside_the_shape_are_refused), TEST(values_that_do_not_fit_are_refused),
-          TEST(large_integers_stay_exact),
-          TEST(a_fill_reaches_all_elements_of_a_view_and_no_others),
-          TEST(a_fill_of_any_length_ends_where_the_view_does))

@@ -51,7 +51,7 @@ static lk_tensor *random_view(void)
     return v;
 }
 
-static void the_answer_is_exact_for_small_views(void)
+TEST(the_answer_is_exact_for_small_views)
 {
     int shared = 0, apart = 0;
     for (int i = 0; i < 20000; i++) {
@@ -67,7 +67,7 @@ static void the_answer_is_exact_for_small_views(void)
     ASSERT_TRUE(shared > 1000 && apart > 1000);
 }
 
-static void columns_and_rows_of_a_large_matrix_are_told_apart(void)
+TEST(columns_and_rows_of_a_large_matrix_are_told_apart)
 {
     lk_tensor *t, *left, *right, *top, *bottom, *turned;
     ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(1000, 600), &t));
@@ -88,7 +88,7 @@ static void columns_and_rows_of_a_large_matrix_are_told_apart(void)
     lk_tensor_free(t);
 }
 
-static void channels_of_an_image_are_told_apart(void)
+TEST(channels_of_an_image_are_told_apart)
 {
     lk_tensor *t, *a, *b, *even, *odd;
     ASSERT_OK(lk_tensor_zeros(LK_F64, LK_SHAPE(8, 32, 32, 64), &t));
@@ -105,7 +105,7 @@ static void channels_of_an_image_are_told_apart(void)
     lk_tensor_free(t);
 }
 
-static void different_steps_meet_only_where_their_divisor_allows(void)
+TEST(different_steps_meet_only_where_their_divisor_allows)
 {
     lk_tensor *t, *fours, *sixes, *odd;
     ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(100000), &t));
@@ -120,7 +120,7 @@ static void different_steps_meet_only_where_their_divisor_allows(void)
     lk_tensor_free(t);
 }
 
-static void tensors_without_elements_and_other_memory_never_overlap(void)
+TEST(tensors_without_elements_and_other_memory_never_overlap)
 {
     lk_tensor *t, *empty, *other, *wide;
     ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(4, 4), &t));
@@ -135,9 +135,3 @@ static void tensors_without_elements_and_other_memory_never_overlap(void)
     lk_tensor_free(other);
     lk_tensor_free(t);
 }
-
-TEST_MAIN(TEST(the_answer_is_exact_for_small_views),
-          TEST(columns_and_rows_of_a_large_matrix_are_told_apart),
-          TEST(channels_of_an_image_are_told_apart),
-          TEST(different_steps_meet_only_where_their_divisor_allows),
-          TEST(tensors_without_elements_and_other_memory_never_overlap))

@@ -15,7 +15,7 @@ static lk_slab_layout *small_layout(void)
     return layout;
 }
 
-static void slices_are_aligned_and_in_order(void)
+TEST(slices_are_aligned_and_in_order)
 {
     lk_slab_layout *layout = small_layout();
     static const int64_t offsets[] = {0, 64, 256, 256}, bytes[] = {20, 140, 0, 4};
@@ -34,7 +34,7 @@ static void slices_are_aligned_and_in_order(void)
     lk_slab_layout_free(layout);
 }
 
-static void an_offset_belongs_to_a_slice_or_to_a_gap(void)
+TEST(an_offset_belongs_to_a_slice_or_to_a_gap)
 {
     lk_slab_layout *layout = small_layout();
     static const int64_t cases[][2] = {{0, 0},   {19, 0},  {20, -1},  {63, -1},
@@ -65,7 +65,7 @@ static lk_slab_layout *held_layout(void)
     return layout;
 }
 
-static void a_slice_holds_a_box_of_its_tensor(void)
+TEST(a_slice_holds_a_box_of_its_tensor)
 {
     lk_slab_layout *layout = held_layout();
     lk_slab *slab = NULL;
@@ -116,7 +116,7 @@ static uint64_t box_hash(int64_t first, int64_t n, bool by_box)
 }
 
 /* The units of each gate that a slice holds are hashed where they lie in the whole tensor. */
-static void the_hash_of_gates_is_of_their_places(void)
+TEST(the_hash_of_gates_is_of_their_places)
 {
     lk_slab_layout *layout = NULL;
     lk_slab *slab = NULL;
@@ -140,7 +140,7 @@ static void the_hash_of_gates_is_of_their_places(void)
     lk_slab_layout_free(layout);
 }
 
-static void a_part_is_never_taken_for_the_whole(void)
+TEST(a_part_is_never_taken_for_the_whole)
 {
     lk_slab_layout *whole = small_layout(), *held = held_layout();
     lk_slab_slice s;
@@ -154,7 +154,7 @@ static void a_part_is_never_taken_for_the_whole(void)
     lk_slab_layout_free(held);
 }
 
-static void a_box_outside_its_tensor_is_refused(void)
+TEST(a_box_outside_its_tensor_is_refused)
 {
     lk_slab_layout *layout = small_layout();
     ASSERT_FAILS(lk_slab_layout_add_box(layout, "x", LK_F32, LK_SHAPE(4, 8), LK_SHAPE(4, 8),
@@ -172,7 +172,7 @@ static void a_box_outside_its_tensor_is_refused(void)
     lk_slab_layout_free(layout);
 }
 
-static void bad_slices_are_refused_and_leave_the_layout_as_it_was(void)
+TEST(bad_slices_are_refused_and_leave_the_layout_as_it_was)
 {
     lk_slab_layout *layout = small_layout();
     const int64_t big = INT64_C(1) << 61;
@@ -201,7 +201,7 @@ static void bad_slices_are_refused_and_leave_the_layout_as_it_was(void)
     lk_slab_layout_free(NULL);
 }
 
-static void many_names_are_found(void)
+TEST(many_names_are_found)
 {
     enum { N = 20000 };
     lk_slab_layout *layout;
@@ -227,7 +227,7 @@ static void many_names_are_found(void)
     lk_slab_layout_free(layout);
 }
 
-static void slices_are_tensors_on_one_buffer(void)
+TEST(slices_are_tensors_on_one_buffer)
 {
     lk_slab_layout *layout = small_layout();
     lk_slab *slab;
@@ -266,7 +266,7 @@ static uint64_t hash_of(const lk_slab *slab)
     return lk_hash_value(&h);
 }
 
-static void the_hash_sees_names_shapes_and_bits_but_no_gaps(void)
+TEST(the_hash_sees_names_shapes_and_bits_but_no_gaps)
 {
     lk_slab_layout *layout = small_layout(), *other;
     lk_slab *a, *b;
@@ -301,7 +301,7 @@ static void the_hash_sees_names_shapes_and_bits_but_no_gaps(void)
     lk_slab_layout_free(other);
 }
 
-static void a_slab_fixes_its_layout(void)
+TEST(a_slab_fixes_its_layout)
 {
     lk_slab_layout *layout = small_layout();
     lk_slab *slab;
@@ -312,7 +312,7 @@ static void a_slab_fixes_its_layout(void)
     lk_slab_layout_free(layout);
 }
 
-static void mixed_and_empty_slabs_have_no_flat_view(void)
+TEST(mixed_and_empty_slabs_have_no_flat_view)
 {
     lk_slab_layout *layout;
     lk_slab *slab;
@@ -341,7 +341,7 @@ static void note_release(void *context)
     ++*(int *)context;
 }
 
-static void the_hosts_memory_keeps_its_contents_and_is_released(void)
+TEST(the_hosts_memory_keeps_its_contents_and_is_released)
 {
     static _Alignas(64) float memory[80] = {1, 2, 3, 4, 5};
     lk_slab_layout *layout = small_layout();
@@ -392,7 +392,7 @@ done:
     return st;
 }
 
-static void every_failed_allocation_leaves_nothing_behind(void)
+TEST(every_failed_allocation_leaves_nothing_behind)
 {
     ASSERT_TRUE(test_every_allocation_fails(builds_twins) >= 47);
 }
@@ -409,7 +409,7 @@ done:
     return st;
 }
 
-static void one_tensor_needs_no_layout_of_its_own(void)
+TEST(one_tensor_needs_no_layout_of_its_own)
 {
     lk_slab *a = NULL, *b = NULL;
     lk_slab_slice slice;
@@ -435,7 +435,7 @@ static void one_tensor_needs_no_layout_of_its_own(void)
 }
 
 /* The same layout goes on after a failed addition. */
-static void a_failed_addition_can_be_repeated(void)
+TEST(a_failed_addition_can_be_repeated)
 {
     for (int64_t n = 1; n <= 3; n++) {
         lk_slab_layout *layout;
@@ -448,14 +448,3 @@ static void a_failed_addition_can_be_repeated(void)
         lk_slab_layout_free(layout);
     }
 }
-
-TEST_MAIN(TEST(slices_are_aligned_and_in_order), TEST(an_offset_belongs_to_a_slice_or_to_a_gap),
-          TEST(a_slice_holds_a_box_of_its_tensor), TEST(the_hash_of_gates_is_of_their_places),
-          TEST(a_part_is_never_taken_for_the_whole), TEST(a_box_outside_its_tensor_is_refused),
-          TEST(bad_slices_are_refused_and_leave_the_layout_as_it_was), TEST(many_names_are_found),
-          TEST(slices_are_tensors_on_one_buffer),
-          TEST(the_hash_sees_names_shapes_and_bits_but_no_gaps), TEST(a_slab_fixes_its_layout),
-          TEST(mixed_and_empty_slabs_have_no_flat_view),
-          TEST(the_hosts_memory_keeps_its_contents_and_is_released),
-          TEST(every_failed_allocation_leaves_nothing_behind),
-          TEST(one_tensor_needs_no_layout_of_its_own), TEST(a_failed_addition_can_be_repeated))

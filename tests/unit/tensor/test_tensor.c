@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-static void a_shape_counts_its_elements(void)
+TEST(a_shape_counts_its_elements)
 {
     int64_t n;
     ASSERT_OK(lk_shape_count(LK_SCALAR, &n));
@@ -15,7 +15,7 @@ static void a_shape_counts_its_elements(void)
     ASSERT_EQ(n, 0);
 }
 
-static void shapes_that_cannot_be_are_refused_by_name(void)
+TEST(shapes_that_cannot_be_are_refused_by_name)
 {
     int64_t n;
     lk_shape nine = {9, {1, 1, 1, 1, 1, 1, 1, 1}};
@@ -27,7 +27,7 @@ static void shapes_that_cannot_be_are_refused_by_name(void)
                  "shape [4294967296,2147483648] has more elements than can be counted");
 }
 
-static void shapes_compare_by_their_axes(void)
+TEST(shapes_compare_by_their_axes)
 {
     lk_shape a = LK_SHAPE(2, 3), b = LK_SHAPE(2, 3, 7);
     ASSERT_TRUE(!lk_shape_is_equal(a, b));
@@ -37,7 +37,7 @@ static void shapes_compare_by_their_axes(void)
     ASSERT_TRUE(lk_shape_is_equal(LK_SCALAR, LK_SCALAR));
 }
 
-static void texts_name_dtype_and_shape(void)
+TEST(texts_name_dtype_and_shape)
 {
     ASSERT_TRUE(strcmp(lk_shape_text(LK_SHAPE(2, 3)).s, "[2,3]") == 0);
     ASSERT_TRUE(strcmp(lk_shape_text(LK_SCALAR).s, "[]") == 0);
@@ -50,7 +50,7 @@ static void texts_name_dtype_and_shape(void)
     lk_tensor_free(t);
 }
 
-static void new_tensors_are_aligned_contiguous_and_writable(void)
+TEST(new_tensors_are_aligned_contiguous_and_writable)
 {
     for (int d = 0; d < LK_N_DTYPES; d++) {
         lk_tensor *t;
@@ -72,7 +72,7 @@ static void new_tensors_are_aligned_contiguous_and_writable(void)
     }
 }
 
-static void tensors_without_elements_are_fine(void)
+TEST(tensors_without_elements_are_fine)
 {
     lk_tensor *t;
     ASSERT_OK(lk_tensor_zeros(LK_F64, LK_SHAPE(INT64_C(1) << 60, 0, INT64_C(1) << 60), &t));
@@ -85,7 +85,7 @@ static void tensors_without_elements_are_fine(void)
     lk_tensor_free(t);
 }
 
-static void tensors_that_cannot_be_are_refused_by_name(void)
+TEST(tensors_that_cannot_be_are_refused_by_name)
 {
     lk_tensor *t;
     ASSERT_FAILS(lk_tensor_new(LK_N_DTYPES, LK_SHAPE(2), &t), LK_EDTYPE, "tensor [2]");
@@ -106,7 +106,7 @@ static void note_release(void *context)
     ++*(int *)context;
 }
 
-static void wrapped_memory_is_released_after_its_last_view(void)
+TEST(wrapped_memory_is_released_after_its_last_view)
 {
     float memory[6] = {0, 1, 2, 3, 4, 5};
     int released = 0;
@@ -125,7 +125,7 @@ static void wrapped_memory_is_released_after_its_last_view(void)
     ASSERT_EQ(released, 1);
 }
 
-static void const_memory_is_read_only_and_so_are_its_views(void)
+TEST(const_memory_is_read_only_and_so_are_its_views)
 {
     static const int32_t memory[3] = {7, 8, 9};
     lk_tensor *t, *view;
@@ -142,7 +142,7 @@ static void const_memory_is_read_only_and_so_are_its_views(void)
     lk_tensor_free(t);
 }
 
-static void memory_that_cannot_be_wrapped_is_refused(void)
+TEST(memory_that_cannot_be_wrapped_is_refused)
 {
     double memory[3];
     int released = 0;
@@ -181,7 +181,7 @@ done:
     return st;
 }
 
-static void every_failed_allocation_leaves_nothing_behind(void)
+TEST(every_failed_allocation_leaves_nothing_behind)
 {
     ASSERT_TRUE(test_every_allocation_fails(makes_wraps_and_views) >= 12);
 }
@@ -202,7 +202,7 @@ static void *share(void *tensor)
     return NULL;
 }
 
-static void threads_share_a_tensor_and_the_last_one_frees_it(void)
+TEST(threads_share_a_tensor_and_the_last_one_frees_it)
 {
     static float memory[2];
     int released = 0;
@@ -221,13 +221,3 @@ static void threads_share_a_tensor_and_the_last_one_frees_it(void)
     ASSERT_EQ(released, 1);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, live);
 }
-
-TEST_MAIN(TEST(a_shape_counts_its_elements), TEST(shapes_that_cannot_be_are_refused_by_name),
-          TEST(shapes_compare_by_their_axes), TEST(texts_name_dtype_and_shape),
-          TEST(new_tensors_are_aligned_contiguous_and_writable),
-          TEST(tensors_without_elements_are_fine), TEST(tensors_that_cannot_be_are_refused_by_name),
-          TEST(wrapped_memory_is_released_after_its_last_view),
-          TEST(const_memory_is_read_only_and_so_are_its_views),
-          TEST(memory_that_cannot_be_wrapped_is_refused),
-          TEST(every_failed_allocation_leaves_nothing_behind),
-          TEST(threads_share_a_tensor_and_the_last_one_frees_it))

@@ -1,7 +1,7 @@
 /* Views: which elements they hold, what they refuse, and chains of them against plain indexing. */
 #include "tensors.h"
 
-static void a_slice_takes_every_step_th_index(void)
+TEST(a_slice_takes_every_step_th_index)
 {
     lk_tensor *t = test_iota(LK_I32, LK_SHAPE(3, 7)), *v;
     ASSERT_OK(lk_tensor_slice(t, 1, 1, 6, 2, &v));
@@ -20,7 +20,7 @@ static void a_slice_takes_every_step_th_index(void)
     lk_tensor_free(t);
 }
 
-static void empty_slices_stay_inside_the_memory(void)
+TEST(empty_slices_stay_inside_the_memory)
 {
     lk_tensor *t = test_iota(LK_I32, LK_SHAPE(2, 3)), *a, *b;
     ASSERT_OK(lk_tensor_slice(t, 0, 2, 2, 1, &a));
@@ -34,7 +34,7 @@ static void empty_slices_stay_inside_the_memory(void)
     lk_tensor_free(t);
 }
 
-static void slices_outside_an_axis_are_refused(void)
+TEST(slices_outside_an_axis_are_refused)
 {
     lk_tensor *t = test_iota(LK_F32, LK_SHAPE(2, 3)), *v;
     ASSERT_FAILS(lk_tensor_slice(t, 1, 0, 4, 1, &v), LK_EINVAL,
@@ -50,7 +50,7 @@ static void slices_outside_an_axis_are_refused(void)
     lk_tensor_free(t);
 }
 
-static void a_selection_drops_its_axis(void)
+TEST(a_selection_drops_its_axis)
 {
     lk_tensor *t = test_iota(LK_I64, LK_SHAPE(2, 3, 4)), *v, *s;
     ASSERT_OK(lk_tensor_select(t, 1, 2, &v));
@@ -71,7 +71,7 @@ static void a_selection_drops_its_axis(void)
     lk_tensor_free(t);
 }
 
-static void axes_are_permuted_and_exchanged(void)
+TEST(axes_are_permuted_and_exchanged)
 {
     lk_tensor *t = test_iota(LK_U8, LK_SHAPE(2, 3, 4)), *v;
     ASSERT_OK(lk_tensor_permute(t, (int[]){2, 0, 1}, &v));
@@ -94,7 +94,7 @@ static void axes_are_permuted_and_exchanged(void)
     lk_tensor_free(t);
 }
 
-static void contiguous_tensors_take_any_shape_of_their_count(void)
+TEST(contiguous_tensors_take_any_shape_of_their_count)
 {
     lk_tensor *t = test_iota(LK_I32, LK_SHAPE(4, 6)), *v;
     static const lk_shape shapes[] = {LK_DIMS(24), LK_DIMS(2, 12), LK_DIMS(1, 3, 1, 8, 1),
@@ -112,7 +112,7 @@ static void contiguous_tensors_take_any_shape_of_their_count(void)
     lk_tensor_free(t);
 }
 
-static void strided_tensors_reshape_where_no_copy_is_needed(void)
+TEST(strided_tensors_reshape_where_no_copy_is_needed)
 {
     lk_tensor *t = test_iota(LK_I32, LK_SHAPE(4, 6)), *s, *v;
     ASSERT_OK(lk_tensor_slice(t, 1, 0, 4, 1, &s)); /* rows of 4 out of 6 */
@@ -146,7 +146,7 @@ static void strided_tensors_reshape_where_no_copy_is_needed(void)
     lk_tensor_free(t);
 }
 
-static void scalars_and_empty_tensors_reshape(void)
+TEST(scalars_and_empty_tensors_reshape)
 {
     lk_tensor *t = test_iota(LK_I32, LK_SHAPE(1)), *v, *w;
     ASSERT_OK(lk_tensor_reshape(t, LK_SCALAR, &v));
@@ -164,7 +164,7 @@ static void scalars_and_empty_tensors_reshape(void)
     lk_tensor_free(v);
 }
 
-static void broadcasting_repeats_and_forbids_writing(void)
+TEST(broadcasting_repeats_and_forbids_writing)
 {
     lk_tensor *t = test_iota(LK_F32, LK_SHAPE(2, 1)), *v, *w;
     ASSERT_OK(lk_tensor_broadcast(t, LK_SHAPE(2, 2, 3), &v));
@@ -289,7 +289,7 @@ static lk_tensor *random_step(lk_tensor *t, struct model *m)
     return v;
 }
 
-static void chains_of_views_hold_what_plain_indexing_says(void)
+TEST(chains_of_views_hold_what_plain_indexing_says)
 {
     for (int round = 0; round < 3000; round++) {
         struct model m = {
@@ -310,7 +310,7 @@ static void chains_of_views_hold_what_plain_indexing_says(void)
 }
 
 /* What a reshape says about copies is right: elements of a joined axis really are evenly spaced. */
-static void a_refused_reshape_has_uneven_elements(void)
+TEST(a_refused_reshape_has_uneven_elements)
 {
     for (int a = 1; a <= 4; a++)
         for (int b = 1; b <= 4; b++)
@@ -329,12 +329,3 @@ static void a_refused_reshape_has_uneven_elements(void)
             }
     lk_error_clear();
 }
-
-TEST_MAIN(TEST(a_slice_takes_every_step_th_index), TEST(empty_slices_stay_inside_the_memory),
-          TEST(slices_outside_an_axis_are_refused), TEST(a_selection_drops_its_axis),
-          TEST(axes_are_permuted_and_exchanged),
-          TEST(contiguous_tensors_take_any_shape_of_their_count),
-          TEST(strided_tensors_reshape_where_no_copy_is_needed),
-          TEST(scalars_and_empty_tensors_reshape), TEST(broadcasting_repeats_and_forbids_writing),
-          TEST(chains_of_views_hold_what_plain_indexing_says),
-          TEST(a_refused_reshape_has_uneven_elements))

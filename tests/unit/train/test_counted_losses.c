@@ -94,7 +94,7 @@ static const char *names_of(const struct training *t)
     return text;
 }
 
-static void names_say_what_counts(void)
+TEST(names_say_what_counts)
 {
     static const char *const cases[][2] = {
         {"", "loss code code.inner code.decode.deep sparse"},
@@ -119,7 +119,7 @@ static void expect_refused(const char *losses, const lk_trainer_spec *more, lk_s
     training_free(&t);
 }
 
-static void what_cannot_count_is_refused(void)
+TEST(what_cannot_count_is_refused)
 {
     expect_refused("loss,codes", NULL, LK_EINVAL,
                    "losses: \"codes\" is none of this model, which has loss, code, code.inner, "
@@ -136,7 +136,7 @@ static void what_cannot_count_is_refused(void)
 }
 
 /* What does not count does not matter, so these do train. */
-static void segments_do_without_losses_of_layers(void)
+TEST(segments_do_without_losses_of_layers)
 {
     struct training kept = training_of(true, "loss"), again = {.arena = NULL};
     lk_step_report a, b;
@@ -162,7 +162,7 @@ static int first_cpu(void)
     return cpu;
 }
 
-static void devices_have_no_losses_of_layers(void)
+TEST(devices_have_no_losses_of_layers)
 {
     struct training t = {.arena = NULL};
     lk_parallel_model *p = NULL;
@@ -194,7 +194,7 @@ static void devices_have_no_losses_of_layers(void)
 }
 
 /* Without "y", by what layers add alone: what is behind them stays, and the loss falls. */
-static void losses_of_layers_need_no_targets(void)
+TEST(losses_of_layers_need_no_targets)
 {
     struct training t = training_of(false, "code");
     lk_step_report first = {0}, last = {0};
@@ -248,7 +248,7 @@ static double code_train(const char *weight, const char *rate, const char *kind,
 }
 
 /* Half the weight is half the rate, and a mean of 4 squares half of the sum of half of each. */
-static void gradients_have_weight_and_parts(void)
+TEST(gradients_have_weight_and_parts)
 {
     float one[64], other[64];
     double loss = code_train("1", "0.25", "sum_squared_error", one),
@@ -263,7 +263,7 @@ static void gradients_have_weight_and_parts(void)
 }
 
 /* What no parameter has a share in is told, and moves nothing. */
-static void a_loss_of_the_data_alone_counts(void)
+TEST(a_loss_of_the_data_alone_counts)
 {
     static const char *const losses[] = {"loss", "", "raw"};
     float params[3][32];
@@ -308,7 +308,7 @@ static int64_t step_change(const char *losses, double *change, int64_t room)
 }
 
 /* Of several losses, each with its own weight, a step is the sum of what each would do alone. */
-static void a_step_follows_the_sum_of_losses(void)
+TEST(a_step_follows_the_sum_of_losses)
 {
     enum { ROOM = 256 };
     static const char *const name[] = {"loss", "code", "sparse", "code.inner"};
@@ -336,7 +336,7 @@ static void param_set(const lk_model *m, const char *name, float value)
 }
 
 /* A square that is too large is no output of a layer; what `decode` gives is, and counts only with its loss. */
-static void a_loss_that_is_not_finite_is_named(void)
+TEST(a_loss_that_is_not_finite_is_named)
 {
     struct training t = training_of(true, "code.inner");
     param_set(t.model, "code.in.bias", 1e30F);
@@ -367,13 +367,7 @@ done:
     return st;
 }
 
-static void every_allocation_can_fail(void)
+TEST(every_allocation_can_fail)
 {
     ASSERT_TRUE(test_every_allocation_fails(step_once) > 50);
 }
-
-TEST_MAIN(TEST(names_say_what_counts), TEST(what_cannot_count_is_refused),
-          TEST(segments_do_without_losses_of_layers), TEST(devices_have_no_losses_of_layers),
-          TEST(losses_of_layers_need_no_targets), TEST(gradients_have_weight_and_parts),
-          TEST(a_loss_of_the_data_alone_counts), TEST(a_step_follows_the_sum_of_losses),
-          TEST(a_loss_that_is_not_finite_is_named), TEST(every_allocation_can_fail))

@@ -2,9 +2,7 @@
  * as if nothing had happened.  tests/long has more of it. */
 #include "train_crash.h"
 
-static void a_run_survives_a_power_cut(void)
+TEST(a_run_survives_a_power_cut)
 {
     crash_a_run(12, 40);
 }
-
-TEST_MAIN(TEST(a_run_survives_a_power_cut))

@@ -7,7 +7,7 @@
 
 enum { N = 67, SAMPLES = 30, FEATURES = 6 };
 
-static void conversions_do_not_trap(void)
+TEST(conversions_do_not_trap)
 {
     for (int sort = 0; sort < N_TRAPS_SORTS; sort++)
         for (lk_dtype from = LK_F32; from <= LK_F64; from++)
@@ -28,7 +28,7 @@ static void conversions_do_not_trap(void)
             }
 }
 
-static void single_elements_do_not_trap(void)
+TEST(single_elements_do_not_trap)
 {
     static const double value[] = {1e308, -1e-320, 0.1, HUGE_VAL};
     for (int to = 0; to < LK_N_DTYPES; to++)
@@ -50,7 +50,7 @@ static void single_elements_do_not_trap(void)
         }
 }
 
-static void numbers_that_are_no_double_do_not_trap(void)
+TEST(numbers_that_are_no_double_do_not_trap)
 {
     static const char *const text[] = {"rate=1e999", "rate=1e-999", "rate=0.1", "rate=1e308"};
     lk_arena *arena;
@@ -120,7 +120,7 @@ static lk_status training_run(struct training *t, const char *loss, const char *
     return st;
 }
 
-static void training_does_not_trap(void)
+TEST(training_does_not_trap)
 {
     static const char *const loss[] = {"softmax_cross_entropy", "mean_squared_error",
                                        "sum_squared_error"};
@@ -143,7 +143,7 @@ static void training_does_not_trap(void)
     ASSERT_TRUE(failed > 0);
 }
 
-static void schedules_do_not_trap(void)
+TEST(schedules_do_not_trap)
 {
     lk_arena *arena;
     ASSERT_OK(lk_arena_new(&arena));
@@ -164,7 +164,3 @@ static void schedules_do_not_trap(void)
     }
     lk_arena_free(arena);
 }
-
-TEST_MAIN(TEST(conversions_do_not_trap), TEST(single_elements_do_not_trap),
-          TEST(numbers_that_are_no_double_do_not_trap), TEST(training_does_not_trap),
-          TEST(schedules_do_not_trap))

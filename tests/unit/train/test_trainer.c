@@ -53,65 +53,6 @@ static lk_status training_make(struct training *t, const char *layer, const char
     return LK_TRACE(lk_trainer_new(&spec, text, &t->trainer));
 }
 
-/* A trainer needs a model that holds all of itself, or nothing yet. */
-static void a_model_that_holds_a_part_is_refused(void)
-{
-    struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
-    const char *const how = "loss=softmax_cross_entropy optimizer=sgd(rate=0.1)";
-    lk_loader_options loader = {.batch = 8, .shards = 2, .scale = 1};
-    lk_trainer *trainer = NULL;
-    ASSERT_OK(lk_loader_new_options(t.set, &loader, 1, &t.loader));
-    ASSERT_OK(lk_model_new(&t.model));
-    ASSERT_OK(lk_model_add(t.model, "linear", "units=2"));
-    ASSERT_OK(lk_model_add(t.model, "linear", "units=2"));
-    lk_field x = lk_loader_field(t.loader, 0);
-    lk_trainer_spec spec = {.model = t.model, .train = t.loader, .epochs = 1};
-    ASSERT_FAILS(lk_trainer_new(&spec, how, &trainer), LK_ESTATE, "not built");
-    ASSERT_OK(lk_model_build(t.model, &(lk_model_spec){.in = {x.dtype, x.shape}}));
-    ASSERT_OK(lk_model_hold(t.model, &(lk_holding){.layers = &(lk_range){1, 1}}));
-    ASSERT_FAILS(lk_trainer_new(&spec, how, &trainer), LK_ESTATE,
-                 "layer linear1: of linear1.weight");
-    training_free(&t);
-}
-
-static void a_model_that_holds_nothing_holds_all_then(void)
-{
-    struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
-    lk_loader_options loader = {.batch = 8, .shards = 2, .scale = 1};
-    ASSERT_OK(lk_loader_new_options(t.set, &loader, 1, &t.loader));
-    ASSERT_OK(lk_model_new(&t.model));
-    ASSERT_OK(lk_model_add(t.model, "linear", "units=3"));
-    lk_field x = lk_loader_field(t.loader, 0);
-    ASSERT_OK(lk_model_build(t.model, &(lk_model_spec){.in = {x.dtype, x.shape}}));
-    lk_trainer_spec spec = {.model = t.model, .train = t.loader, .epochs = 1};
-    ASSERT_OK(lk_trainer_new(&spec, "loss=softmax_cross_entropy optimizer=sgd", &t.trainer));
-    ASSERT_TRUE(lk_slab_layout_is_whole(lk_slab_layout_of(lk_model_params(t.model)), NULL));
-    ASSERT_OK(lk_trainer_step(t.trainer, NULL));
-    training_free(&t);
-}
-
-/* A set without fields gives a model nothing to learn and nothing to be scored on. */
-static void an_empty_set_is_refused(void)
-{
-    struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
-    lk_dataset *hollow;
-    lk_loader *empty;
-    lk_trainer *trainer;
-    lk_eval eval;
-    ASSERT_OK(training_make(&t, "linear", "units=3", "rate=0.1", 2));
-    ASSERT_OK(lk_dataset_new_empty_like(t.set, &hollow));
-    ASSERT_OK(lk_loader_new(hollow, "batch=8 shards=2", 1, &empty));
-    lk_trainer_spec spec = {.model = t.model, .train = empty, .epochs = 1};
-    ASSERT_FAILS(
-        lk_trainer_new(&spec, "loss=softmax_cross_entropy optimizer=sgd", &trainer), LK_EINVAL,
-        "the data is empty: it has 30 samples without x and y, a model has nothing to learn there");
-    ASSERT_FAILS(lk_trainer_evaluate(t.trainer, empty, &eval), LK_EINVAL,
-                 "the data is empty: samples without x and y, nothing can be computed of them");
-    lk_loader_free(empty);
-    lk_dataset_free(hollow);
-    training_free(&t);
-}
-
 static struct training training_new(lk_shape sample, const char *layer, const char *options,
                                     const char *rate)
 {
@@ -120,8 +61,26 @@ static struct training training_new(lk_shape sample, const char *layer, const ch
     return t;
 }
 
+TEST(training_learns)
+{
+    struct training t = training_new(LK_SHAPE(FEATURES), "linear", "units=8", "rate=0.5");
+    lk_eval before, after, seen;
+    ASSERT_OK(lk_trainer_evaluate(t.trainer, t.loader, &before));
+    ASSERT_EQ(before.samples, SAMPLES);
+    lk_step_report report;
+    while (lk_trainer_position(t.trainer).epoch < 50)
+        ASSERT_OK(lk_trainer_step(t.trainer, &report));
+    ASSERT_EQ(report.step, 50 * 4 - 1);
+    ASSERT_EQ(report.samples, 6); /* the last batch of 30 is partial */
+    ASSERT_OK(lk_trainer_train_metrics(t.trainer, &seen));
+    ASSERT_EQ(seen.samples, 50 * SAMPLES);
+    ASSERT_OK(lk_trainer_evaluate(t.trainer, t.loader, &after));
+    ASSERT_TRUE(after.loss < 0.3 * before.loss && after.value[0] > 0.9);
+    training_free(&t);
+}
+
 /* Ten steps by a text and ten by configs: parameters and the state of the optimizer. */
-static void texts_and_configs_give_the_same_bits(void)
+TEST(texts_and_configs_give_the_same_bits)
 {
     struct training a = training_new(LK_SHAPE(FEATURES), "linear", "units=8",
                                      "rate=0.5 momentum=0.9 schedule=linear(to=0.1)");
@@ -153,7 +112,7 @@ static void texts_and_configs_give_the_same_bits(void)
     training_free(&b);
 }
 
-static void wrong_texts_are_told_with_their_place(void)
+TEST(wrong_texts_are_told_with_their_place)
 {
     static const char *const wrong[][2] = {
         {NULL, "trainer needs the option \"loss\""},
@@ -184,24 +143,6 @@ static void wrong_texts_are_told_with_their_place(void)
     training_free(&t);
 }
 
-static void training_learns(void)
-{
-    struct training t = training_new(LK_SHAPE(FEATURES), "linear", "units=8", "rate=0.5");
-    lk_eval before, after, seen;
-    ASSERT_OK(lk_trainer_evaluate(t.trainer, t.loader, &before));
-    ASSERT_EQ(before.samples, SAMPLES);
-    lk_step_report report;
-    while (lk_trainer_position(t.trainer).epoch < 50)
-        ASSERT_OK(lk_trainer_step(t.trainer, &report));
-    ASSERT_EQ(report.step, 50 * 4 - 1);
-    ASSERT_EQ(report.samples, 6); /* the last batch of 30 is partial */
-    ASSERT_OK(lk_trainer_train_metrics(t.trainer, &seen));
-    ASSERT_EQ(seen.samples, 50 * SAMPLES);
-    ASSERT_OK(lk_trainer_evaluate(t.trainer, t.loader, &after));
-    ASSERT_TRUE(after.loss < 0.3 * before.loss && after.value[0] > 0.9);
-    training_free(&t);
-}
-
 /* The state after some steps. */
 static uint64_t state_after(lk_shape sample, const char *layer, const char *options, int steps)
 {
@@ -214,7 +155,7 @@ static uint64_t state_after(lk_shape sample, const char *layer, const char *opti
     return hash;
 }
 
-static void the_state_is_the_same_everywhere(void)
+TEST(the_state_is_the_same_everywhere)
 {
     uint64_t linear = state_after(LK_SHAPE(FEATURES), "linear", "units=8", 6),
              norm = state_after(LK_SHAPE(3, 2), "rnn", "units=4", 6);
@@ -228,7 +169,7 @@ static void the_state_is_the_same_everywhere(void)
     ASSERT_TRUE(state_after(LK_SHAPE(FEATURES), "linear", "units=8", 7) != linear);
 }
 
-static void a_step_allocates_nothing_after_the_first_epoch(void)
+TEST(a_step_allocates_nothing_after_the_first_epoch)
 {
     struct training t = training_new(LK_SHAPE(FEATURES), "linear", "units=8", "rate=0.1");
     for (int i = 0; i < 8; i++)
@@ -240,7 +181,7 @@ static void a_step_allocates_nothing_after_the_first_epoch(void)
     training_free(&t);
 }
 
-static void a_loss_that_is_not_finite_names_its_tensor(void)
+TEST(a_loss_that_is_not_finite_names_its_tensor)
 {
     struct training t = training_new(LK_SHAPE(FEATURES), "linear", "units=8", "rate=0.1");
     lk_tensor *w = NULL;
@@ -260,10 +201,69 @@ static void a_loss_that_is_not_finite_names_its_tensor(void)
     training_free(&t);
 }
 
-static void parts_that_do_not_fit_are_refused(void)
+TEST(parts_that_do_not_fit_are_refused)
 {
     struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
     ASSERT_FAILS(training_make(&t, "linear", "units=8", "nesterov=true", 4), LK_EINVAL, "nesterov");
+    training_free(&t);
+}
+
+/* A trainer needs a model that holds all of itself, or nothing yet. */
+TEST(a_model_that_holds_a_part_is_refused)
+{
+    struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
+    const char *const how = "loss=softmax_cross_entropy optimizer=sgd(rate=0.1)";
+    lk_loader_options loader = {.batch = 8, .shards = 2, .scale = 1};
+    lk_trainer *trainer = NULL;
+    ASSERT_OK(lk_loader_new_options(t.set, &loader, 1, &t.loader));
+    ASSERT_OK(lk_model_new(&t.model));
+    ASSERT_OK(lk_model_add(t.model, "linear", "units=2"));
+    ASSERT_OK(lk_model_add(t.model, "linear", "units=2"));
+    lk_field x = lk_loader_field(t.loader, 0);
+    lk_trainer_spec spec = {.model = t.model, .train = t.loader, .epochs = 1};
+    ASSERT_FAILS(lk_trainer_new(&spec, how, &trainer), LK_ESTATE, "not built");
+    ASSERT_OK(lk_model_build(t.model, &(lk_model_spec){.in = {x.dtype, x.shape}}));
+    ASSERT_OK(lk_model_hold(t.model, &(lk_holding){.layers = &(lk_range){1, 1}}));
+    ASSERT_FAILS(lk_trainer_new(&spec, how, &trainer), LK_ESTATE,
+                 "layer linear1: of linear1.weight");
+    training_free(&t);
+}
+
+TEST(a_model_that_holds_nothing_holds_all_then)
+{
+    struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
+    lk_loader_options loader = {.batch = 8, .shards = 2, .scale = 1};
+    ASSERT_OK(lk_loader_new_options(t.set, &loader, 1, &t.loader));
+    ASSERT_OK(lk_model_new(&t.model));
+    ASSERT_OK(lk_model_add(t.model, "linear", "units=3"));
+    lk_field x = lk_loader_field(t.loader, 0);
+    ASSERT_OK(lk_model_build(t.model, &(lk_model_spec){.in = {x.dtype, x.shape}}));
+    lk_trainer_spec spec = {.model = t.model, .train = t.loader, .epochs = 1};
+    ASSERT_OK(lk_trainer_new(&spec, "loss=softmax_cross_entropy optimizer=sgd", &t.trainer));
+    ASSERT_TRUE(lk_slab_layout_is_whole(lk_slab_layout_of(lk_model_params(t.model)), NULL));
+    ASSERT_OK(lk_trainer_step(t.trainer, NULL));
+    training_free(&t);
+}
+
+/* A set without fields gives a model nothing to learn and nothing to be scored on. */
+TEST(an_empty_set_is_refused)
+{
+    struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
+    lk_dataset *hollow;
+    lk_loader *empty;
+    lk_trainer *trainer;
+    lk_eval eval;
+    ASSERT_OK(training_make(&t, "linear", "units=3", "rate=0.1", 2));
+    ASSERT_OK(lk_dataset_new_empty_like(t.set, &hollow));
+    ASSERT_OK(lk_loader_new(hollow, "batch=8 shards=2", 1, &empty));
+    lk_trainer_spec spec = {.model = t.model, .train = empty, .epochs = 1};
+    ASSERT_FAILS(
+        lk_trainer_new(&spec, "loss=softmax_cross_entropy optimizer=sgd", &trainer), LK_EINVAL,
+        "the data is empty: it has 30 samples without x and y, a model has nothing to learn there");
+    ASSERT_FAILS(lk_trainer_evaluate(t.trainer, empty, &eval), LK_EINVAL,
+                 "the data is empty: samples without x and y, nothing can be computed of them");
+    lk_loader_free(empty);
+    lk_dataset_free(hollow);
     training_free(&t);
 }
 
@@ -286,16 +286,8 @@ done:
     return st;
 }
 
-static void every_allocation_may_fail(void)
+TEST(every_allocation_may_fail)
 {
     lk_dataset_free(set_new(LK_SHAPE(FEATURES)));
     ASSERT_TRUE(test_every_allocation_fails(make_and_step) > 10);
 }
-
-TEST_MAIN(TEST(training_learns), TEST(texts_and_configs_give_the_same_bits),
-          TEST(wrong_texts_are_told_with_their_place), TEST(the_state_is_the_same_everywhere),
-          TEST(a_step_allocates_nothing_after_the_first_epoch),
-          TEST(a_loss_that_is_not_finite_names_its_tensor), TEST(parts_that_do_not_fit_are_refused),
-          TEST(a_model_that_holds_a_part_is_refused),
-          TEST(a_model_that_holds_nothing_holds_all_then), TEST(an_empty_set_is_refused),
-          TEST(every_allocation_may_fail))
