@@ -182,46 +182,20 @@ static lk_status options_take(lk_trainer *t, const struct told *told)
     return LK_OK;
 }
 
-/* Several devices of a rank are of its model, and sums over the batch are over them or over ranks. */
-static lk_status devices_check(const lk_trainer *t)
-{
-    const lk_parallel_model *p = t->spec.parallel_model;
-    if (!p)
-        return LK_OK;
-    LK_CHECK(lk_parallel_model_serial(p) == t->spec.model, LK_EINVAL,
-             "the parallel model is made of another model than that which is trained");
-    int ranks = t->spec.comm ? lk_comm_size(t->spec.comm) : 1, n = lk_parallel_model_devices(p);
-    LK_CHECK(
-        n < 2 || (int64_t)n * ranks <= lk_loader_shards(t->spec.train), LK_EINVAL,
-        "a batch has %lld shards for %d devices%s, so some would have none: take at least %lld "
-        "(data.shards), or fewer devices",
-        (long long)lk_loader_shards(t->spec.train), n, ranks > 1 ? " of each rank" : "",
-        (long long)n * ranks);
-    LK_CHECK(
-        !lk_model_needs_batch_sync(t->spec.model) || lk_parallel_model_is_serial(p) ||
-            !t->spec.comm || lk_comm_size(t->spec.comm) == 1,
-        LK_ENOTSUP,
-        "a layer takes statistics of the whole batch (statistics: batch), which are taken "
-        "over ranks or over the devices of one: use more ranks, or parallel.devices, not both");
-    return LK_OK;
-}
-
 /* What each rank does for itself, first with what it was given. */
 static lk_status own_begin(lk_trainer *t, const struct told *told)
 {
     LK_TRY(lk_arena_new(&t->arena));
     LK_TRY(options_take(t, told));
-    LK_TRY(lk__tiles_check(t));
     LK_TRY(lk_tape_new(&t->tape));
     LK_TRY(lk_tape_set_shard_size(t->tape, lk_loader_shard_size(t->spec.train)));
     LK_CHECK(t->spec.chain || t->spec.model->net, LK_ESTATE,
              "the model is not built: call lk_model_build() first");
-    LK_TRY(lk__exchange_check(t));
+    LK_TRY(lk__trainer_layout_check(&t->spec, t->spec.comm ? lk_comm_size(t->spec.comm) : 1));
     if (t->spec.chain)
         return LK_OK;
     LK_TRY(lk__model_begin_training(t->spec.model));
     t->trains = true;
-    LK_TRY(devices_check(t));
     t->out = lk_model_out(t->spec.model);
     t->shards.model = t->spec.model;
     return LK_OK;
@@ -342,6 +316,20 @@ lk_status lk_trainer_seek(lk_trainer *t, int64_t step)
     return LK_OK;
 }
 
+/* What a trainer of that layout would refuse. */
+static lk_status mesh_check(const lk_trainer *t, const lk_mesh *mesh, int ranks)
+{
+    lk_trainer_spec spec = t->spec;
+    lk_parallel_options *p = &spec.parallel;
+    p->data = mesh->n[LK_AXIS_DATA];
+    p->features = mesh->n[LK_AXIS_FEATURES];
+    p->stages = mesh->n[LK_AXIS_STAGES];
+    p->spatial.n = mesh->space.ndim;
+    for (int i = 0; i < mesh->space.ndim; i++)
+        p->spatial.item[i] = mesh->space.dim[i];
+    return LK_TRACE(lk__trainer_layout_check(&spec, ranks));
+}
+
 lk_status lk_trainer_plan_of(const lk_trainer *t, const lk_mesh_shape *shape, int ranks, int rank,
                              lk_plan **out)
 {
@@ -350,6 +338,7 @@ lk_status lk_trainer_plan_of(const lk_trainer *t, const lk_mesh_shape *shape, in
     *out = NULL;
     LK_CHECK(t->spec.model, LK_ENOTSUP, "a chain list has no plan: it says itself who has what");
     LK_TRY(lk_mesh_at(shape, ranks, rank, &mesh));
+    LK_TRY(mesh_check(t, &mesh, ranks));
     lk_plan_spec spec = plan_spec(t, ranks, ranks);
     return LK_TRACE(lk_plan_new(&mesh, t->spec.model, &spec, out));
 }

@@ -155,11 +155,12 @@ lk_status lk__pending_load(lk_trainer *t, int64_t shards) LK_NODISCARD;
 /** Whether the node has one copy of t->held->tensor[i]. */
 bool lk__held_is_shared(const lk_trainer *t, int64_t i);
 
-/** Fail for what is not cut into tiles, if the options want that. */
-lk_status lk__tiles_check(const lk_trainer *t) LK_NODISCARD;
+/** Fail for a layout, exchange or devices that a training on so many ranks cannot have; the model, if there is one,
+ * is built.  Not collective. */
+lk_status lk__trainer_layout_check(const lk_trainer_spec *spec, int ranks) LK_NODISCARD;
 
-/** Fail where gradients cannot travel as the options say; the model is built. */
-lk_status lk__exchange_check(const lk_trainer *t) LK_NODISCARD;
+/** Fail unless so many ranks are those that the layout needs.  Not collective. */
+lk_status lk__trainer_ranks_check(const lk_trainer_spec *spec, int ranks) LK_NODISCARD;
 
 /** Let rank 0 say so if the tiles of pieces fit nothing in the model; the plan is made. */
 void lk__tiles_note(const lk_trainer *t);

@@ -172,6 +172,25 @@ err '9 ranks for a batch of 8 shards'
 status 2 "$lockstep" plan $file --ranks 2 --rank 2
 err "$file: there is no rank 2 among 2: they are numbered from 0 to 1"
 
+# What a training refuses is not planned either, in the same words.
+# both LAYOUT KEY=VALUE ASSIGNMENTS: the layout as a word, and as train has it
+both()
+{
+    layout=$1 && assigned=$2 && shift 2
+    status 2 "$lockstep" plan $file "$batch" --layout "$layout" "$@"
+    cp "$work/err" "$work/planned"
+    status 2 "$lockstep" train --quiet $file "$batch" "$assigned" train.steps=1 "$@"
+    grep -qxF -- "$(cat "$work/planned")" "$work/err" || fail "planned: $(cat "$work/planned")"
+}
+batch='data={type: glyphs, shape: [28, 28, 1], count: 128, test_count: 0, batch: 128, shards: 8}'
+for more in parallel.mode=fast parallel.update=shared parallel.double_buffering=true 'parallel.devices=[0, 0]'; do
+    both stages2 parallel.stages=2 "$more"
+    both features2 parallel.features=2 pieces.blocks=2 "$more"
+done
+both 2x1 parallel.spatial=2x1 pieces.tiles=2x1 parallel.double_buffering=true
+both 2x1 parallel.spatial=2x1 pieces.tiles=2x1 parallel.mode=fast parallel.wire=bf16
+both data2 parallel.data=2 'parallel.devices=[0, 0]' data.shards=2
+
 # A line that says where in the file something is wrong names the file once.
 cat >"$work/tie.yaml" <<'END'
 data: {type: glyphs, count: 100, batch: 10}

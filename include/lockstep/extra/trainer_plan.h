@@ -15,7 +15,7 @@ LK_API const lk_plan *lk_trainer_plan(const lk_trainer *trainer);
 
 /** The plan that rank `rank` would have if `ranks` of one node trained this in another layout; the caller
  * owns `*out`, and frees it before the trainer.  Not collective.  Errors: as lk_mesh_at() and
- * lk_plan_new(). */
+ * lk_plan_new(), and those of lk_trainer_new() for a layout that does not go with the trainer's options. */
 LK_API lk_status lk_trainer_plan_of(const lk_trainer *trainer, const lk_mesh_shape *shape,
                                     int ranks, int rank, lk_plan **out) LK_NODISCARD;
 
