@@ -5,7 +5,7 @@
 
 # Commands in backquotes and in blocks of code; what is planned is not there yet, x is any verb, and
 # `lockstep run: ...` is what the command says.
-cat README.md ARCHITECTURE.md CONTRIBUTING.md docs/*.md docs/*/*.md docs/*/*.md | grep -v '^| comes |' |
+cat README.md ARCHITECTURE.md CONTRIBUTING.md docs/*.md docs/*/*.md | grep -v '^| comes |' |
     grep -oE '(`|^|build/)lockstep [a-z][^`#]*' |
     sed 's/^`//; s/^build.//; s/^lockstep //' | grep -v -e '^x ' -e '^[a-z]*:' | sort -u >"$work/commands"
 [ "$(wc -l <"$work/commands")" -gt 3 ] || fail 'cannot find the commands in the documents'
@@ -31,7 +31,7 @@ while read -r verb rest; do
 done <"$work/commands"
 
 # The verbs that are there, in the README and in the list.
-sed -n 's/^| there | `lockstep \(.*\)` |$/\1/p' README.md | sed 's/`, `/\n/g' | sort >"$work/shown"
+sed -n 's/^| the command | `lockstep \(.*\)` |$/\1/p' README.md | sed 's/`, `/\n/g' | sort >"$work/shown"
 status 0 "$lockstep" list verbs --json
 sed -n 's/.*"name": "\([a-z]*\)".*/\1/p' "$work/out" | grep -v '^help$' | sort >"$work/listed"
 cmp -s "$work/shown" "$work/listed" || fail "the README has other verbs: $(tr '\n' ' ' <"$work/shown")"

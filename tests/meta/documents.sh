@@ -33,7 +33,7 @@ while read -r values; do
     grep -qF "$values" tests/data/state_hash.h || complain "tests/data/state_hash.h has no $values"
 done <"$work/values"
 
-for document in *.md docs/*.md docs/*/*.md docs/*/*.md; do
+for document in *.md docs/*.md docs/*/*.md; do
     folder=$(dirname "$document")
     for link in $(grep -o '](\([^)#]*\)' "$document" | cut -c3- | grep -v '^https\?:'); do
         [ -e "$folder/$link" ] || complain "$document: there is no $link"
