@@ -2,6 +2,7 @@
  * entered, so each element of dx is one chain however the image is cut. */
 #include "base/fpenv.h"
 #include "kernel/conv/plan.h"
+#include "kernel/conv/run.h"
 #include "kernel/conv/winograd.h"
 
 lk_status lk_conv_backward_data(lk_conv_plan *plan, const void *dy, const void *w, const void *bias,
@@ -33,5 +34,7 @@ lk_status lk_conv_backward_data(lk_conv_plan *plan, const void *dy, const void *
     }
     LK_TRY(lk__conv_pass_ready(s, true, &plan->data));
     LK_TRY(lk__conv_pass_pack(plan->data, s, w));
-    return LK_TRACE(lk__conv_pass_run(plan->data, &call));
+    lk__conv_strips strips;
+    LK_TRY(lk__conv_strips_cut(plan->data, &call, &strips));
+    return LK_TRACE(lk__parallel(strips.tasks, lk__conv_strips_run, &strips));
 }

@@ -1,6 +1,7 @@
 /* Convolution, forward: y = act(x * w + bias). */
 #include "base/fpenv.h"
 #include "kernel/conv/plan.h"
+#include "kernel/conv/run.h"
 #include "kernel/conv/winograd.h"
 
 lk_status lk_conv_forward(lk_conv_plan *plan, const void *x, const void *w, const void *bias,
@@ -31,5 +32,7 @@ lk_status lk_conv_forward(lk_conv_plan *plan, const void *x, const void *w, cons
     }
     LK_TRY(lk__conv_pass_ready(s, false, &plan->forward));
     LK_TRY(lk__conv_pass_pack(plan->forward, s, w));
-    return LK_TRACE(lk__conv_pass_run(plan->forward, &call));
+    lk__conv_strips strips;
+    LK_TRY(lk__conv_strips_cut(plan->forward, &call, &strips));
+    return LK_TRACE(lk__parallel(strips.tasks, lk__conv_strips_run, &strips));
 }

@@ -77,7 +77,4 @@ int64_t lk__conv_pass_tap(const lk__conv_pass *pass, int64_t place);
 lk_status lk__conv_pass_pack(lk__conv_pass *pass, const lk__conv_shape *s,
                              const void *w) LK_NODISCARD;
 
-/** Compute C from A and the packed weights. */
-lk_status lk__conv_pass_run(const lk__conv_pass *pass, const lk__conv_call *call) LK_NODISCARD;
-
 #endif /* LK_KERNEL_CONV_PASS_H */

@@ -26,8 +26,8 @@ static int segments_fill(const lk__conv_strip *s, int64_t *tap, lk__segment *seg
     return n;
 }
 
-/* Rows of A that a tile may read.  Those that lie a multiple of a page apart share a set of the
- * first-level cache, which has 8 places. */
+/* The largest tile.  Rows of A that lie a multiple of a page apart share a set of the first-level cache, which
+ * has 8 places. */
 static int rows_max(const lk__conv_strip *s, int pick)
 {
     enum { PAGE = 4096, WAYS = 8 };
@@ -42,24 +42,6 @@ static void rows_ask(const lk__conv_strip *s, const char *a, int64_t m, int64_t 
     const lk__conv_pass *p = s->pass;
     for (int64_t end = m + n < s->n ? m + n : s->n; m < end; m++)
         lk__ask(a + s->a_off[m] * p->elem, p->a_group * p->elem);
-}
-
-/* All tiles of one block, of as even a size as they can be: small ones are slow. */
-static void tiles_run(const lk__conv_strip *s, int pick, bool ask, lk__rows_args *t)
-{
-    const lk__rows_type *rows = s->pass->rows;
-    int mr = rows_max(s, pick);
-    int64_t n_tiles = (s->n + mr - 1) / mr;
-    int64_t low = s->n / n_tiles, n_high = s->n % n_tiles;
-    for (int64_t i = 0, m = 0; i < n_tiles; i++) {
-        int64_t n = low + (i < n_high);
-        t->a_off = s->a_off + m;
-        t->c_off = s->c_off + m;
-        if (ask)
-            rows_ask(s, t->a, m + n, n);
-        rows->tile[pick][n](t);
-        m += n;
-    }
 }
 
 void lk__conv_run_rows(const lk__conv_strip *s, const lk__conv_call *call, int64_t first,
@@ -80,7 +62,18 @@ void lk__conv_run_rows(const lk__conv_strip *s, const lk__conv_call *call, int64
             t.bias = call->bias ? (const char *)call->bias + (channel + b->column) * p->elem : NULL;
             t.n_valid = b->n_valid;
             /* With one tap, nothing that the tiles before have read is of use again. */
-            tiles_run(s, b->pick, s->n_taps == 1 && i == first, &t);
+            bool ask = s->n_taps == 1 && i == first;
+            /* Tiles of as even a size as they can be: small ones are slow. */
+            int64_t most = rows_max(s, b->pick), n_tiles = (s->n + most - 1) / most;
+            int64_t low = s->n / n_tiles, n_high = s->n % n_tiles;
+            for (int64_t k = 0, m = 0, n; k < n_tiles; k++, m += n) {
+                n = low + (k < n_high);
+                t.a_off = s->a_off + m;
+                t.c_off = s->c_off + m;
+                if (ask)
+                    rows_ask(s, t.a, m + n, n);
+                p->rows->tile[b->pick][n](&t);
+            }
         }
         t.start = LK_START_C;
     } while (tap < s->n_taps);

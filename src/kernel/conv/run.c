@@ -1,16 +1,8 @@
 /* Run a pass: strips of positions, each through all its blocks of channels. */
 #include "kernel/conv/run.h"
 
-#include "kernel/runtime/parallel.h"
-
 /* If there are fewer strips than this for each thread, their blocks are shared out too. */
 enum { STRIPS_PER_THREAD = 4 };
-
-typedef struct job {
-    const lk__conv_pass *p;
-    const lk__conv_call *call;
-    int64_t parts; /* into which a strip's blocks are cut */
-} job;
 
 /* Apply the activation to `n` channels of all positions, in as long runs as there are. */
 static void strip_activate(const lk__conv_strip *s, const lk__conv_call *call, int64_t column,
@@ -27,37 +19,38 @@ static void strip_activate(const lk__conv_strip *s, const lk__conv_call *call, i
     }
 }
 
-/* Task: a part of the blocks of one strip. */
-static void run_strips(void *arg, int64_t first, int64_t last)
+void lk__conv_strips_run(void *arg, int64_t first, int64_t last)
 {
-    const job *j = arg;
-    const lk__conv_pass *p = j->p;
+    const lk__conv_strips *w = arg;
+    const lk__conv_pass *p = w->pass;
     lk__conv_strip s;
     for (int64_t i = first; i < last; i++) {
-        int64_t part = i % j->parts;
-        int64_t from = part * p->n_blocks / j->parts, to = (part + 1) * p->n_blocks / j->parts;
-        lk__conv_strip_make(p, i / j->parts, &s);
+        int64_t part = i % w->parts;
+        int64_t from = part * p->n_blocks / w->parts, to = (part + 1) * p->n_blocks / w->parts;
+        lk__conv_strip_make(p, i / w->parts, &s);
         if (s.n == 0)
             continue;
         if (p->depthwise)
-            lk__conv_run_depthwise(&s, j->call, from, to);
+            lk__conv_run_depthwise(&s, w->call, from, to);
         else
-            lk__conv_run_rows(&s, j->call, from, to);
-        if (j->call->act) {
+            lk__conv_run_rows(&s, w->call, from, to);
+        if (w->call->act) {
             int64_t column = p->block[from].column;
             int64_t end = to < p->n_blocks ? p->block[to].column : p->c_group;
-            strip_activate(&s, j->call, column, end - column);
+            strip_activate(&s, w->call, column, end - column);
         }
     }
 }
 
-lk_status lk__conv_pass_run(const lk__conv_pass *pass, const lk__conv_call *call)
+lk_status lk__conv_strips_cut(const lk__conv_pass *pass, const lk__conv_call *call,
+                              lk__conv_strips *out)
 {
     int threads;
     LK_TRY(lk_threads_now(&threads));
     int64_t n = lk__conv_strip_count(pass), wanted = (int64_t)STRIPS_PER_THREAD * threads;
-    job j = {.p = pass, .call = call, .parts = 1};
+    *out = (lk__conv_strips){.pass = pass, .call = call, .parts = 1};
     if (threads > 1 && n < wanted)
-        j.parts = (wanted + n - 1) / n < pass->n_blocks ? (wanted + n - 1) / n : pass->n_blocks;
-    return LK_TRACE(lk__parallel(lk__tasks_long(n * j.parts), run_strips, &j));
+        out->parts = (wanted + n - 1) / n < pass->n_blocks ? (wanted + n - 1) / n : pass->n_blocks;
+    out->tasks = lk__tasks_long(n * out->parts);
+    return LK_OK;
 }
