@@ -152,27 +152,23 @@ static lk_status make_output(frame *f, int j, const lk_output_spec *spec)
     return LK_OK;
 }
 
-static lk_status compute(frame *f)
+/* Find the inputs and make the outputs.  *computes: some are no views, so there is something to do. */
+static lk_status prepare(frame *f, bool *computes)
 {
     lk_call *c = &f->call;
     lk_output_spec spec[LK_MAX_OUT];
-    bool all_views = true;
+    *computes = false;
     for (int j = 0; j < c->n_out; j++)
         spec[j] = (lk_output_spec){0};
     LK_TRY(find_inputs(f));
     LK_TRY(c->op->infer(c, spec));
     for (int j = 0; j < c->n_out; j++) {
         LK_TRY(make_output(f, j, &spec[j]));
-        all_views &= spec[j].is_view;
+        *computes |= !spec[j].is_view;
     }
     c->y = f->y;
-    if (all_views)
-        return LK_OK;
-    LK_CHECK(c->op->forward, LK_EINVAL, "%s has no forward, and an output that is no view",
-             c->op->name);
-    LK_TRY(c->op->forward(c));
-    for (int j = 0; j < c->n_out; j++)
-        f->y[j]->writable = false; /* what is saved for backward must not change */
+    LK_CHECK(c->op->forward || !*computes, LK_EINVAL,
+             "%s has no forward, and an output that is no view", c->op->name);
     return LK_OK;
 }
 
@@ -267,6 +263,7 @@ lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, c
                    lk_var *out)
 {
     lk_status st;
+    bool computes;
     frame f;
     LK_CHECK(op && out, LK_EINVAL, "%s is NULL", op ? "out" : "op");
     LK_CHECK(op->n_out >= 1 && op->n_out <= LK_MAX_OUT, LK_EINVAL,
@@ -281,7 +278,11 @@ lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, c
         tape->canonical = lk__fp_is_canonical(&host);
     f.in = f.few_in;
     f.x = f.few_x;
-    LK_TRY_TO(done, compute(&f));
+    LK_TRY_TO(done, prepare(&f, &computes));
+    if (computes)
+        LK_TRY_TO(done, op->forward(&f.call));
+    for (int j = 0; j < op->n_out; j++)
+        f.y[j]->writable = false; /* what is saved for backward must not change */
     if (to_be_recorded(&f))
         LK_TRY_TO(done, tape->silent ? capture(&f) : lk__record(tape, &f.call, f.in, f.out));
     for (int j = 0; j < op->n_out; j++)
