@@ -84,27 +84,18 @@ lk_status lk__tile_conv_plan(lk_call *c, const lk__tile_side *x, const lk__tile_
     return LK_TRACE(lk__conv_plan_kept(c, &s, out));
 }
 
-/* A pass between two sides by weights `w`; `ahead`: by the convolution, from its x side to its y side,
- * otherwise by its transpose.  The rest of `to` is cleared. */
-static lk_status pass(lk_call *c, bool ahead, const lk__tile_side *from, const void *w,
-                      const lk__tile_side *to)
+/* Plan a pass between two sides; `ahead`: by the convolution, from its x side to its y side, otherwise by its
+ * transpose.  The rest of `to` is cleared; *out is NULL if there is nothing in it to compute. */
+static lk_status pass_plan(lk_call *c, bool ahead, const lk__tile_side *from,
+                           const lk__tile_side *to, lk_conv_plan **out)
 {
-    const lk__tile_conv *a = c->attr;
-    const void *b = c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL;
     const lk_tensor *y = to->array;
-    lk_conv_plan *plan = NULL;
-    LK_TRY(lk__tile_conv_plan(c, ahead ? from : to, ahead ? to : from, &plan));
+    LK_TRY(lk__tile_conv_plan(c, ahead ? from : to, ahead ? to : from, out));
     lk__tile_clear_around(to->data ? to->data : lk__tensor_start(y), to->box, to->part,
                           y->shape.dim[0],
                           y->shape.dim[y->shape.ndim - 1] * (int64_t)lk_dtype_size(y->dtype));
     if (y->shape.dim[0] == 0 || lk__box_is_empty(to->part))
-        return LK_OK;
-    if (ahead)
-        LK_TRY(lk_conv_forward(plan, lk__tile_side_start(from), w, b, a->act,
-                               lk__tile_side_start(to)));
-    else
-        LK_TRY(lk_conv_backward_data(plan, lk__tile_side_start(from), w, b, false,
-                                     lk__tile_side_start(to)));
+        *out = NULL;
     return LK_OK;
 }
 
@@ -172,8 +163,17 @@ static lk_status values_forward(lk_call *c)
     const lk_tile *t = a->tile;
     const lk__tile_side from = {.array = c->x[0], .box = &t->x.box, .part = &t->x_reads},
                         to = {.array = c->y[0], .box = &t->y.box, .part = &t->y.tile};
+    const char *w = lk__tensor_start(c->x[1]), *b = c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL;
+    lk_conv_plan *plan;
     LK_TRY(lk__tile_fetch(t->get_x, c->x[0], &t->x.box, a->d.name));
-    return LK_TRACE(pass(c, !is_transposed(t), &from, lk__tensor_start(c->x[1]), &to));
+    LK_TRY(pass_plan(c, !is_transposed(t), &from, &to, &plan));
+    if (plan && is_transposed(t))
+        LK_TRY(lk_conv_backward_data(plan, lk__tile_side_start(&from), w, b, false,
+                                     lk__tile_side_start(&to)));
+    else if (plan)
+        LK_TRY(lk_conv_forward(plan, lk__tile_side_start(&from), w, b, a->act,
+                               lk__tile_side_start(&to)));
+    return LK_OK;
 }
 
 /* ---- the gradient of x ---- */
@@ -195,7 +195,15 @@ static lk_status filters_run(lk_call *c, lk_range filters, const void *w, void *
     const lk_tile *t = ((const lk__tile_conv *)c->attr)->tile;
     const lk__tile_side from = {c->x[0], &t->y.box, &t->dy_reads, filters, NULL},
                         to = {c->y[0], &t->x.box, &t->x.tile, {0, 0}, dx};
-    return LK_TRACE(pass(c, is_transposed(t), &from, w, &to));
+    lk_conv_plan *plan;
+    LK_TRY(pass_plan(c, is_transposed(t), &from, &to, &plan));
+    if (plan && is_transposed(t))
+        LK_TRY(lk_conv_forward(plan, lk__tile_side_start(&from), w, NULL, LK_ACT_NONE,
+                               lk__tile_side_start(&to)));
+    else if (plan)
+        LK_TRY(lk_conv_backward_data(plan, lk__tile_side_start(&from), w, NULL, false,
+                                     lk__tile_side_start(&to)));
+    return LK_OK;
 }
 
 static lk_status data_forward(lk_call *c)
@@ -318,57 +326,70 @@ static lk_conv_attr attr_of(const lk_tile *tile)
     return attr;
 }
 
-static lk_status apply(const lk_op *op, const lk_tile *tile, lk__tile_conv_in in,
-                       const lk_conv_attr *given, lk_act act, int64_t block, const char *name,
-                       lk_var *out)
+/* What an op is applied to. */
+typedef struct call {
+    lk_var in[3];
+    int n_in;
+    lk__tile_conv attr;
+} call;
+
+/* Check an op's inputs and attributes, and bring the inputs into the form that it takes. */
+static lk_status call_make(const lk_op *op, const lk_tile *tile, lk__tile_conv_in in,
+                           const lk_conv_attr *given, lk_act act, const char *name, call *out)
 {
     lk_conv_attr attr = given ? *given : attr_of(tile);
-    lk__tile_conv a;
     lk_comm *comm = tile->tiling->comm;
-    int ndim = tile->window.ndim, n = lk_is_var(in.b) ? 3 : 2;
-    memset(&a, 0, sizeof a); /* attributes are compared as bytes */
-    a.d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
-    a.tile = tile;
-    a.groups = or_one(attr.groups);
-    a.algorithm = attr.algorithm;
-    a.act = act;
-    a.block = block;
+    memset(out, 0, sizeof *out); /* attributes are compared as bytes */
+    out->n_in = lk_is_var(in.b) ? 3 : 2;
+    out->attr.d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
+    out->attr.tile = tile;
+    out->attr.groups = or_one(attr.groups);
+    out->attr.algorithm = attr.algorithm;
+    out->attr.act = act;
     LK_TRY(lk__dist_valid(op->name, in.x));
     LK_TRY(tile_goes_with(op->name, tile, &attr, act));
     if (comm)
         LK_TRY_DIST(comm, lk__dist_uses(in.x.tape, comm, op->name));
-    LK_TRY_DIST(comm, lk_contiguous(in.x, &in.x));
-    LK_TRY_DIST(comm, lk__tile_param(tile->tiling, in.w, ndim + 2, name, &in.w));
-    if (n > 2)
-        LK_TRY_DIST(comm, lk__tile_param(tile->tiling, in.b, 1, name, &in.b));
-    LK_TRY_DIST(comm, lk_apply(in.x.tape, op, (lk_var[]){in.x, in.w, in.b}, n, &a, out));
+    LK_TRY_DIST(comm, lk_contiguous(in.x, &out->in[0]));
+    LK_TRY_DIST(comm, lk__tile_param(tile->tiling, in.w, tile->window.ndim + 2, name, &out->in[1]));
+    if (out->n_in > 2)
+        LK_TRY_DIST(comm, lk__tile_param(tile->tiling, in.b, 1, name, &out->in[2]));
     return LK_OK;
 }
 
 lk_status lk_dist_tile_conv(const lk_tile *tile, lk_var x, lk_var w, lk_var b,
                             const lk_conv_attr *attr, lk_act act, const char *name, lk_var *out)
 {
+    call c;
     LK_CHECK(tile && out, LK_EINVAL, "tile_conv: %s is NULL", tile ? "out" : "tile");
     *out = LK_NO_VAR;
     LK_CHECK(tile->kind == LK_TILE_CONV, LK_EINVAL, "tile_conv: the tile is not of a convolution");
-    return LK_TRACE(apply(&conv, tile, (lk__tile_conv_in){x, w, b}, attr, act, 0, name, out));
+    LK_TRY(call_make(&conv, tile, (lk__tile_conv_in){x, w, b}, attr, act, name, &c));
+    LK_TRY_DIST(tile->tiling->comm, lk_apply(x.tape, &conv, c.in, c.n_in, &c.attr, out));
+    return LK_OK;
 }
 
 lk_status lk__tile_conv_filters(const lk_tile *tile, lk__tile_conv_in in, const lk_conv_attr *attr,
                                 int64_t block, const char *name, lk_var *out)
 {
+    call c;
     lk_conv_attr plain = *attr;
     plain.act = LK_ACT_NONE;
-    return LK_TRACE(apply(&filters, tile, in, &plain, attr->act, block, name, out));
+    LK_TRY(call_make(&filters, tile, in, &plain, attr->act, name, &c));
+    c.attr.block = block;
+    LK_TRY_DIST(tile->tiling->comm, lk_apply(in.x.tape, &filters, c.in, c.n_in, &c.attr, out));
+    return LK_OK;
 }
 
 lk_status lk_dist_tile_conv_transpose(const lk_tile *tile, lk_var x, lk_var w, lk_var b,
                                       const lk_conv_attr *attr, const char *name, lk_var *out)
 {
+    call c;
     LK_CHECK(tile && out, LK_EINVAL, "tile_conv_transpose: %s is NULL", tile ? "out" : "tile");
     *out = LK_NO_VAR;
     LK_CHECK(is_transposed(tile), LK_EINVAL,
              "tile_conv_transpose: the tile is not of a transposed convolution");
-    return LK_TRACE(
-        apply(&transpose, tile, (lk__tile_conv_in){x, w, b}, attr, LK_ACT_NONE, 0, name, out));
+    LK_TRY(call_make(&transpose, tile, (lk__tile_conv_in){x, w, b}, attr, LK_ACT_NONE, name, &c));
+    LK_TRY_DIST(tile->tiling->comm, lk_apply(x.tape, &transpose, c.in, c.n_in, &c.attr, out));
+    return LK_OK;
 }
