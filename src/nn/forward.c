@@ -98,10 +98,10 @@ static lk_status input_check(const lk__net *net, const lk_pass *pass, lk_range l
     return LK_OK;
 }
 
-/* run->param is where the parameters of a pass without an accumulator go. */
-static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struct lk__pass_run *run,
-                           lk_var *out)
+lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x, lk_var *out)
 {
+    LK_FP_GUARD();
+    LK_CHECK(model, LK_EINVAL, "model is NULL");
     *out = LK_NO_VAR;
     LK_CHECK(pass && pass->tape, LK_EINVAL, "pass or tape is NULL");
     LK_CHECK(!pass->accumulator || pass->accumulator->model == model, LK_EINVAL,
@@ -110,6 +110,8 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
     LK_TRY(layers_find(model, pass, &layers));
     LK_TRY(lk__model_check_pass(model, pass, layers));
     LK_TRY(input_check(model->net, pass, layers, x));
+    struct lk__pass_run own = {.param = model->values};
+    struct lk__pass_run *run = lk__pass_is_prepared(pass) ? pass->run : &own;
     run->model = model;
     run->samples = lk_shape_of(x).dim[0];
     if (pass->accumulator)
@@ -128,18 +130,12 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
     return LK_TRACE(lk__terms_end(model, pass));
 }
 
-lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x, lk_var *out)
+/* The pass with a prepared run; one that is NULL is refused by lk_model_forward(). */
+static lk_pass pass_with(const lk_pass *pass, struct lk__pass_run *run)
 {
-    LK_FP_GUARD();
-    LK_CHECK(model, LK_EINVAL, "model is NULL");
-    return LK_TRACE(lk__model_forward_in(model, pass, model->values, x, out));
-}
-
-lk_status lk__model_forward_in(lk_model *model, const lk_pass *pass, lk_var *values, lk_var x,
-                               lk_var *out)
-{
-    LK_FP_GUARD();
-    return LK_TRACE(model_run(model, pass, x, &(struct lk__pass_run){.param = values}, out));
+    lk_pass with = pass ? *pass : (lk_pass){.tape = NULL};
+    with.run = run;
+    return with;
 }
 
 /* Whether values are the carry of so many samples. */
@@ -180,7 +176,8 @@ lk_status lk_model_forward_carry(lk_model *model, const lk_pass *pass, lk_var x,
         LK_TRY(carry_check(net, first, lk_shape_of(x).dim[0]));
     for (int i = 0; last && i < net->n_carries; i++)
         last->at[i] = LK_NO_VAR;
-    LK_TRY(model_run(model, pass, x, &run, out));
+    lk_pass with = pass_with(pass, &run);
+    LK_TRY(lk_model_forward(model, &with, x, out));
     if (last) {
         last->n = (int)net->n_carries;
         LK_TRY(carry_check(net, last, run.samples));
@@ -195,7 +192,7 @@ lk_status lk_model_find_nonfinite(lk_model *model, const lk_pass *pass, lk_var x
     LK_CHECK(model, LK_EINVAL, "model is NULL");
     LK_CHECK(layer && size > 0, LK_EINVAL, "no room for the layer's name");
     layer[0] = '\0';
-    return LK_TRACE(model_run(
-        model, pass, x,
-        &(struct lk__pass_run){.param = model->values, .bad = layer, .bad_size = size}, out));
+    struct lk__pass_run run = {.param = model->values, .bad = layer, .bad_size = size};
+    lk_pass with = pass_with(pass, &run);
+    return LK_TRACE(lk_model_forward(model, &with, x, out));
 }

@@ -185,13 +185,14 @@ static lk_status layer_end(const lk_pass *pass, const lk_layer_instance *instanc
     return LK_TRACE(change(pass, instance, false, out));
 }
 
-/* The forward of a layer.  One over windows that runs by tiles has to ask which tile it has: the plain op
- * would take the margin of its input, which nobody has fetched, for values. */
-static lk_status forward_run(const lk_pass *pass, const lk_layer_instance *instance, lk_var x,
-                             lk_var *out)
+/* *out = the layer of x.  One over windows that runs by tiles has to ask which tile it has: the plain op would
+ * take the margin of its input, which nobody has fetched, for values. */
+static lk_status layer_run(const lk_pass *pass, const lk_layer_instance *instance, lk_var x,
+                           lk_var *out)
 {
     struct lk__pass_run *run = pass->run;
     bool around = run->asked; /* by the layer whose list this one is in */
+    LK_TRY(change(pass, instance, true, &x));
     run->asked = false;
     LK_TRY(instance->layer->forward(pass, instance, x, out));
     bool asked = run->asked;
@@ -203,14 +204,6 @@ static lk_status forward_run(const lk_pass *pass, const lk_layer_instance *insta
         "lk_pass_tile() and compute with lk_dist_tile_*(), or leave out lk_build_window(), and "
         "it works by samples",
         instance->layer->descriptor.name);
-    return LK_OK;
-}
-
-static lk_status layer_run(const lk_pass *pass, const lk_layer_instance *instance, lk_var x,
-                           lk_var *out)
-{
-    LK_TRY(change(pass, instance, true, &x));
-    LK_TRY(forward_run(pass, instance, x, out));
     return LK_TRACE(layer_end(pass, instance, out));
 }
 
@@ -257,13 +250,11 @@ static lk_status applied_run(lk_tape *tape, void *arg, lk_var *out)
     return layer_run(a->pass, a->instance, a->x, out);
 }
 
-/* *x = the layer of it.  *own: whether a layer of this list has made it, so that nobody else knows it. */
-static lk_status layer_apply(const lk_pass *pass, const lk_layer_instance *instance, lk_var *x,
-                             bool *own)
+/* *x = the layer of it, where nothing is recorded.  *own: whether a layer of this list has made it, so that
+ * nobody else knows it. */
+static lk_status layer_run_unrecorded(const lk_pass *pass, const lk_layer_instance *instance,
+                                      lk_var *x, bool *own)
 {
-    if (lk_tape_is_recording(pass->tape)) {
-        return LK_TRACE(layer_run(pass, instance, *x, x));
-    }
     bool made;
     lk_var y;
     LK_TRY(lk__scope_run(pass->tape, applied_run, &(applied){pass, instance, *x}, &y, &made));
@@ -285,7 +276,9 @@ lk_status lk__list_run(const lk_pass *pass, const lk__list *list, lk_range layer
     for (int64_t i = layers.first, n; i < end; i += n) {
         const lk_layer_instance *instance;
         n = lk__layers_at_once(pass, list, i, end, &instance, &pass->run->act);
-        lk_status st = layer_apply(pass, instance, &x, &own);
+        lk_status st = lk_tape_is_recording(pass->tape)
+                           ? layer_run(pass, instance, x, &x)
+                           : layer_run_unrecorded(pass, instance, &x, &own);
         if (st != LK_OK)
             layer_failed(pass, instance);
         LK_TRY(st);

@@ -154,10 +154,13 @@ struct lk_accumulator {
     void *scratch;     /* of lk_pass_batch_stat(): as large as the largest state */
 };
 
-/* What a pass adds to lk_pass for the layers. */
+/* What lk_model_forward() adds to lk_pass for the layers.  A caller of this library may prepare one, by which
+ * it says what a program cannot: its `model` is NULL then. */
 struct lk__pass_run {
     lk_model *model;
-    lk_var *param; /* by use */
+    lk_var *
+        param; /* [lk__model_uses()], of the accumulator if there is one; prepared, so that several threads
+                      can run passes without one at once */
     int64_t samples;
     const lk_list *first; /* the carry that it begins with; NULL: zeros */
     lk_list *last;        /* where the carry goes that it ends with, or NULL */
@@ -168,6 +171,13 @@ struct lk__pass_run {
     char *bad; /* where the name of the first layer goes whose output is not finite, or NULL */
     size_t bad_size;
 };
+
+/** Whether a caller of this library has prepared pass->run; otherwise it is NULL, or that of another model, whose
+ * layer makes this pass. */
+static inline bool lk__pass_is_prepared(const lk_pass *pass)
+{
+    return pass->run && !pass->run->model;
+}
 
 static inline bool lk__range_has(lk_range range, int64_t i)
 {
@@ -275,11 +285,6 @@ lk_tensor *lk__accumulator_total(const lk_accumulator *accumulator, int64_t use)
  * are: [lk__model_uses()], borrowed until the next pass with the same accumulator. */
 lk_status lk__model_enter_params(lk_model *model, const lk_pass *pass,
                                  const lk_var **out) LK_NODISCARD;
-
-/** lk_model_forward() with room for the parameters of a pass without an accumulator, `values`
- * [lk__model_uses()], so that several threads can run such passes at once. */
-lk_status lk__model_forward_in(lk_model *model, const lk_pass *pass, lk_var *values, lk_var x,
-                               lk_var *out) LK_NODISCARD;
 
 /** A trainer begins, and ends, to use the parameters where they are.  Errors: LK_ESTATE while others are bound:
  * they are another trainer's, and go with it. */

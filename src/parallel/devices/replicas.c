@@ -207,9 +207,11 @@ static lk_status passage_forward(const lk__parallel_run *run, lk__replica *r, lk
         LK_TRY(view_enter(p->tape, view, p->dx[i], &r->in[i]));
     }
     if (of->model) {
+        struct lk__pass_run room = {.param = r->values};
+        pass.run = &room;
         if (pass.accumulator)
             lk_accumulator_begin(pass.accumulator);
-        LK_TRY(lk__model_forward_in(of->model, &pass, r->values, r->in[0], &p->out[0]));
+        LK_TRY(lk_model_forward(of->model, &pass, r->in[0], &p->out[0]));
         p->n_out = 1;
     } else {
         LK_TRY(function_forward(run, r, &pass, sums, p));
