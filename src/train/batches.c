@@ -36,26 +36,6 @@ lk_range lk__batch_samples(const lk_trainer *t, int64_t size, lk_range shards)
     return (lk_range){from, (end < size ? end : size) - from};
 }
 
-/* All micro-batches of this rank, from its part of the batch. */
-static lk_status microbatches_run(lk_trainer *t, const lk__batch_work *work, const lk_batch *batch,
-                                  lk_step_seconds *time)
-{
-    lk_range range[LK_MAX_SUBTREES];
-    int n = lk__groups_microbatches(t->groups, range);
-    if (n <= 1)
-        return work->pass(t, batch, 0, true, time);
-    for (int k = 0; k < n; k++) {
-        lk_range samples = lk__batch_samples(t, batch->size, range[k]);
-        lk_batch part;
-        LK_TRY(lk__batch_part(batch, samples.first - batch->first, samples.n, &part));
-        lk_status st = work->pass(t, &part, k, k == n - 1, time);
-        lk_tensor_free(part.x);
-        lk_tensor_free(part.y);
-        LK_TRY(st);
-    }
-    return LK_OK;
-}
-
 lk_status lk__zeros_of(const lk_loader *loader, int field, int64_t n, lk_tensor **out)
 {
     lk_field f = lk_loader_field(loader, field);
@@ -74,19 +54,6 @@ lk_status lk__batch_zeros(const lk__batch_work *work, lk_batch *batch)
     return LK_OK;
 }
 
-lk_status lk__batch_run_zeros(lk_trainer *t, const lk__batch_work *work, lk_range samples,
-                              lk_step_seconds *time)
-{
-    lk_batch batch = {.size = work->size, .first = samples.first, .n = samples.n};
-    lk_status st = lk__batch_zeros(work, &batch);
-    if (st == LK_OK)
-        st = microbatches_run(t, work, &batch, time);
-    lk_tape_reset(t->tape);
-    lk_tensor_free(batch.x);
-    lk_tensor_free(batch.y);
-    return LK_TRACE(st);
-}
-
 lk_status lk__batch_read(const lk_trainer *t, const lk__batch_work *work, lk_range samples,
                          lk_batch *batch)
 {
@@ -100,23 +67,66 @@ lk_status lk__batch_read(const lk_trainer *t, const lk__batch_work *work, lk_ran
     return LK_OK;
 }
 
+/* What passes go over: the samples, or in their place zeros, which are then to be freed.  *out is NULL if there
+ * are no passes. */
+static lk_status part_get(const lk_trainer *t, const lk__batch_work *work, lk_batch *batch,
+                          lk_batch *zeros, lk_status *unread, const lk_batch **out)
+{
+    lk_range samples = work->zeros ? *work->zeros : lk__batch_samples(t, work->size, work->shards);
+    *zeros = (lk_batch){.size = work->size, .first = samples.first, .n = samples.n};
+    *unread = LK_OK;
+    *out = NULL;
+    if (work->shards.n == 0 && !work->meets && !work->zeros)
+        return LK_OK;
+    if (!work->zeros) {
+        *unread = lk__batch_read(t, work, samples, batch);
+        *out = *unread == LK_OK ? batch : NULL;
+        if (*out || !work->meets)
+            return LK_OK;
+    }
+    *out = zeros;
+    return LK_TRACE(lk__batch_zeros(work, zeros));
+}
+
 lk_status lk__batch_run(lk_trainer *t, const lk__batch_work *work, lk_batch *batch,
                         lk_step_seconds *time, lk_status *unread)
 {
     int64_t clock = lk_clock_ns();
-    lk_range samples = lk__batch_samples(t, work->size, work->shards);
+    lk_range range[LK_MAX_SUBTREES];
+    lk_batch zeros;
+    const lk_batch *whole;
     lk__failure why;
-    *unread = LK_OK;
-    if (work->shards.n == 0 && !work->meets)
-        return LK_OK;
-    *unread = lk__batch_read(t, work, samples, batch);
-    time->data = lk__seconds_since(&clock);
-    if (*unread == LK_OK) {
-        LK_TRY(microbatches_run(t, work, batch, time));
-    } else if (work->meets) {
+    lk_status st = part_get(t, work, batch, &zeros, unread, &whole);
+    if (*unread != LK_OK)
         lk__failure_get(&why);
-        LK_TRY(lk__batch_run_zeros(t, work, samples, time));
-        lk__failure_set(&why);
+    time->data = lk__seconds_since(&clock);
+    int n = whole ? lk__groups_microbatches(t->groups, range) : 0;
+    bool by_shards = work->trains && !t->spec.parallel_model &&
+                     lk_model_has_weight_reuse(t->spec.model);
+    for (int k = 0; st == LK_OK && whole && (k < n || k == 0); k++) {
+        lk_accumulator *to = work->trains ? lk__groups_accumulator(t->groups, k) : NULL;
+        lk_batch part = *whole;
+        if (n > 1) {
+            lk_range samples = lk__batch_samples(t, whole->size, range[k]);
+            LK_TRY_TO(done, lk__batch_part(whole, samples.first - whole->first, samples.n, &part));
+        }
+        if (to && !by_shards && k >= n - 1)
+            lk__groups_overlap_backward(t->groups, t->tape);
+        st = !to         ? lk__eval_microbatch(t, &part, k)
+             : by_shards ? lk__shards_accumulate(t, &part, to, time)
+                         : lk__microbatch_pass(t, &part, to, time);
+        if (n > 1) {
+            lk_tensor_free(part.x);
+            lk_tensor_free(part.y);
+        }
     }
-    return LK_OK;
+done:
+    if (whole == &zeros) {
+        lk_tape_reset(t->tape);
+        lk_tensor_free(zeros.x);
+        lk_tensor_free(zeros.y);
+    }
+    if (st == LK_OK && *unread != LK_OK)
+        lk__failure_set(&why);
+    return LK_TRACE(st);
 }

@@ -4,10 +4,6 @@
 
 #include "train/trainer.h"
 
-/** A pass over micro-batch number `k` of this rank, whose samples `batch` has; `last`: there is none behind it. */
-typedef lk_status lk__microbatch_fn(lk_trainer *t, const lk_batch *batch, int k, bool last,
-                                    lk_step_seconds *time);
-
 /** A batch that ranks go through together, and how. */
 typedef struct lk__batch_work {
     lk_loader *loader;
@@ -17,11 +13,13 @@ typedef struct lk__batch_work {
     /* Ranks wait for each other in passes.  So each makes them, one without a shard over no samples, and one
      * that could not read with zeros. */
     bool meets;
-    lk__microbatch_fn *pass;
+    bool trains; /* by a step; otherwise it is evaluated */
+    const lk_range
+        *zeros; /* of a rehearsal: samples of the batch in whose place zeros are; NULL: none are */
 } lk__batch_work;
 
 /**
- * Read this rank's samples, if it has some, into `batch`, and make the passes over them.
+ * Read this rank's samples, if it has some, into `batch`, and make a pass over each micro-batch of them.
  *
  * Errors: those of passes; ranks that meet there wait for this one, which then ends the job
  * (lk__pass_failed()).  *unread: why samples could not be read, as this thread's last error.
@@ -43,12 +41,8 @@ lk_status lk__batch_read(const lk_trainer *t, const lk__batch_work *work, lk_ran
 /** Make zeros for the samples of `batch`, which the caller owns also after a failure. */
 lk_status lk__batch_zeros(const lk__batch_work *work, lk_batch *batch) LK_NODISCARD;
 
-/** The passes over samples first <= i < first + n of the batch with zeros in their place: to take part without
- * those that could not be read, or to rehearse. */
-lk_status lk__batch_run_zeros(lk_trainer *t, const lk__batch_work *work, lk_range samples,
-                              lk_step_seconds *time) LK_NODISCARD;
-
-/** The passes of a step, and of an evaluation. */
-lk__microbatch_fn lk__step_microbatch, lk__eval_microbatch;
+/** A pass of an evaluation over micro-batch number `k` of this rank, which records nothing; lk__microbatch_pass()
+ * is one of a step. */
+lk_status lk__eval_microbatch(lk_trainer *t, const lk_batch *batch, int k) LK_NODISCARD;
 
 #endif /* LK_TRAIN_BATCHES_H */

@@ -132,6 +132,7 @@ lk_status lk_trainer_train_metrics(lk_trainer *t, lk_eval *out)
 
 /* ---- evaluation ---- */
 
+/* The pass, on a tape that does not record. */
 static lk_status microbatch_pass(lk_trainer *t, const lk_batch *batch, int64_t k)
 {
     lk_var x;
@@ -142,15 +143,15 @@ static lk_status microbatch_pass(lk_trainer *t, const lk_batch *batch, int64_t k
     LK_TRY(lk__pass_enter(t, t->tape, parts, batch, &x, &came.y));
     lk_pass pass = {
         .tape = t->tape, .first = batch->first, .parts = parts, .terms = lk__pass_terms(t)};
-    LK_TRY(lk__trainer_forward(t, &pass, x, &came.out));
+    if (t->spec.parallel_model)
+        LK_TRY(lk_parallel_model_forward(t->spec.parallel_model, &pass, x, &came.out));
+    else
+        LK_TRY(lk_model_forward(t->spec.model, &pass, x, &came.out));
     return LK_TRACE(lk__pass_take(t, &came, &losses));
 }
 
-lk_status lk__eval_microbatch(lk_trainer *t, const lk_batch *batch, int k, bool last,
-                              lk_step_seconds *time)
+lk_status lk__eval_microbatch(lk_trainer *t, const lk_batch *batch, int k)
 {
-    (void)last;
-    (void)time;
     lk_tape_reset(t->tape);
     bool recorded = lk_tape_set_recording(t->tape, false);
     lk_status st = microbatch_pass(t, batch, k);
@@ -171,8 +172,7 @@ static lk_status eval_batch(lk_trainer *t, lk_loader *loader, int64_t number, lk
                            .from = samples.first,
                            .size = samples.n,
                            .shards = lk__groups_deal_batch(t->groups, shards, samples.n),
-                           .meets = lk__groups_space(t->groups) > 1 || t->pipeline,
-                           .pass = lk__eval_microbatch};
+                           .meets = lk__groups_space(t->groups) > 1 || t->pipeline};
     lk_step_seconds time = {0};
     lk_status st = t->pipeline ? lk__pipeline_run(t, &work, &batch, &time, &unread)
                                : lk__batch_run(t, &work, &batch, &time, &unread);

@@ -88,15 +88,17 @@ typedef struct part {
 } part;
 
 /* Two passes of a kind: the second finds what the first has left. */
-static lk_status passes_run(lk_trainer *t, const part *p, lk__microbatch_fn *pass)
+static lk_status passes_run(lk_trainer *t, const part *p, bool trains)
 {
-    lk__batch_work work = {.loader = t->spec.train, .size = p->samples.n, .pass = pass};
+    lk__batch_work work = {
+        .loader = t->spec.train, .size = p->samples.n, .trains = trains, .zeros = &p->samples};
+    lk_status unread;
     for (int i = 0; i < 2 && p->samples.n > 0; i++) {
-        if (pass == lk__step_microbatch)
+        if (trains)
             (void)lk__groups_begin(t->groups, p->shards, p->of_batch);
         else
             (void)lk__groups_deal_batch(t->groups, p->shards, p->of_batch);
-        LK_TRY(lk__batch_run_zeros(t, &work, p->samples, &(lk_step_seconds){0}));
+        LK_TRY(lk__batch_run(t, &work, NULL, &(lk_step_seconds){0}, &unread));
     }
     return LK_OK;
 }
@@ -110,9 +112,9 @@ static lk_status part_run(lk_trainer *t, const part *p, int64_t *bytes)
     int64_t most = 0;
     lk_status st = stages ? lk__pipeline_rehearse(t, p->samples, &most) : LK_OK;
     if (!stages)
-        st = passes_run(t, p, lk__step_microbatch);
+        st = passes_run(t, p, true);
     if (st == LK_OK && p->eval && !stages)
-        st = passes_run(t, p, lk__eval_microbatch);
+        st = passes_run(t, p, false);
     int64_t after = lk_alloc_stats_now().live_bytes;
     lk__pipeline_free(t->pipeline);
     t->pipeline = NULL;

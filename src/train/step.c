@@ -45,25 +45,16 @@ lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulat
     lk_tape_reset(t->tape);
     lk_pass pass = lk__pass_of(t, batch, accumulator, &t->room);
     LK_TRY(lk__pass_enter(t, t->tape, pass.parts, batch, &x, &came.y));
-    LK_TRY(lk__trainer_forward(t, &pass, x, &came.out));
+    if (t->spec.parallel_model)
+        LK_TRY(lk_parallel_model_forward(t->spec.parallel_model, &pass, x, &came.out));
+    else
+        LK_TRY(lk_model_forward(t->spec.model, &pass, x, &came.out));
     LK_TRY(lk__pass_take(t, &came, &losses));
     time->forward += lk__seconds_since(&clock);
     LK_TRY(lk__seed_fill(t, batch->size));
     LK_TRY(lk_backward(t->tape, t->room.seeds, (int)losses, 0));
     time->backward += lk__seconds_since(&clock);
     return LK_OK;
-}
-
-lk_status lk__step_microbatch(lk_trainer *t, const lk_batch *batch, int k, bool last,
-                              lk_step_seconds *time)
-{
-    lk_accumulator *accumulator = lk__groups_accumulator(t->groups, k);
-    if (lk_model_has_weight_reuse(t->spec.model) && !t->spec.parallel_model) {
-        return LK_TRACE(lk__shards_accumulate(t, batch, accumulator, time));
-    }
-    if (last)
-        lk__groups_overlap_backward(t->groups, t->tape);
-    return LK_TRACE(lk__microbatch_pass(t, batch, accumulator, time));
 }
 
 lk_status lk__pass_failed(lk_trainer *t, lk_status st)
@@ -194,7 +185,7 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
                            .size = batch.size,
                            .shards = lk__groups_begin(t->groups, shards, batch.size),
                            .meets = lk__groups_batch(t->groups),
-                           .pass = lk__step_microbatch};
+                           .trains = true};
     report->time.forward = lk__seconds_since(&clock);
     lk_status unread, st = t->pipeline ? lk__pipeline_run(t, &work, &batch, &report->time, &unread)
                                        : lk__batch_run(t, &work, &batch, &report->time, &unread);

@@ -122,14 +122,6 @@ static inline bool lk__trainer_has_parts(const lk_trainer *t)
            t->mesh->n[LK_AXIS_STAGES] > 1;
 }
 
-/** Pass x through the model, on its devices if it has some. */
-static inline lk_status lk__trainer_forward(const lk_trainer *t, const lk_pass *pass, lk_var x,
-                                            lk_var *out)
-{
-    return t->spec.parallel_model ? lk_parallel_model_forward(t->spec.parallel_model, pass, x, out)
-                                  : lk_model_forward(t->spec.model, pass, x, out);
-}
-
 /** Freeze the layers that t->options leave out or that do not run, and note what moves.  Not collective. */
 lk_status lk__frozen_make(lk_trainer *t) LK_NODISCARD;
 void lk__frozen_free(lk_trainer *t);

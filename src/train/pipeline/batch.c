@@ -59,8 +59,7 @@ static lk_status batch_pass(lk__pipeline_work *w, const lk_batch *batch, int64_t
 lk_status lk__pipeline_run(lk_trainer *t, const lk__batch_work *work, lk_batch *batch,
                            lk_step_seconds *time, lk_status *unread)
 {
-    lk__pipeline_work w = {
-        .t = t, .p = t->pipeline, .trains = work->pass == lk__step_microbatch, .time = time};
+    lk__pipeline_work w = {.t = t, .p = t->pipeline, .trains = work->trains, .time = time};
     lk_range samples = lk__batch_samples(t, work->size, work->shards);
     lk__failure why;
     *unread = LK_OK;

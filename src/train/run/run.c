@@ -283,26 +283,6 @@ static lk_status step(lk__run *r)
     return LK_OK;
 }
 
-static lk_status run_all(lk__run *r)
-{
-    int64_t ranks = lk__trainer_size(r->trainer);
-    LK_TRY(lk__trainer_check_params(r->trainer));
-    LK_TRY(lk__run_monitor(r));
-    LK_TRY(lk_agree(r->comm, lk_alloc_zero(&r->rank_time, ranks, sizeof *r->rank_time)));
-    LK_TRY(begin(r));
-    r->began = r->epoch_began = lk_clock_ns();
-    LK_TRY(stop_ask(r, true));
-    while (!is_over(r)) {
-        if (is_phase_over(r))
-            LK_TRY(lk__run_next_phase(r));
-        else
-            LK_TRY(step(r));
-    }
-    if (ends_in_part(r))
-        LK_TRY(part_report(r));
-    return LK_TRACE(lk__run_finish(r));
-}
-
 lk_status lk_job_run(lk_job *job, const lk_run_callbacks *callbacks, lk_run_result *end)
 {
     LK_FP_GUARD();
@@ -312,8 +292,21 @@ lk_status lk_job_run(lk_job *job, const lk_run_callbacks *callbacks, lk_run_resu
                  .comm = lk__trainer_comm(job->trainer),
                  .options = &job->experiment->train,
                  .callbacks = callbacks};
+    int64_t ranks = lk__trainer_size(r.trainer);
+    lk_status st;
     job->runs = true;
-    lk_status st = run_all(&r);
+    LK_TRY_TO(done, lk__trainer_check_params(r.trainer));
+    LK_TRY_TO(done, lk__run_monitor(&r));
+    LK_TRY_TO(done, lk_agree(r.comm, lk_alloc_zero(&r.rank_time, ranks, sizeof *r.rank_time)));
+    LK_TRY_TO(done, begin(&r));
+    r.began = r.epoch_began = lk_clock_ns();
+    LK_TRY_TO(done, stop_ask(&r, true));
+    while (!is_over(&r))
+        LK_TRY_TO(done, is_phase_over(&r) ? lk__run_next_phase(&r) : step(&r));
+    if (ends_in_part(&r))
+        LK_TRY_TO(done, part_report(&r));
+    LK_TRY_TO(done, lk__run_finish(&r));
+done:
     job->runs = false;
     lk__run_save_last(&r, st);
     if (st != LK_OK && r.output && !r.result.done && job->trainer)
@@ -325,5 +318,5 @@ lk_status lk_job_run(lk_job *job, const lk_run_callbacks *callbacks, lk_run_resu
         *end = r.result;
         end->last.rank_time = NULL;
     }
-    return LK_TRACE(st);
+    return st;
 }
