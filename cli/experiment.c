@@ -15,6 +15,27 @@ int experiment_open(int n, char **operand, lk_experiment **out)
     return st == LK_OK ? LK_EXIT_DONE : verb_refuse("%s", lk_error_message());
 }
 
+lk_status experiment_copy(const lk_experiment *experiment, lk_experiment **out)
+{
+    size_t size = experiment->data.descriptor->options_size;
+    lk_arena *arena;
+    lk_experiment *e = NULL;
+    void *data = NULL; /* its options have paths */
+    lk_status st = LK_OK;
+    *out = NULL;
+    LK_TRY(lk_arena_new(&arena));
+    LK_TRY_TO(failed, lk_arena_alloc(arena, &e, 1, sizeof *e));
+    LK_TRY_TO(failed, lk_arena_alloc(arena, &data, 1, size));
+    *e = *experiment;
+    e->arena = arena;
+    e->data.options = memcpy(data, experiment->data.options, size);
+    *out = e;
+    return LK_OK;
+failed:
+    lk_arena_free(arena);
+    return st;
+}
+
 int experiment_failed(const lk_experiment *experiment, lk_status st)
 {
     size_t n = strlen(experiment->path);

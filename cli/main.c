@@ -32,32 +32,23 @@ static void print_help(FILE *to)
             "exit status: 0 done, 1 failed, 2 wrong usage, 75 stopped on request, to be resumed\n");
 }
 
-static int dispatch(int argc, char **argv)
+/* The verb that the arguments name; NULL: what they ask for was printed, and *status is the exit status. */
+static const lk__verb *verb_of(int argc, char **argv, int *status)
 {
-    if (argc == 0) {
-        print_help(stderr);
-        return LK_EXIT_USAGE;
-    }
-    const char *first = argv[0];
-    if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0) {
-        print_help(stdout);
-        return LK_EXIT_DONE;
-    }
+    const char *first = argc > 0 ? argv[0] : "";
+    *status = argc > 0 ? LK_EXIT_DONE : LK_EXIT_USAGE;
     if (strcmp(first, "--version") == 0) {
         printf("lockstep %s (numerics epoch %d, hash format %d)\n", lk_version(),
                lk_numerics_epoch(), lk_hash_format());
-        return LK_EXIT_DONE;
+        return NULL;
     }
-    if (strcmp(first, "help") == 0 && argc == 1) {
-        print_help(stdout);
-        return LK_EXIT_DONE;
+    if (argc == 0 || strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 ||
+        (strcmp(first, "help") == 0 && argc == 1)) {
+        print_help(argc > 0 ? stdout : stderr);
+        return NULL;
     }
-    const lk__verb *verb = verb_find(lk__verbs, "lockstep", "verb", first);
-    if (!verb)
-        return LK_EXIT_USAGE;
-    char command[64];
-    snprintf(command, sizeof command, "lockstep %s", verb->name);
-    return verb_run(verb, command, argc - 1, argv + 1);
+    *status = LK_EXIT_USAGE;
+    return verb_find(lk__verbs, "lockstep", "verb", first);
 }
 
 /* Give closed standard streams a file that refuses every access; otherwise the next file opened
@@ -83,7 +74,13 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     lk_log_set_sink(print_message, NULL);
     launch_mailbox_come(ranks_given());
-    int status = dispatch(argc - 1, argv + 1);
+    int status;
+    char command[64];
+    const lk__verb *verb = verb_of(argc - 1, argv + 1, &status);
+    if (verb) {
+        snprintf(command, sizeof command, "lockstep %s", verb->name);
+        status = verb_run(verb, command, argc - 2, argv + 2);
+    }
     lk_threads_stop();
     int error = report_flush();
     if (error != 0) {

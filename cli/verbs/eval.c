@@ -94,21 +94,15 @@ static int evaluate(const struct eval_options *o, lk_job *job)
 
 /* ---- the ranks ---- */
 
-struct call {
-    const struct eval_options *options;
-    int n;
-    char **operand;
-};
-
 static int eval_on_rank(void *arg)
 {
-    const struct call *call = arg;
+    const job_call *call = arg;
     lk_experiment *experiment = NULL;
     lk_job *job = NULL;
     lk_comm *comm = NULL;
     int status = ranks_open(&comm);
     if (status == LK_EXIT_DONE)
-        status = job_read(comm, call->n, call->operand, &experiment);
+        status = job_read(comm, call, &experiment);
     if (status == LK_EXIT_DONE) {
         experiment->parallel.update = LK_UPDATE_EACH; /* each rank reads the weights for itself */
         status = job_make(experiment, comm, &job);
@@ -123,8 +117,8 @@ static int eval_on_rank(void *arg)
 
 static int eval_run(const void *given, int n, char **operand)
 {
-    struct call call = {.options = given, .n = n, .operand = operand};
-    return job_on_ranks(n, operand, eval_on_rank, &call);
+    job_call call = {.options = given, .n = n, .operand = operand};
+    return job_on_ranks(eval_on_rank, &call);
 }
 
 const lk__verb lk__verb_eval = {

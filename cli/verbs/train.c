@@ -321,15 +321,9 @@ static int run_job(const struct train_options *o, lk_job *job)
 
 /* ---- the ranks ---- */
 
-struct call {
-    const struct train_options *options;
-    int n;
-    char **operand;
-};
-
 static int train_on_rank(void *arg)
 {
-    const struct call *call = arg;
+    const job_call *call = arg;
     lk_experiment *experiment = NULL;
     lk_job *job = NULL;
     lk_comm *comm = NULL;
@@ -337,9 +331,10 @@ static int train_on_rank(void *arg)
     if (ranks_launched())
         stop_listen(false);
     if (status == LK_EXIT_DONE)
-        status = job_read(comm, call->n, call->operand, &experiment);
+        status = job_read(comm, call, &experiment);
     if (status == LK_EXIT_DONE) {
-        experiment->train.resume = experiment->train.resume || call->options->resume;
+        experiment->train.resume = experiment->train.resume ||
+                                   ((const struct train_options *)call->options)->resume;
         status = job_make(experiment, comm, &job);
     }
     if (status == LK_EXIT_DONE)
@@ -352,11 +347,11 @@ static int train_on_rank(void *arg)
 
 static int train_run(const void *given, int n, char **operand)
 {
-    struct call call = {.options = given, .n = n, .operand = operand};
+    job_call call = {.options = given, .n = n, .operand = operand};
     report_outlive();
     if (!ranks_are_threads()) /* else their process listens already */
         stop_listen(ranks_launched());
-    return job_on_ranks(n, operand, train_on_rank, &call);
+    return job_on_ranks(train_on_rank, &call);
 }
 
 const lk__verb lk__verb_train = {

@@ -1,6 +1,7 @@
 /* Steps of an experiment, each with the hash of the state that it leads to. */
 #include "verify/train.h"
 
+#include "experiment.h"
 #include "layout.h"
 #include "verify/snapshot.h"
 
@@ -101,23 +102,16 @@ done:
 static lk_status steps_run(lk_comm *comm, lk_job *job, const verify_setting *s, verify_trace *seen)
 {
     for (int64_t i = 0; i < s->until; i++) {
-        lk_step_report report;
+        lk_step_report did;
         LK_TRY(lk_job_set_phase(job, phase_of_step(lk_job_experiment(job), i, s->steps)));
-        LK_TRY(lk_trainer_step(lk_job_trainer(job), &report));
+        LK_TRY(lk_trainer_step(lk_job_trainer(job), &did));
         LK_TRY(lk_trainer_hash(lk_job_trainer(job), &seen->state[i]));
-        seen->loss[i] = report.loss;
+        seen->loss[i] = did.loss;
     }
     LK_TRY(evaluate(job, &seen->score));
     if (s->snapshot)
         LK_TRY(snapshot_write(comm, lk_job_trainer(job), s->snapshot));
     return LK_TRACE(ranks_compare(comm, seen));
-}
-
-/* The experiment with this rank's paths. */
-static lk_status experiment_read(const lk_comm *comm, const verify_version *v, lk_experiment **out)
-{
-    LK_TRY(lk_experiment_read(v->operand[0], (const char *const *)(v->operand + 1), v->n - 1, out));
-    return LK_TRACE(lk_experiment_expand(*out, lk_comm_rank(comm), lk_comm_size(comm)));
 }
 
 lk_status verify_train(lk_comm *comm, const verify_setting *setting, verify_trace *out)
@@ -127,7 +121,9 @@ lk_status verify_train(lk_comm *comm, const verify_setting *setting, verify_trac
     verify_trace seen;
     lk_status st = verify_trace_new(setting->until, &seen);
     if (st == LK_OK)
-        st = experiment_read(comm, setting->version, &experiment);
+        st = experiment_copy(setting->version->experiment, &experiment);
+    if (st == LK_OK)
+        st = lk_experiment_expand(experiment, lk_comm_rank(comm), lk_comm_size(comm));
     LK_TRY_TO(done, lk_agree(comm, st));
     LK_TRY_TO(done, lk_job_new(experiment, comm, &job));
     LK_TRY_TO(done, steps_run(comm, job, setting, &seen));
