@@ -33,6 +33,8 @@ static const lk_layer_plan *layer_first(const lk_plan *p)
     const lk_layer_plan *first = NULL;
     for (int64_t i = 0; i < p->n_layers; i++) {
         const lk_layer_plan *l = &p->layer[i];
+        if (l->stage != p->stage)
+            continue;
         if (is_tiled(p, i) && l->get_x_bytes + l->get_dy_bytes > 0)
             return l;
         if (is_tiled(p, i) && !first)
@@ -41,24 +43,68 @@ static const lk_layer_plan *layer_first(const lk_plan *p)
     return first;
 }
 
+/* A layout that has nothing of what is drawn. */
+static void layout_refuse(const lk_plan *p, const char *word, const char *name)
+{
+    static const char tiles[] =
+        "`parallel.spatial` or --layout cuts samples into some, as 2x2 does";
+    if (name)
+        verb_refuse("lockstep plan: option --layer: layout %s has no tiles to draw: %s", word,
+                    tiles);
+    else if (p->stages > 1)
+        verb_refuse("lockstep plan: option --draw: layout %s has stages, which --schedule draws, "
+                    "and neither tiles nor features: give --schedule as well",
+                    word);
+    else
+        verb_refuse("lockstep plan: option --draw: layout %s has no tiles to draw: %s, and layers "
+                    "into features, as features2 does, which are drawn as well; --schedule draws "
+                    "stages",
+                    word, tiles);
+}
+
+/* A plan whose rank runs no layer by tiles. */
+static void rank_refuse(const lk_plan *p)
+{
+    int rank = plan_rank(p, p->tiling->rank), of_stage = plan_ranks(p) / p->stages;
+    if (p->stages > 1)
+        verb_refuse("lockstep plan: option --draw: no layer of stage %d, which rank %d has, runs "
+                    "by tiles: --rank N draws another, of which stage 0 has those below %d, and "
+                    "--schedule the stages",
+                    p->stage, rank, of_stage);
+    else
+        verb_refuse("lockstep plan: option --draw: no layer runs by tiles: notes of the plan say "
+                    "which could with smaller pieces.least_tile");
+}
+
+/* Whether this layer, which --layer names, can be drawn; a message if not. */
+static bool layer_check(const lk_plan *p, const lk_layer_plan *l, const char *name)
+{
+    if (!l)
+        verb_refuse("lockstep plan: option --layer: there is no layer \"%s\"", name);
+    else if (l->stage != p->stage)
+        verb_refuse("lockstep plan: option --layer: %s is a layer of stage %d, and rank %d has "
+                    "stage %d: give --rank %d",
+                    l->name, l->stage, plan_rank(p, p->tiling->rank), p->stage,
+                    l->stage * (plan_ranks(p) / p->stages));
+    else if (!is_tiled(p, l - p->layer))
+        verb_refuse("lockstep plan: option --layer: %s runs by samples: it has no tiles to draw",
+                    l->name);
+    else
+        return true;
+    return false;
+}
+
 /* The layer to draw; NULL after a message. */
 static const lk_layer_plan *layer_choose(const lk_plan *p, const char *word, const char *name)
 {
     const lk_layer_plan *l = NULL;
-    if (!plan_has_space(p))
-        verb_refuse(
-            "lockstep plan: option --%s: layout %s has no tiles to draw: `parallel.spatial` or "
-            "--layout cuts samples into some, as 2x2 does%s",
-            name ? "layer" : "draw", word,
-            name ? "" : ", and layers into features, as features2 does, which are drawn as well");
-    else if (name && !(l = layer_named(p, name)))
-        verb_refuse("lockstep plan: option --layer: there is no layer \"%s\"", name);
-    else if (!name && !(l = layer_first(p)))
-        verb_refuse("lockstep plan: option --draw: no layer runs by tiles");
-    else if (l && !is_tiled(p, l - p->layer)) {
-        verb_refuse("lockstep plan: option --layer: %s runs by samples: it has no tiles to draw",
-                    l->name);
-        l = NULL;
+    if (!plan_has_space(p)) {
+        layout_refuse(p, word, name);
+    } else if (name) {
+        l = layer_named(p, name);
+        l = layer_check(p, l, name) ? l : NULL;
+    } else if (!(l = layer_first(p))) {
+        rank_refuse(p);
     }
     return l;
 }

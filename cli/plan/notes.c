@@ -66,26 +66,74 @@ static bool runs_by_samples(const lk_plan *p)
     return false;
 }
 
-/* The note of a layer, or behind the last one that of the rank. */
+/* That no samples are left for the rank where layers run by samples. */
+static bool note_idle(const lk_plan *p, char out[PLAN_NOTE])
+{
+    if (!plan_has_space(p) || p->owned.n > 0 || !runs_by_samples(p))
+        return false;
+    snprintf(out, PLAN_NOTE, "idle share: rank %d has no samples where layers run by samples",
+             plan_rank(p, p->tiling->rank));
+    return true;
+}
+
+/* Features that the widest layer with parameters gives; 0 where a layer is cut. */
+static int64_t widest_uncut(const lk_plan *p)
+{
+    int64_t widest = 1;
+    for (int64_t i = 0; i < p->n_layers; i++) {
+        const lk_layer_plan *l = &p->layer[i];
+        const lk_box *y = &l->tile;
+        if (p->part[i].features.x || p->part[i].features.y)
+            return 0;
+        if (l->param_bytes > 0 && y->ndim > 0 && y->n[y->ndim - 1] > widest)
+            widest = y->n[y->ndim - 1];
+    }
+    return widest;
+}
+
+/* That ranks along features have nothing to share. */
+static bool note_features(const lk_plan *p, char out[PLAN_NOTE])
+{
+    int64_t widest = plan_has_features(p) ? widest_uncut(p) : 0;
+    long long least = (long long)p->spec.pieces.least_block;
+    if (widest == 0)
+        return false;
+    if (widest < 2 || lk_block_size(widest, p->spec.pieces.blocks, least) < widest)
+        snprintf(out, PLAN_NOTE,
+                 "features cut nothing: no layer of this model that is wide enough can be cut, so "
+                 "the %d ranks along them all do the same; leave out parallel.features",
+                 p->split->size);
+    else
+        snprintf(out, PLAN_NOTE,
+                 "features cut nothing: no layer has two blocks of at least pieces.least_block "
+                 "%lld features, the widest has %lld, so the %d ranks along them all do the same; "
+                 "leave out parallel.features, or give pieces.least_block=%lld, which is another "
+                 "run with other bits",
+                 least, (long long)widest, p->split->size, (long long)(widest / 2));
+    return true;
+}
+
+/* The note of a layer; behind the last one those of the rank. */
 static bool note_at(const lk_plan *p, int64_t at, char out[PLAN_NOTE])
 {
-    if (at == p->n_layers) {
-        snprintf(out, PLAN_NOTE, "idle share: rank %d has no samples where layers run by samples",
-                 plan_rank(p, p->tiling->rank));
-        return p->owned.n == 0 && runs_by_samples(p);
-    }
+    if (at == p->n_layers)
+        return note_idle(p, out);
+    if (at > p->n_layers)
+        return note_features(p, out);
     const lk_layer_plan *l = &p->layer[at];
+    if (!plan_has_space(p) || !l->can_tile || l->tiled)
+        return false;
     snprintf(out, PLAN_NOTE,
              "%s: tiles of %lld position%s are fewer than pieces.least_tile %lld, so it runs by "
              "samples",
              l->name, (long long)l->smallest_tile, l->smallest_tile == 1 ? "" : "s",
              (long long)p->spec.pieces.least_tile);
-    return l->can_tile && !l->tiled;
+    return true;
 }
 
 bool plan_note_next(const lk_plan *p, int64_t *at, char out[PLAN_NOTE])
 {
-    while (plan_has_space(p) && *at <= p->n_layers)
+    while (*at <= p->n_layers + 1)
         if (note_at(p, (*at)++, out))
             return true;
     return false;

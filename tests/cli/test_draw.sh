@@ -204,6 +204,16 @@ err 'lockstep plan: option --layer: there is no layer "conv9"'
 status 2 "$@" --layout data2
 err "lockstep plan: option --draw: layout data2 has no tiles to draw: \`parallel.spatial\` or --layout"
 err 'and layers into features, as features2 does'
+err '; --schedule draws stages'
+status 2 "$@" --layout data2.stages2
+err 'lockstep plan: option --draw: layout data2.stages2 has stages, which --schedule draws, and neither tiles nor features: give --schedule as well'
+# of a product with stages a rank has the layers of its own alone
+status 0 "$@" --layout 2x1.stages2 --rank 1
+grep -q '>Layer conv2 on layout 2x1.stages2: what rank 1 of 4 reads<' "$work/x.svg" || fail 'not a layer of stage 0'
+status 2 "$@" --layout 2x1.stages2 --rank 3
+err 'option --draw: no layer of stage 1, which rank 3 has, runs by tiles: --rank N draws another, of which stage 0 has those below 2, and --schedule the stages'
+status 2 "$@" --layout 2x1.stages2 --rank 3 --layer conv2
+err 'option --layer: conv2 is a layer of stage 0, and rank 3 has stage 1: give --rank 0'
 status 2 "$lockstep" plan $lenet "$images" pieces.tiles=4x4 pieces.least_tile=1 --layout 2x2 --draw "$work/none/x.svg"
 err "lockstep plan: option --draw: cannot write $work/none/x.svg: No such file or directory"
 no_out

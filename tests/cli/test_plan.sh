@@ -158,6 +158,19 @@ err 'option --phase: there is no phase "feature1"; did you mean "features1"?'
 status 2 "$lockstep" plan $file --phase all
 err 'option --phase: the experiment has no phases'
 
+# features that cut nothing, as all layers are too narrow, or none of them can be cut
+narrow='model=[flatten, {type: linear, units: 20}, relu, {type: linear, units: 10}]'
+set -- "$lockstep" plan $file "$small" "$narrow" pieces.blocks=2 --layout features2
+status 0 "$@"
+out 'note: features cut nothing: no layer has two blocks of at least pieces.least_block 32 features, the widest has 20, so the 2 ranks along them all do the same; leave out parallel.features, or give pieces.least_block=10, which'
+status 0 "$@" --json
+"$json" <"$work/out" || fail 'no JSON of a note about features'
+out '"notes":["features cut nothing: '
+status 0 "$@" pieces.least_block=10
+! grep -q '^note:' "$work/out" || fail 'a note about features that cut something'
+status 0 "$@" 'model=[{type: local_conv, filters: 64, kernel: 3}, flatten, {type: linear, units: 10}]'
+out 'note: features cut nothing: no layer of this model that is wide enough can be cut, so'
+
 # refused
 status 2 "$lockstep" plan $file --layout 2x2
 err 'spatial 2x2 is more than the tiles of pieces, 1x1; the line `pieces: {tiles: 2x2}` allows it'
