@@ -40,7 +40,7 @@ typedef struct check {
 } check;
 
 static const report_column columns[] = {
-    {"model", "model", -12},        {"layout", "layout", -28}, {"ranks", "ranks", 5},
+    {"model", "model", -12},        {"layout", "layout", -30}, {"ranks", "ranks", 5},
     {"schedule", "schedule", -8},   {"lag", "lag", -4},        {"micro_batch", "micro-batch", 11},
     {"recompute", "recompute", -9}, {"nodes", "nodes", 6},     {"pass", "result", -6},
     {"failure", NULL, 0},
@@ -179,9 +179,30 @@ static void pieces_note(const check *c, const lk_experiment *e)
         fprintf(to, "pieces.blocks is 1: no layout cuts features\n");
 }
 
-static int model_check(check *c, const gradcheck_model *m)
+/* Whether each rank has files of its own. */
+static bool data_is_of_rank(const lk_config *data)
 {
-    lk_job_spec spec = {.set = {[LK_TRAIN] = m->set}};
+    for (const lk_option *o = data->descriptor->options; o && o->name; o++) {
+        const char *const *text = (const char *const *)(void *)((char *)data->options + o->offset);
+        if (o->type == LK_OPTION_TEXT && *text && strchr(*text, '{'))
+            return true;
+    }
+    return false;
+}
+
+/* Open the training set of an experiment, for all ranks of all layouts: each would open, or generate, all of it
+ * to read a few batches. */
+static lk_status set_open(const lk_experiment *e, gradcheck_model *m)
+{
+    if (m->set || data_is_of_rank(&e->data))
+        return LK_OK;
+    return LK_TRACE(lk_dataset_open_config(&e->data, LK_TRAIN, &m->set));
+}
+
+/* The model owns its set no longer. */
+static int model_check(check *c, gradcheck_model *m)
+{
+    lk_job_spec spec = {0};
     lk_experiment *e = NULL;
     lk_job *job = NULL;
     lk_status st = gradcheck_model_read(m, one_rank, &e);
@@ -195,6 +216,9 @@ static int model_check(check *c, const gradcheck_model *m)
                              (long long)c->o->steps, (long long)phases, (long long)phases);
     spec.experiment = e;
     if (status == LK_EXIT_DONE)
+        st = set_open(e, m);
+    spec.set[LK_TRAIN] = m->set;
+    if (status == LK_EXIT_DONE && st == LK_OK)
         st = lk_job_new_spec(&spec, &job);
     if (status == LK_EXIT_DONE && st == LK_OK) {
         lk_log_set_level(LK_LOG_ERROR); /* other ranks have the same to say */
@@ -206,6 +230,8 @@ static int model_check(check *c, const gradcheck_model *m)
     if (st != LK_OK)
         status = experiment_failed(e, st);
     lk_job_free(job);
+    lk_dataset_free(m->set);
+    m->set = NULL;
     lk_experiment_free(e);
     c->model++;
     return status;
@@ -216,9 +242,7 @@ static int net_check(check *c, const gradcheck_net *net, int n, char **assignmen
     gradcheck_model m = {.name = net->name, .text = net->text, .n = n, .assignment = assignment};
     if (net->takes_words && gradcheck_words(&m.set) != LK_OK)
         return verb_failed();
-    int status = model_check(c, &m);
-    lk_dataset_free(m.set);
-    return status;
+    return model_check(c, &m);
 }
 
 /* ---- all of it ---- */

@@ -97,9 +97,20 @@ static void summary(const char *what, int checked, int failed, double tolerance)
 
 /* ---- ops ---- */
 
+/* Whether a name is rather that of an experiment's file, or an assignment to one. */
+static bool is_of_experiment(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return strpbrk(name, "/=") || (dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0));
+}
+
 static int unknown(const char *what, const lk_suggestion *s)
 {
     bool near = lk_suggest_found(s);
+    if (is_of_experiment(s->wanted))
+        return verb_refuse("lockstep gradcheck: no %s named \"%s\": an experiment is checked with "
+                           "--layout, as in \"lockstep gradcheck --layout FILE.yaml\"",
+                           what, s->wanted);
     return verb_refuse("lockstep gradcheck: no %s named \"%s\"%s%s%s\n"
                        "  run \"lockstep list %ss\" for the names",
                        what, s->wanted, near ? "; did you mean \"" : "", near ? s->best : "",

@@ -55,6 +55,11 @@ status 0 "$lockstep" gradcheck --layout "$work/net.yaml" --count 4 --steps 1 dty
 ! grep -q '^pieces' "$work/out" || fail 'pieces that are there'
 out '4 layouts, 1 step each: the bytes of one rank'
 
+# All ranks read one set: it is not opened, or generated, by each rank of each layout.
+status 0 sh -c 'ulimit -d 400000 && exec "$@"' sh "$lockstep" gradcheck --layout "$work/net.yaml" --count 4 --steps 1 \
+    data.count=60000 'data.shape=[28, 28, 1]'
+out '4 layouts, 1 step each: the bytes of one rank'
+
 # Its own models with something assigned: kinds that nobody meets are a failure.
 status 1 "$lockstep" gradcheck --layout --count 1 --steps 1 pieces.blocks=1
 err 'error: no layout had a node of the kind gather_sum'
@@ -103,6 +108,9 @@ refused 'loss' --layout "$work/net.yaml" loss=banana
 refused 'option --steps: 1 for 5 phases' --layout experiments/mnist-gb.yaml --steps 1
 refused 'option --ranks: --layout starts ranks as its layouts need them' --layout --ranks 2
 refused 'option --count: it goes with --layout' --count 3
+refused 'no op named "mlp.yaml": an experiment is checked with --layout, as in "lockstep gradcheck --layout FILE.yaml"' mlp.yaml
+refused 'no node named "some/mlp": an experiment is checked with --layout' --ranks 2 some/mlp
+refused 'no op named "train.steps=2": an experiment is checked with --layout' train.steps=2
 refused 'option --steps: it goes with --layout' --steps 3 mul
 refused 'allow no layout of 2 to 16 ranks' --layout "$work/net.yaml" data.shards=1 \
     'model=[{type: residual, layers: [flatten, {type: linear, units: 10}], shortcut: [flatten, {type: linear, units: 10}]}]'
