@@ -1,8 +1,8 @@
 /* The communicator that a verb runs on, and who of its ranks prints. */
 #include "ranks.h"
 
-#include "launch/alarm.h"
 #include "launch/mailbox.h"
+#include "launch/start.h"
 #include "verb.h"
 
 #include <lockstep/log.h>

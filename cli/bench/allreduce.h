@@ -1,6 +1,8 @@
-/* What `lockstep bench allreduce` measures besides the bare collective. */
+/* What `lockstep bench allreduce` measures besides the bare collective, and the rounds in which all of it is measured. */
 #ifndef LK_CLI_BENCH_ALLREDUCE_H
 #define LK_CLI_BENCH_ALLREDUCE_H
+
+#include "bench/stats.h"
 
 #include <lockstep/comm.h>
 
@@ -19,5 +21,23 @@ lk_status bench_allreduce_tape(lk_comm *comm, const bench_allreduce_setting *s) 
 /** What many calls cost: one lk_ddl_allreduce_n() next to an lk_ddl_allreduce() for each tensor.  Rank 0
  * prints a row for each size.  Collective. */
 lk_status bench_allreduce_tensors(lk_comm *comm, const bench_allreduce_setting *s) LK_NODISCARD;
+
+enum { BENCH_MAX_SIDES = 4 };
+
+/** What each side took in each round. */
+typedef struct bench_rounds {
+    int n;
+    double seconds[BENCH_MAX_SIDES][BENCH_MAX_ROUNDS];
+} bench_rounds;
+
+/** One turn of a side: its seconds, of the slowest rank.  Collective. */
+typedef lk_status bench_turn(void *arg, int side, double *seconds);
+
+/**
+ * Rounds until `seconds` have passed, with another side first each time; one before them does not count.
+ * Collective: all ranks do as many, which rank 0 decides.
+ */
+lk_status bench_rounds_run(lk_comm *comm, int sides, double seconds, bench_turn *turn, void *arg,
+                           bench_rounds *out) LK_NODISCARD;
 
 #endif /* LK_CLI_BENCH_ALLREDUCE_H */

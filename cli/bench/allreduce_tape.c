@@ -5,7 +5,6 @@
  * reset once a batch, inside the time.
  */
 #include "bench/allreduce.h"
-#include "bench/rounds.h"
 #include "report.h"
 #include "term.h"
 

@@ -4,7 +4,6 @@
  * who comes first.  The mode is that of DDL_OPTIONS, so that `lockstep run -m MODE` says it.
  */
 #include "bench/allreduce.h"
-#include "bench/rounds.h"
 #include "report.h"
 #include "term.h"
 

@@ -1,7 +1,7 @@
 /* Measuring a case in rounds, ours and the peers in turn. */
 #include "bench/run.h"
 
-#include "bench/operands.h"
+#include "bench/case.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/clock.h>

@@ -19,8 +19,6 @@
  */
 #include "launch/line.h"
 
-#include "launch/shell_word.h"
-
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -351,4 +349,23 @@ bool launch_variables_set(const char *variables)
         variables += n + (variables[n] == '\n');
     }
     return true;
+}
+
+/* ---- quoting for a shell: 'as it is', and ' itself as '\\'' ---- */
+
+void shell_word_print(const char *word, FILE *to)
+{
+    size_t plain = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "%+,-./:=@_");
+    if (*word && !word[plain]) {
+        fputs(word, to);
+        return;
+    }
+    fputc('\'', to);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", to);
+        else
+            fputc(*word, to);
+    fputc('\'', to);
 }

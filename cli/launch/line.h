@@ -44,4 +44,7 @@ void launch_line_exec(const launch_line *line);
 /** Set "NAME=VALUE" lines in this process, for ranks that are threads of it.  False without memory. */
 bool launch_variables_set(const char *variables);
 
+/** Print a word so that a shell reads it as one, quoted where it must be. */
+void shell_word_print(const char *word, FILE *to);
+
 #endif /* LK_CLI_LAUNCH_LINE_H */

@@ -27,7 +27,7 @@ void launch_start_begin(launch_start *s);
 void launch_start_look(launch_start *s);
 
 /** Whether the ranks of this host have had their time.  Those of other hosts look at the clock
- * themselves, see alarm.h. */
+ * themselves, see launch_alarm_set(). */
 bool launch_start_is_late(const launch_start *s, pid_t launcher);
 
 /** Whether a job that was asked to stop at `since_ns` will not come so far: for seconds no rank came, or
@@ -36,5 +36,12 @@ bool launch_start_is_stuck(const launch_start *s, pid_t launcher, int64_t since_
 
 /** Say who did not come. */
 void launch_start_complain(const launch_start *s, pid_t launcher);
+
+/** Before rank `rank` meets the others, if nobody watches it from outside, because it was started by mpirun or
+ * srun, or on another host than `lockstep run`: it then ends by itself if they do not come.  False after a message if LK_START_DEADLINE is no number. */
+bool launch_alarm_set(int rank);
+
+/** It has met them. */
+void launch_alarm_clear(void);
 
 #endif /* LK_CLI_LAUNCH_START_H */

@@ -1,10 +1,13 @@
-/* Plans as pictures, the tiles of a layer or the features of all: for `lockstep plan --draw`. */
+/* Plans and schedules of pipelines as pictures: for `lockstep plan --draw` and `--schedule`. */
 #ifndef LK_CLI_PLAN_DRAW_H
 #define LK_CLI_PLAN_DRAW_H
 
 #include "plan/svg.h"
 
+#include <lockstep/extra/pipeline.h>
 #include <lockstep/extra/plan.h>
+
+#include <stdbool.h>
 
 /** A value of a layer as one rank sees it: its input in forward, or the gradient of its output in backward. */
 typedef struct plan_view {
@@ -43,5 +46,16 @@ int plan_draw(const lk_plan *plan, const char *word, const char *name, const cha
  * The plan has several ranks along features, and is of the model.  Returns as plan_draw() does. */
 int plan_draw_features(const lk_plan *plan, const lk_model *model, const char *word,
                        const char *path);
+
+/** The most stages and micro-batches that are drawn. */
+enum { PIPELINE_DRAW_STAGES = 64, PIPELINE_DRAW_MICROBATCHES = 256 };
+
+/**
+ * Draw a schedule, or with `compare` all that train, with the micro-batches and lags of the spec, equal times of
+ * forward and of each half of backward and none of messages: on stdout a line a stage, and a table of what
+ * they take, or with `json` the table alone; to the file `path`, unless it is NULL, as SVG.  Returns an exit
+ * status, after a message on stderr if it is not LK_EXIT_DONE.
+ */
+int pipeline_draw(const lk_pipeline_spec *spec, bool compare, const char *path, bool json);
 
 #endif /* LK_CLI_PLAN_DRAW_H */

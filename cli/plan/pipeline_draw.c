@@ -1,6 +1,5 @@
 /* lockstep plan --schedule: schedules of a pipeline one below the other, a column being a unit of time. */
-#include "plan/pipeline_draw.h"
-
+#include "plan/draw.h"
 #include "plan/svg.h"
 #include "report.h"
 #include "verb.h"

@@ -2,7 +2,7 @@
 #include "selfcheck/check_run.h"
 
 #include "kernel/reference/reference.h"
-#include "selfcheck/check_buffer.h"
+#include "selfcheck/check.h"
 #include "term.h"
 
 #include <lockstep/extra/alloc.h>

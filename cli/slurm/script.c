@@ -6,12 +6,11 @@
  * does not; nor where no step was made since the last start, which would go on for ever.  srun gets what sbatch
  * was told, where it does not take it over by itself (--cpus-per-task, since SLURM 22.05).
  */
-#include "slurm/script.h"
-
 #include "experiment.h"
-#include "launch/shell_word.h"
+#include "launch/line.h"
 #include "layout.h"
 #include "plan/fit.h"
+#include "slurm/slurm.h"
 #include "term.h"
 #include "verb.h"
 

@@ -1,8 +1,7 @@
 /* Parameter servers and workers of a job of SLURM: a row for each task, and a line about the one that asks. */
-#include "slurm/show.h"
-
 #include "ranks.h"
 #include "report.h"
+#include "slurm/slurm.h"
 #include "term.h"
 #include "verb.h"
 

@@ -7,10 +7,9 @@
  * By the kernels of the library, on the host of each rank, and by its allreduce.  All numbers are exact in
  * f32, so that any other bit is an error.
  */
-#include "slurm/test.h"
-
 #include "ranks.h"
 #include "report.h"
+#include "slurm/slurm.h"
 #include "term.h"
 #include "verb.h"
 

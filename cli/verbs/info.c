@@ -1,6 +1,5 @@
 /* lockstep info: what this build is, what it found here, and what it will use and why; and with a
  * file, what an experiment says. */
-#include "bench/peers/openmp.h"
 #include "bench/peers/peers.h"
 #include "experiment.h"
 #include "launch/host_facts.h"

@@ -6,7 +6,6 @@
 #include "layout.h"
 #include "plan/draw.h"
 #include "plan/fit.h"
-#include "plan/pipeline_draw.h"
 #include "verb.h"
 
 #include <lockstep/extra/suggest.h>

@@ -1,9 +1,8 @@
 /* lockstep slurm: which task of a job of SLURM is what, at which address; whether the ranks of a job compute;
  * and scripts for jobs to come. */
+#include "slurm/slurm.h"
+
 #include "ranks.h"
-#include "slurm/script.h"
-#include "slurm/show.h"
-#include "slurm/test.h"
 #include "verb.h"
 
 #define COMMAND "lockstep slurm"

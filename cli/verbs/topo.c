@@ -3,13 +3,14 @@
  * Under a launcher all ranks take part, and rank 0 prints.  With --hosts nothing runs: the tree and
  * the rank file are of a job that is still to be started.
  */
-#include "devices.h"
 #include "launch/host_facts.h"
 #include "launch/rankfile.h"
 #include "ranks.h"
 #include "report.h"
 #include "term.h"
 #include "verb.h"
+
+#include <lockstep/device.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -301,6 +302,49 @@ static int topo_hosts(const struct topo_options *o, lk_arena *arena)
     return LK_EXIT_DONE;
 }
 
+/* ---- devices ---- */
+
+enum { PROCESSORS_TEXT = 5 * LK_MAX_PROCESSORS }; /* "1000,1002,...": room for any set */
+
+static const report_column device_columns[] = {{"device", "device", 0},
+                                               {"name", "name", -1},
+                                               {"kind", NULL, 0},
+                                               {"processors", "processors", -1}};
+
+static void devices_rows(const lk_device *list, int n, bool json)
+{
+    static char text[PROCESSORS_TEXT];
+    report r;
+    report_keep(&r, device_columns, 4, json);
+    for (int i = 0; i < n; i++) {
+        lk_device_processors_text(&list[i], text, sizeof text);
+        report_row(&r, (report_cell[]){cell_int(i), cell_text(list[i].name), cell_text("cpu"),
+                                       cell_text(text)});
+    }
+    report_end(&r);
+}
+
+static int devices_print(bool json)
+{
+    int n, room;
+    if (lk_devices_available(NULL, 0, &room) != LK_OK)
+        return verb_refuse(COMMAND ": %s", lk_error_message());
+    lk_device *list = calloc((size_t)room, sizeof *list);
+    if (!list) {
+        fprintf(stderr, "error: " COMMAND ": no memory for a list of %d devices\n", room);
+        return LK_EXIT_FAILED;
+    }
+    int status = LK_EXIT_DONE;
+    if (lk_devices_available(list, room, &n) == LK_OK)
+        devices_rows(list, n < room ? n : room, json);
+    else
+        status = verb_failed();
+    free(list);
+    return status;
+}
+
+/* ---- the verb ---- */
+
 static int topo_run(const void *given, int n, char **operand)
 {
     const struct topo_options *o = given;
@@ -317,7 +361,7 @@ static int topo_run(const void *given, int n, char **operand)
         return LK_EXIT_USAGE;
     }
     if (o->devices)
-        return devices_print(COMMAND, o->json);
+        return devices_print(o->json);
     if (!hosts || !o->mode || (o->hosts && o->hostfile) || (o->rankfile && o->json)) {
         fprintf(stderr, "error: " COMMAND ": %s\n",
                 !hosts                    ? "--rankfile needs --hosts, such as a,b,c"

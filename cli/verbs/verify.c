@@ -5,9 +5,8 @@
 #include "report.h"
 #include "term.h"
 #include "verb.h"
-#include "verify/algorithm.h"
+#include "verify/config.h"
 #include "verify/difference.h"
-#include "verify/transport.h"
 
 #include <lockstep/coll.h>
 #include <lockstep/extra/clock.h>

@@ -10,14 +10,15 @@
 #include "ranks.h"
 #include "term.h"
 #include "verb.h"
-#include "verify/algorithm.h"
 
+#include <lockstep/extra/algorithms.h>
 #include <lockstep/extra/alloc.h>
 #include <lockstep/log.h>
 #include <lockstep/thread.h>
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -212,5 +213,87 @@ int verify_print(const verify_config *place, const verify_setting *setting)
         status = trace_print(comm, place, setting, &trace);
     ranks_close(comm);
     verify_trace_free(&trace);
+    return status;
+}
+
+/* ---- the allreduce, by LK_ALLREDUCE ---- */
+
+static const char *const variable = "LK_ALLREDUCE";
+
+const char *verify_named(void)
+{
+    static char given[64];
+    static bool read;
+    const char *value = secure_getenv(variable);
+    if (!read && value)
+        snprintf(given, sizeof given, "%s", value);
+    read = true;
+    return *given ? given : NULL;
+}
+
+void verify_algorithm_set(const char *name)
+{
+    const char *value = name ? name : verify_named();
+    if (value)
+        setenv(variable, value, 1);
+    else
+        unsetenv(variable);
+}
+
+int verify_algorithm_check(bool fast, const char *who, const char *name)
+{
+    lk_coll_info about = {.benchmark_only = false};
+    bool known = false;
+    for (int k = 0; !known && lk_coll_list(k, &about); k++)
+        known = strcmp(about.call, "allreduce") == 0 && strcmp(about.name, name) == 0;
+    if (!known)
+        return verb_refuse("lockstep verify: %s: there is no allreduce \"%s\"; see \"lockstep list "
+                           "collectives\"",
+                           who, name);
+    if (about.benchmark_only && !fast)
+        return verb_refuse("lockstep verify: %s: %s is there to measure against and may give other "
+                           "bits: leave it out, or give parallel.mode=fast",
+                           who, name);
+    return LK_EXIT_DONE;
+}
+
+/* ---- --transport and --mpi ---- */
+
+static int refuse(const char *option, const char *what)
+{
+    return verb_refuse("lockstep verify: option --%s: %s", option, what);
+}
+
+static int transport_add(verify_transports *to, const launcher *l)
+{
+    if (to->n == VERIFY_TRANSPORTS)
+        return refuse("mpi", "too many");
+    to->item[to->n++] = l;
+    return LK_EXIT_DONE;
+}
+
+static int mpi_add(verify_transports *to, const char *mpi)
+{
+    char why[256];
+    launcher *l = to->n < VERIFY_TRANSPORTS ? &to->launcher[to->n] : NULL;
+    if (l && !launcher_find(mpi, l, why, sizeof why))
+        return refuse("mpi", why);
+    return transport_add(to, l);
+}
+
+int verify_transports_read(const lk_option_names *transport, const lk_option_names *mpi,
+                           verify_transports *out)
+{
+    int status = LK_EXIT_DONE;
+    out->n = 0;
+    for (int i = 0; i < transport->n && status == LK_EXIT_DONE; i++) {
+        const char *name = transport->item[i];
+        if (strcmp(name, "local") == 0)
+            status = transport_add(out, NULL);
+        else if (strcmp(name, "mpi") != 0)
+            status = refuse("transport", "give local or mpi");
+        for (int k = 0; strcmp(name, "mpi") == 0 && k < mpi->n && status == LK_EXIT_DONE; k++)
+            status = mpi_add(out, mpi->item[k]);
+    }
     return status;
 }

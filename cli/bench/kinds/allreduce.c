@@ -3,7 +3,6 @@
 
 #include "bench/options.h"
 #include "bench/path.h"
-#include "bench/rounds.h"
 #include "ranks.h"
 #include "report.h"
 #include "term.h"

@@ -1,5 +1,5 @@
 /* lockstep bench kernels: linear layers and convolutions against OpenBLAS and oneDNN. */
-#include "bench/operands.h"
+#include "bench/case.h"
 #include "bench/options.h"
 #include "bench/path.h"
 #include "bench/peers/peers.h"

@@ -1,7 +1,6 @@
 /* Talking to a script of bench/ through two pipes. */
 #include "bench/peers/torch.h"
 
-#include "bench/peers/openmp.h"
 #include "bench/peers/peers.h"
 #include "verb.h"
 

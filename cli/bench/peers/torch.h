@@ -37,7 +37,7 @@ int torch_open(bench_torch *t, const char *bench, const lk_option_names *against
 
 /**
  * Start the script `name` of the peers with the arguments `how` and `n`.  If it does not run, `about` has
- * the reason.  Its threads wait passively, see openmp.h.
+ * the reason.  Its threads wait passively, see openmp_wait_passively().
  */
 bool torch_start(bench_torch *t, const char *python, const char *name, const char *how, int n);
 

@@ -1,5 +1,5 @@
-/* Rounds of a bench on ranks. */
-#include "bench/rounds.h"
+/* Rounds of a bench on ranks, in which each side has its turn. */
+#include "bench/allreduce.h"
 
 #include <lockstep/coll.h>
 #include <lockstep/extra/clock.h>
