@@ -7,7 +7,6 @@
  */
 #include "kernel/each.h"
 
-#include "kernel/gather.h"
 #include "kernel/runtime/parallel.h"
 
 #include <string.h>
@@ -75,13 +74,80 @@ static int64_t find(const lk__each_job *j, int i, int64_t first, int64_t *index)
     return at;
 }
 
+/* ---- gathering: by rows, and element by element where rows are too short for that ---- */
+
+/* A matrix in memory: element (r, c) lies r * row_step + c * step elements after the first. */
+typedef struct element_matrix {
+    size_t size; /* of an element, in bytes */
+    int64_t rows, cols, row_step, step;
+} element_matrix;
+
+/* Elements of a row that is worth a call. */
+enum { WIDE = 16 };
+
+/* The first `have` bytes until there are n, by copies of twice the length each. */
+static void repeat(char *dst, int64_t have, int64_t n)
+{
+    for (int64_t more; have < n; have += more) {
+        more = n - have < have ? n - have : have;
+        memcpy(dst + have, dst, (size_t)more);
+    }
+}
+
+/* `size` is a constant where this is called, so copies of elements are single moves. */
+static inline void by_element(const element_matrix *g, size_t size, const char *src, char *dst)
+{
+    for (int64_t r = 0; r < g->rows; r++) {
+        const char *from = src + r * g->row_step * (int64_t)size;
+        for (int64_t c = 0; c < g->cols; c++, dst += size)
+            memcpy(dst, from + c * g->step * (int64_t)size, size);
+    }
+}
+
+static void by_row(const element_matrix *g, const char *src, char *dst)
+{
+    const int64_t size = (int64_t)g->size, bytes = g->cols * size;
+    for (int64_t r = 0; r < g->rows; r++, dst += bytes) {
+        const char *from = src + r * g->row_step * size;
+        if (g->step == 1) {
+            memcpy(dst, from, (size_t)bytes);
+        } else {
+            memcpy(dst, from, g->size);
+            repeat(dst, size, bytes);
+        }
+    }
+}
+
+static void gather_rows(const element_matrix *g, const char *src, char *dst)
+{
+    if ((g->step == 0 || g->step == 1) && g->cols >= WIDE)
+        by_row(g, src, dst);
+    else if (g->size == 4)
+        by_element(g, 4, src, dst);
+    else if (g->size == 8)
+        by_element(g, 8, src, dst);
+    else
+        by_element(g, g->size, src, dst);
+}
+
+/* dst = the elements of the matrix at `src` in row-major order. */
+static void gather_run(const element_matrix *g, const char *src, char *dst)
+{
+    element_matrix first = *g;
+    const int64_t bytes = g->cols * (int64_t)g->size;
+    if (g->row_step == 0 && g->rows > 1)
+        first.rows = 1;
+    gather_rows(&first, src, dst);
+    repeat(dst, first.rows * bytes, g->rows * bytes);
+}
+
 /* Copy n elements of the output's row-major order from `index` on, as input `i` has them from `at` on:
  * the rest of a row, or as many whole rows as follow each other along one axis. */
 static void gather(const lk__each_job *j, int i, int64_t at, int64_t *index, int64_t n, char *to)
 {
     const int64_t *stride = j->in[i].stride;
     const int last = j->ndim - 1;
-    lk__gather g = {.size = j->in[i].size, .step = stride[last]};
+    element_matrix g = {.size = j->in[i].size, .step = stride[last]};
     while (n > 0) {
         g.rows = 1;
         g.cols = j->dim[last] - index[last];
@@ -92,7 +158,7 @@ static void gather(const lk__each_job *j, int i, int64_t at, int64_t *index, int
             g.rows = left < whole ? left : whole;
             g.row_step = stride[last - 1];
         }
-        lk__gather_run(&g, j->in[i].start + at * (int64_t)g.size, to);
+        gather_run(&g, j->in[i].start + at * (int64_t)g.size, to);
         to += g.rows * g.cols * (int64_t)g.size;
         n -= g.rows * g.cols;
         at -= index[last] * stride[last];
@@ -138,8 +204,8 @@ static const void *input_run(const lk__each_job *j, int i, int64_t first, int64_
         return from;
     }
     if (in_row && step == 0 && buffer->repeated != from) {
-        lk__gather g = {.size = j->in[i].size, .rows = 1, .cols = RUN};
-        lk__gather_run(&g, from, (char *)&buffer->room);
+        element_matrix g = {.size = j->in[i].size, .rows = 1, .cols = RUN};
+        gather_run(&g, from, (char *)&buffer->room);
         buffer->repeated = from;
     } else if (!in_row || step != 0) {
         gather(j, i, at, index, n, (char *)&buffer->room);

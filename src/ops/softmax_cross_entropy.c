@@ -9,7 +9,6 @@
  * one piece.
  */
 #include "ops/common/index.h"
-#include "ops/common/loss/labels.h"
 #include "ops/common/loss/loss.h"
 #include "ops/common/loss/softmax.h"
 #include "ops/common/ops.h"

@@ -6,7 +6,6 @@
  * and then, unless the attribute says otherwise, the sum over all elements; see common/loss.h.
  */
 #include "ops/common/loss/loss.h"
-#include "ops/common/loss/squared.h"
 #include "ops/common/ops.h"
 
 const lk_op lk__op_sum_squared_error = {

@@ -12,7 +12,6 @@
  */
 #include "dist/common/features.h"
 #include "ops/common/index.h"
-#include "ops/common/loss/labels.h"
 #include "ops/common/loss/loss.h"
 #include "ops/common/ops.h"
 #include "ops/common/sums.h"

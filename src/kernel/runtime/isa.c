@@ -1,6 +1,7 @@
 /* Which instruction set is in use: the best available, LK_ISA, or what lk_isa_set() said. */
+#include "kernel/runtime/isa.h"
+
 #include "base/env.h"
-#include "kernel/runtime/emulated.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -43,4 +43,8 @@
         return LK_OK;                                                   \
     }
 
+/* Whether the kernels of an instruction set are emulated: compiled for another one, for tests
+ * (cmake/emulate.cmake). */
+LK_ISA_EXTERN(bool, lk__emulated)
+
 #endif /* LK_KERNEL_ISA_H */

@@ -3,13 +3,58 @@
 
 #include "kernel/runtime/parallel.h"
 #include "ops/common/axes/axes.h"
-#include "ops/common/axes/groups.h"
-#include "ops/common/axes/pick.h"
 #include "ops/common/ops.h"
+#include "ops/common/parts.h"
 #include "tensor/tensor.h"
 
+/* ---- groups: the elements of a row-major tensor that a reduction makes one output of ---- */
+
+/* Axes of one kind, kept or reduced, from the last to the first, neighbours joined. */
+typedef struct group_axes {
+    int ndim;
+    int64_t dim[LK_MAX_NDIM], stride[LK_MAX_NDIM];
+} group_axes;
+
+typedef struct reduction_groups {
+    group_axes kept, reduced;
+    int64_t n; /* elements of a group */
+} reduction_groups;
+
+/* Elements from the first to number `i`, counted in row-major order along `axes`.  Element p of
+ * group k is at offset(kept, k) + offset(reduced, p). */
+static int64_t group_offset(const group_axes *axes, int64_t i)
+{
+    int64_t at = 0;
+    for (int d = 0; d < axes->ndim; d++) {
+        at += i % axes->dim[d] * axes->stride[d];
+        i /= axes->dim[d];
+    }
+    return at;
+}
+
+/* The groups of a tensor of `shape` that is reduced over the axes of `bits`. */
+static reduction_groups groups_of(lk_shape shape, unsigned bits)
+{
+    reduction_groups g = {.n = lk__axes_count(shape, bits)};
+    int64_t stride = 1;
+    for (int d = shape.ndim - 1; d >= 0; d--) {
+        group_axes *a = bits >> d & 1 ? &g.reduced : &g.kept;
+        int last = a->ndim - 1;
+        if (last >= 0 && lk__times(a->stride[last], a->dim[last]) == stride) {
+            a->dim[last] = lk__times(a->dim[last], shape.dim[d]);
+        } else {
+            a->dim[a->ndim] = shape.dim[d];
+            a->stride[a->ndim++] = stride;
+        }
+        stride = lk__times(stride, shape.dim[d]);
+    }
+    return g;
+}
+
+/* ---- the search ---- */
+
 typedef struct extreme_job {
-    lk__reduction_groups g;
+    reduction_groups g;
     int64_t row, step; /* elements of the last reduced axis */
     lk_dtype dtype;
     bool smallest;
@@ -18,23 +63,23 @@ typedef struct extreme_job {
 } extreme_job;
 
 /* The position of the extreme of the group at x, row by row. */
-#define FIND_DEFINE(real, name)                                     \
-    static int64_t name(const extreme_job *j, const real *x)        \
-    {                                                               \
-        int64_t best_at = 0;                                        \
-        real best = x[0];                                           \
-        for (int64_t p = 0; p < j->g.n; p += j->row) {              \
-            const real *r = x + lk__group_offset(&j->g.reduced, p); \
-            for (int64_t i = 0; i < j->row; i++) {                  \
-                real v = r[i * j->step];                            \
-                bool better = j->smallest ? v < best : v > best;    \
-                if (better || (v != v && best == best)) {           \
-                    best = v;                                       \
-                    best_at = p + i;                                \
-                }                                                   \
-            }                                                       \
-        }                                                           \
-        return best_at;                                             \
+#define FIND_DEFINE(real, name)                                  \
+    static int64_t name(const extreme_job *j, const real *x)     \
+    {                                                            \
+        int64_t best_at = 0;                                     \
+        real best = x[0];                                        \
+        for (int64_t p = 0; p < j->g.n; p += j->row) {           \
+            const real *r = x + group_offset(&j->g.reduced, p);  \
+            for (int64_t i = 0; i < j->row; i++) {               \
+                real v = r[i * j->step];                         \
+                bool better = j->smallest ? v < best : v > best; \
+                if (better || (v != v && best == best)) {        \
+                    best = v;                                    \
+                    best_at = p + i;                             \
+                }                                                \
+            }                                                    \
+        }                                                        \
+        return best_at;                                          \
     }
 
 FIND_DEFINE(float, find_f32)
@@ -45,7 +90,7 @@ static void find_groups(void *arg, int64_t first, int64_t last)
 {
     const extreme_job *j = arg;
     for (int64_t k = first; k < last; k++) {
-        int64_t start = lk__group_offset(&j->g.kept, k);
+        int64_t start = group_offset(&j->g.kept, k);
         j->at[k] = j->dtype == LK_F32 ? find_f32(j, (const float *)(const void *)j->x + start)
                                       : find_f64(j, (const double *)(const void *)j->x + start);
     }
@@ -54,7 +99,7 @@ static void find_groups(void *arg, int64_t first, int64_t last)
 lk_status lk__extreme_find(lk_call *c, bool smallest)
 {
     const lk_tensor *x = c->x[0], *y = c->y[0];
-    extreme_job j = {.g = lk__groups_of(x->shape, lk__axes_bits(c->attr, x->shape.ndim)),
+    extreme_job j = {.g = groups_of(x->shape, lk__axes_bits(c->attr, x->shape.ndim)),
                      .row = 1,
                      .dtype = x->dtype,
                      .smallest = smallest,
@@ -97,6 +142,127 @@ static const lk_op extreme_where = {
     .forward = where_forward,
 };
 
+/* ---- place and pick: one element of each group, moved into zeros or out of it; a pair of adjoint ops ----
+ *
+ *   place   y = zeros, but y[group k][at[k]] = x[k]        dx = pick of dy
+ *   pick    y[k] = x[group k][at[k]]                       dx = place of dy
+ */
+
+static lk_status group_place(lk_var x, lk_var at, const lk_axes *axes, lk_shape shape, lk_var *out);
+
+static lk_status group_pick(lk_var x, lk_var at, const lk_axes *axes, lk_var *out);
+
+typedef struct pick_attr {
+    lk_axes axes;
+    lk_shape shape; /* of the tensor with groups */
+} pick_attr;
+
+typedef struct pick_job {
+    reduction_groups g;
+    size_t size;
+    const int64_t *at;
+    bool into; /* the groups: place */
+    const char *x;
+    char *y;
+} pick_job;
+
+/* Tasks are groups. */
+static void pick_groups(void *arg, int64_t first, int64_t last)
+{
+    const pick_job *j = arg;
+    int64_t size = (int64_t)j->size;
+    for (int64_t k = first; k < last; k++) {
+        int64_t in_groups = group_offset(&j->g.kept, k) + group_offset(&j->g.reduced, j->at[k]);
+        int64_t from = j->into ? k : in_groups, to = j->into ? in_groups : k;
+        memcpy(j->y + to * size, j->x + from * size, j->size);
+    }
+}
+
+static lk_status pick_run(lk_call *c, bool into)
+{
+    const pick_attr *a = c->attr;
+    pick_job j = {.g = groups_of(a->shape, lk__axes_bits(&a->axes, a->shape.ndim)),
+                  .size = lk_dtype_size(c->x[0]->dtype),
+                  .at = (const int64_t *)(void *)lk__tensor_start(c->x[1]),
+                  .into = into,
+                  .x = lk__tensor_start(c->x[0]),
+                  .y = lk__tensor_start(c->y[0])};
+    return LK_TRACE(lk__parallel(lk__tasks_functions(c->x[1]->count, 1), pick_groups, &j));
+}
+
+static lk_status place_infer(lk_call *c, lk_output_spec *out)
+{
+    out->dtype = c->x[0]->dtype;
+    out->shape = ((const pick_attr *)c->attr)->shape;
+    return LK_OK;
+}
+
+static lk_status place_forward(lk_call *c)
+{
+    LK_TRY(lk__fill(c->y[0], 0));
+    return LK_TRACE(pick_run(c, true));
+}
+
+static lk_status place_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    const pick_attr *a = c->attr;
+    return LK_TRACE(group_pick(dout[0], c->in[1], &a->axes, &din[0]));
+}
+
+static const lk_op place = {
+    .name = "place",
+    .summary = "zeros with one element of each group given",
+    LK_ARITY(2, 1),
+    .flags = LK_OP_LINEAR,
+    .attr_size = sizeof(pick_attr),
+    .saves_in = 2,
+    .infer = place_infer,
+    .forward = place_forward,
+    .backward = place_backward,
+};
+
+static lk_status pick_infer(lk_call *c, lk_output_spec *out)
+{
+    out->dtype = c->x[0]->dtype;
+    out->shape = c->x[1]->shape;
+    return LK_OK;
+}
+
+static lk_status pick_forward(lk_call *c)
+{
+    return LK_TRACE(pick_run(c, false));
+}
+
+static lk_status pick_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    const pick_attr *a = c->attr;
+    return LK_TRACE(group_place(dout[0], c->in[1], &a->axes, a->shape, &din[0]));
+}
+
+static const lk_op pick = {
+    .name = "pick",
+    .summary = "one element of each group",
+    LK_ARITY(2, 1),
+    .flags = LK_OP_LINEAR,
+    .attr_size = sizeof(pick_attr),
+    .saves_in = 2,
+    .infer = pick_infer,
+    .forward = pick_forward,
+    .backward = pick_backward,
+};
+
+static lk_status group_place(lk_var x, lk_var at, const lk_axes *axes, lk_shape shape, lk_var *out)
+{
+    pick_attr a = {*axes, shape};
+    return LK_TRACE(lk_apply(x.tape, &place, (lk_var[]){x, at}, 2, &a, out));
+}
+
+static lk_status group_pick(lk_var x, lk_var at, const lk_axes *axes, lk_var *out)
+{
+    pick_attr a = {*axes, lk_shape_of(x)};
+    return LK_TRACE(lk_apply(x.tape, &pick, (lk_var[]){x, at}, 2, &a, out));
+}
+
 lk_status lk__extreme_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const lk_reduce_axis_op *op = c->op->data;
@@ -107,5 +273,5 @@ lk_status lk__extreme_backward(lk_call *c, const lk_var *dout, lk_var *din)
         return LK_TRACE(lk_zeros_like(c->in[0], din));
     }
     LK_TRY(lk_apply(c->tape, &extreme_where, c->in, 1, &a, &at));
-    return LK_TRACE(lk__group_place(dout[0], at, &a.axes, x, din));
+    return LK_TRACE(group_place(dout[0], at, &a.axes, x, din));
 }

@@ -1,8 +1,9 @@
-/* The reduction of losses, and how its gradient is shared among them. */
+/* Losses: their reduction and how its gradient is shared among them, squared errors, and labels. */
 #include "ops/common/loss/loss.h"
 
 #include "base/fpenv.h"
-#include "kernel/each.h"
+#include "ops/common/each.h"
+#include "ops/common/index.h"
 #include "ops/common/ops.h"
 #include "ops/common/sums.h"
 #include "tensor/tensor.h"
@@ -171,4 +172,127 @@ lk_status lk__loss_grad(const lk_call *c, lk_loss_reduction otherwise, lk_var do
         LK_TRY(lk_div(dout, by, out));
     }
     return LK_TRACE(lk_broadcast(*out, shape, out));
+}
+
+/* ---- squared errors: l = w (x - t)^2, dx = 2 w (x - t) dl, dt = -dx ---- */
+
+lk_status lk__squared_forward(lk_call *c)
+{
+    const lk__squared *s = c->op->data;
+    return LK_TRACE(
+        lk__loss_terms(c, s->otherwise, LK__LOOP_SQUARED_ERROR, LK__ALONG_ERRORS, s->w));
+}
+
+/* ---- squared_grad: dx of x, t and dl; the attribute is 2 w ---- */
+
+/* With g the gradient of dx: for x 2 w g dl, for t minus that, for dl 2 w g (x - t). */
+static lk_status grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var gd;
+    if (lk_call_needs_grad(c, 0) || lk_call_needs_grad(c, 1)) {
+        LK_TRY(lk_mul(dout[0], c->in[2], &gd));
+        LK_TRY(lk_affine(gd, *(const double *)c->attr, 0, &din[0]));
+    }
+    if (lk_call_needs_grad(c, 1))
+        LK_TRY(lk_neg(din[0], &din[1]));
+    if (lk_call_needs_grad(c, 2)) {
+        lk_var in[] = {c->in[0], c->in[1], dout[0]};
+        LK_TRY(lk_apply(c->tape, c->op, in, 3, c->attr, &din[2]));
+    }
+    return LK_OK;
+}
+
+static const lk_op squared_grad = {
+    .name = "squared_grad",
+    .summary = "2 w (x - t) dl",
+    LK_ARITY(3, 1),
+    .flags = LK_EACH_FLAGS,
+    .attr_size = sizeof(double),
+    .saves_in = 7,
+    .infer = lk__each_infer,
+    .forward = lk__each_forward,
+    .backward = grad_backward,
+    .data = &(const lk__each){.loop = LK__LOOP_SQUARED_ERROR_GRAD},
+};
+
+lk_status lk__squared_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    const lk__squared *s = c->op->data;
+    lk_var dl;
+    double twice = 2 * s->w;
+    LK_TRY(lk__loss_grad(c, s->otherwise, dout[0], lk_shape_of(c->in[0]), &dl));
+    lk_var in[] = {c->in[0], c->in[1], dl};
+    if (!lk_call_needs_grad(c, 1)) {
+        return LK_TRACE(lk_apply_gradient(c, 0, &squared_grad, in, 3, &twice, &din[0]));
+    }
+    LK_TRY(lk_apply(c->tape, &squared_grad, in, 3, &twice, &din[0]));
+    return LK_TRACE(lk_neg(din[0], &din[1]));
+}
+
+const lk_op_sample lk__squared_samples[] = {
+    {.n_in = 2, .in = {LK_IN(3, 4), LK_IN(3, 4)}, .attr = &(const lk_loss_attr){LK_LOSS_DEFAULT}},
+    {.n_in = 2,
+     .in = {LK_IN(5, 2), LK_IN_FIXED(-1, 1, 5, 2)},
+     .attr = &(const lk_loss_attr){LK_LOSS_SUM},
+     .shard_size = 2},
+    {.n_in = 2,
+     .in = {LK_IN(5, 1, 2), LK_IN(5, 1, 2)},
+     .attr = &(const lk_loss_attr){LK_LOSS_SAMPLE_MEAN},
+     .shard_size = 3},
+    {.n_in = 2, .in = {LK_IN(6), LK_IN(6)}, .attr = &(const lk_loss_attr){LK_LOSS_MEAN}},
+    {.n_in = 2, .in = {LK_IN(7), LK_IN(7)}, .attr = &(const lk_loss_attr){LK_LOSS_NONE}},
+    {0}};
+
+/* ---- cross entropy by labels ---- */
+
+/* The label of row r among its classes; -1: it is elsewhere. */
+static int64_t label_of(const lk__sheet *t, const lk__labels *l, int64_t r)
+{
+    int64_t k = lk__index_at(l->label, t->row + r) - l->own.first;
+    return k >= 0 && k < l->own.n ? k : -1;
+}
+
+static double at(lk_dtype dtype, const void *x, int64_t i)
+{
+    return dtype == LK_F32 ? (double)((const float *)x)[i] : ((const double *)x)[i];
+}
+
+static void set(lk_dtype dtype, void *x, int64_t i, double value)
+{
+    if (dtype == LK_F32)
+        ((float *)x)[i] = (float)value;
+    else
+        ((double *)x)[i] = value;
+}
+
+/* A number that was computed in f64 from numbers of the dtype, rounded as if it were in that. */
+static double rounded(lk_dtype dtype, double value)
+{
+    return dtype == LK_F32 ? (double)(float)value : value;
+}
+
+void lk__labels_less(lk__sheet *t, const lk__labels *l, int k, int to)
+{
+    for (int64_t r = t->first; r < t->last; r++) {
+        int64_t i = label_of(t, l, r);
+        double x = i < 0 ? 0 : at(t->dtype, t->x[0], r * t->step[0] + i) - lk__sheet_get(t, k, r);
+        lk__sheet_set(t, to, r, x);
+    }
+}
+
+void lk__labels_gradient(lk__sheet *t, const lk__labels *l)
+{
+    double y[LK_SHEET_ROWS]; /* of labels */
+    for (int64_t r = t->first; r < t->last; r++) {
+        int64_t i = label_of(t, l, r);
+        y[r] = i < 0 ? 0 : at(t->dtype, t->y, r * t->step_y + i);
+    }
+    lk__sheet_map_y(t, LK__TERM_SHARE);
+    for (int64_t r = t->first; r < t->last; r++) {
+        int64_t i = label_of(t, l, r);
+        double p = rounded(t->dtype, y[r] / lk__sheet_get(t, 0, r));
+        double dx = rounded(t->dtype, rounded(t->dtype, p - 1) * lk__sheet_get(t, 1, r));
+        if (i >= 0)
+            set(t->dtype, t->y, r * t->step_y + i, t->overwrite ? 0 + dx : dx);
+    }
 }

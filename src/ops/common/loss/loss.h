@@ -6,6 +6,7 @@
 
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
+#include <lockstep/pieces.h>
 
 /** The output for losses of `shape`: that, or a scalar.  Errors: LK_EINVAL for the attribute. */
 lk_status lk__loss_infer(const lk_call *c, lk_shape shape, lk_output_spec *out) LK_NODISCARD;
@@ -35,5 +36,32 @@ lk_status lk__loss_terms(lk_call *c, lk_loss_reduction otherwise, lk__loop loop,
 /** In backward: *out = the gradients of the losses, which have `shape`, from that of the output. */
 lk_status lk__loss_grad(const lk_call *c, lk_loss_reduction otherwise, lk_var dout, lk_shape shape,
                         lk_var *out) LK_NODISCARD;
+
+/* ---- losses w (x - t)^2 by element: mean_squared_error and sum_squared_error ---- */
+
+/* The `data` of such an op: w, and the reduction that LK_LOSS_DEFAULT is. */
+typedef struct lk__squared {
+    double w;
+    lk_loss_reduction otherwise;
+} lk__squared;
+
+lk_status lk__squared_forward(lk_call *c) LK_NODISCARD;
+lk_status lk__squared_backward(lk_call *c, const lk_var *dout, lk_var *din) LK_NODISCARD;
+
+/* Samples of all reductions. */
+extern const lk_op_sample lk__squared_samples[];
+
+/* ---- cross entropy by labels on the rows of a sheet, of whose classes a part may be elsewhere ---- */
+
+typedef struct lk__labels {
+    const lk_tensor *label; /* i32 or i64, one for each row of all */
+    lk_range own;           /* the classes that rows have */
+} lk__labels;
+
+/** p[to] = x[label] - p[k] of each row, x being the first input; 0 where the label is elsewhere. */
+void lk__labels_less(lk__sheet *t, const lk__labels *l, int k, int to);
+
+/** y = (y / p[0] - [is label]) p[1] of each row. */
+void lk__labels_gradient(lk__sheet *t, const lk__labels *l);
 
 #endif /* LK_OPS_COMMON_LOSS_H */
