@@ -260,8 +260,8 @@ static lk_status deposit_rest(lk_tape *t)
 }
 
 /* The pass itself, after all checks, from n seeds as lk__seeds_set() takes them. */
-static lk_status pass_go(lk_tape *t, const lk_seed *seeds, const lk_var *of, const lk_var *grad,
-                         int n)
+static lk_status pass_execute(lk_tape *t, const lk_seed *seeds, const lk_var *of,
+                              const lk_var *grad, int n)
 {
     lk_status st;
     lk__scope scope;
@@ -290,7 +290,7 @@ done:
 
 /* The status of what comes before a pass, or behind it: where memory has run out there, which the
  * program cannot have known, other ranks wait for the pass all the same. */
-static lk_status pass_told(const lk_tape *t, lk_status st)
+static lk_status pass_failed(const lk_tape *t, lk_status st)
 {
     if (st == LK_ENOMEM && t->n_collective > 0)
         lk__failed_alone(t, st);
@@ -306,7 +306,7 @@ lk_status lk_backward(lk_tape *t, const lk_seed *seeds, int n, unsigned flags)
     for (int k = 0; k < n; k++)
         LK_TRY(lk__seed_check(t, seeds[k].of, seeds[k].grad));
     LK_TRY(lk__pass_mark(t, 0, t->n_nodes));
-    return LK_TRACE(pass_go(t, seeds, NULL, NULL, n));
+    return LK_TRACE(pass_execute(t, seeds, NULL, NULL, n));
 }
 
 static lk_status wanted_check(lk_tape *t, lk_var v)
@@ -401,16 +401,16 @@ lk_status lk_grad(lk_tape *t, const lk_var *of, const lk_var *grad_of, int n_of,
     LK_CHECK(t && out && n_of >= 0 && n_wrt >= 0 && (of || n_of == 0) && (wrt || n_wrt == 0),
              LK_EINVAL, "%s", t ? "an argument is NULL or negative" : "tape is NULL");
     t->canonical = lk__fp_is_canonical(&host_);
-    LK_TRY(pass_told(t, request_copy(t, of, grad_of, wrt, &r)));
+    LK_TRY(pass_failed(t, request_copy(t, of, grad_of, wrt, &r)));
     for (int k = 0; k < n_wrt; k++)
         out[k] = LK_NO_VAR;
     LK_TRY(pass_begin(t, false, flags));
     LK_TRY(request_check(t, &r));
     for (int k = 0; k < n_wrt; k++)
         lk__value_at(t, r.wrt[k].index)->wanted = true;
-    LK_TRY(pass_go(t, NULL, r.of, r.grad, n_of));
+    LK_TRY(pass_execute(t, NULL, r.of, r.grad, n_of));
     lk_status st = collect(t, r.wrt, n_wrt, out);
     if (st != LK_OK)
         pass_clear(t);
-    return LK_TRACE(pass_told(t, st));
+    return LK_TRACE(pass_failed(t, st));
 }

@@ -224,7 +224,8 @@ typedef struct place {
     bool second;
 } place;
 
-static void note(check *k, place at, int64_t e, double error, double numeric, double analytic)
+static void worst_update(check *k, place at, int64_t e, double error, double numeric,
+                         double analytic)
 {
     lk_gradcheck_result *r = k->result;
     double *worst = at.second ? &r->second : &r->first;
@@ -255,7 +256,7 @@ static lk_status compare(check *k, place at, const lk_tensor *v, const lk_tensor
     st = LK_OK;
     for (int64_t e = 0; e < v->count; e++) {
         double a = elements(by_backward)[e];
-        note(k, at, e, fabs(a - numeric[e]) / scale, numeric[e], a);
+        worst_update(k, at, e, fabs(a - numeric[e]) / scale, numeric[e], a);
         k->result->numbers++;
     }
 done:

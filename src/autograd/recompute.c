@@ -73,8 +73,8 @@ static lk_status journal_keep(lk_tape *t, int64_t begin, lk__journal **out)
     **out = all;
     if (all.n == 0)
         return LK_OK;
-    LK_TRY(lk__node_arena_take(&t->node_arena, all.n * (int64_t)sizeof *all.note, &(*out)->note));
-    memcpy((*out)->note, all.note, (size_t)all.n * sizeof *all.note);
+    LK_TRY(lk__node_arena_take(&t->node_arena, all.n * (int64_t)sizeof *all.entry, &(*out)->entry));
+    memcpy((*out)->entry, all.entry, (size_t)all.n * sizeof *all.entry);
     return LK_OK;
 }
 
@@ -128,15 +128,15 @@ static lk_status recompute(lk_tape *t, lk_segment_fn *run, void *arg, bool check
     t->capture.first_serial = t->serial + 1;
     t->capture.stamp = ++t->stamp;
     t->silent = true;
-    int64_t notes = lk__journal_begin(), meets = lk__journal_meets();
+    int64_t begin = lk__journal_begin(), comm_calls = lk__journal_comm_count();
     st = run_scoped(t, s, n_out, out);
     t->silent = false;
-    if (lk__journal_meets() != meets)
+    if (lk__journal_comm_count() != comm_calls)
         t->capture.needs_grad = t->capture.collective = true;
     LK_TRY_TO(done, st);
     LK_TRY_TO(done, lk__reset_check(t));
     if (t->capture.needs_grad) {
-        LK_TRY_TO(done, journal_keep(t, notes, &s.journal));
+        LK_TRY_TO(done, journal_keep(t, begin, &s.journal));
         LK_TRY_TO(done, record(t, s, n_out, out));
     }
 done:

@@ -34,7 +34,7 @@ lk_status lk__seed_check(lk_tape *t, lk_var of, const lk_tensor *grad)
 }
 
 /* Whether backward may write to elements of a seed that it has still to read. */
-static bool meets_a_leaf(const lk_tape *t, const lk_tensor *seed)
+static bool overlaps_leaf(const lk_tape *t, const lk_tensor *seed)
 {
     for (int64_t i = 0; i < t->n_outside; i++) {
         const lk__value *v = lk__value_at(t, t->outside[i]);
@@ -47,7 +47,7 @@ static bool meets_a_leaf(const lk_tape *t, const lk_tensor *seed)
 /* The gradient to start from as a value.  A message may read it after the pass. */
 static lk_status seed_take(lk_tape *t, lk_tensor *seed, lk_var *out)
 {
-    if (seed->count <= SMALL || t->n_collective > 0 || meets_a_leaf(t, seed))
+    if (seed->count <= SMALL || t->n_collective > 0 || overlaps_leaf(t, seed))
         LK_TRY(lk__value_copy(t, seed, out));
     else
         LK_TRY(lk_constant(t, seed, out));

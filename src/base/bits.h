@@ -1,4 +1,5 @@
-/* The bits of a floating-point number, and the number that has them. */
+/* The bits of a floating-point number as an integer, and back: memcpy(), so that it is defined in
+ * C.  Inline, for kernels, hashes, f16 and file formats. */
 #ifndef LK_BASE_BITS_H
 #define LK_BASE_BITS_H
 

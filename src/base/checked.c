@@ -1,4 +1,5 @@
-/* Checked sums and products of counts. */
+/* Sums and products of counts that fail with LK_EOVERFLOW instead of wrapping around.  All rooms
+ * compute sizes and offsets with them; any thread. */
 #include <lockstep/extra/checked.h>
 
 lk_status lk_add_i64(int64_t a, int64_t b, int64_t *out)

@@ -1,4 +1,5 @@
-/* The two clocks of POSIX that measure durations. */
+/* The two clocks that the library measures durations with: of the system, monotonic, and of the
+ * calling thread's processor time. */
 #include <lockstep/extra/clock.h>
 
 #include <time.h>

@@ -1,4 +1,5 @@
-/* The two ways to compute a CRC-32C, apart, so that a test can compare them. */
+/* The two implementations of CRC-32C, by instruction and by table: lk_crc32c() takes the first
+ * where the processor has it, and a test compares them. */
 #ifndef LK_BASE_CRC32C_H
 #define LK_BASE_CRC32C_H
 

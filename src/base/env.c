@@ -1,4 +1,4 @@
-/* The environment: see env.h. */
+/* lk__env(): getenv() for a process that runs with its caller's rights alone; env.h says why. */
 #include "base/env.h"
 
 #include <stdlib.h>

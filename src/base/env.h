@@ -1,6 +1,7 @@
-/* What the environment says.  A process with more rights than who started it (set-user-ID, file
- * capabilities) hears nothing: what code to load, which files to read and how to compute is not its
- * caller's to say.  So every room asks here, and nobody calls getenv(). */
+/* lk__env(): the one way to read a variable of the environment; any thread.  A process with more
+ * rights than its caller (set-user-ID, file capabilities) sees none: what code to load, which files
+ * to read and how to compute is then not for the caller to say.  So no room calls getenv() itself.
+ */
 #ifndef LK_BASE_ENV_H
 #define LK_BASE_ENV_H
 

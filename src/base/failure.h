@@ -1,4 +1,6 @@
-/* The last failure of a thread as a value: so that another thread can go on with it. */
+/* lk__failure: the last failure of a thread (status, message, trace) as a value.  Rooms take it on
+ * the thread that failed, and set it on another that reports it, or later on the same one;
+ * lk__error_prefix() puts words before its message. status.c has the failures themselves. */
 #ifndef LK_BASE_FAILURE_H
 #define LK_BASE_FAILURE_H
 

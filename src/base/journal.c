@@ -1,4 +1,5 @@
-/* Notes of first runs: one list for all that are going on, of which each has a part. */
+/* The calling thread's journal: one list of entries for all first runs under way, of which each run
+ * has a part, and the journals that second runs read. journal.h says how it is used. */
 #include "base/journal.h"
 
 #include "base/memory/grow.h"
@@ -10,11 +11,11 @@
 /* Of a thread.  Places are counted on through all lists that it has had, from 1, so that one of an
  * earlier list is not taken for one of this. */
 static _Thread_local struct {
-    lk__note *note;
+    lk__journal_entry *entry;
     int64_t n, capacity;
     int64_t before; /* places of earlier lists */
     int runs;       /* first runs that are going on */
-    int64_t meets;
+    int64_t comm_calls;
     lk__journal *read;
 } own;
 
@@ -26,7 +27,7 @@ int64_t lk__journal_begin(void)
 
 lk__journal lk__journal_since(int64_t begin)
 {
-    return (lk__journal){.note = own.n > begin ? own.note + begin : NULL, .n = own.n - begin};
+    return (lk__journal){.entry = own.n > begin ? own.entry + begin : NULL, .n = own.n - begin};
 }
 
 void lk__journal_end(void)
@@ -34,15 +35,15 @@ void lk__journal_end(void)
     if (--own.runs > 0)
         return; /* the run around it has these notes, too */
     own.before += own.n;
-    lk_free(own.note);
-    own.note = NULL;
+    lk_free(own.entry);
+    own.entry = NULL;
     own.n = own.capacity = 0;
 }
 
 void lk__journal_read(lk__journal *j)
 {
     for (int64_t i = 0; i < j->n; i++)
-        j->note[i].taken = false;
+        j->entry[i].taken = false;
     j->next = 0;
     j->runs = own.runs;
     j->outer = own.read;
@@ -54,14 +55,14 @@ void lk__journal_shut(const lk__journal *j)
     own.read = j->outer;
 }
 
-void lk__journal_meet(void)
+void lk__journal_count_comm(void)
 {
-    own.meets++;
+    own.comm_calls++;
 }
 
-int64_t lk__journal_meets(void)
+int64_t lk__journal_comm_count(void)
 {
-    return own.meets;
+    return own.comm_calls;
 }
 
 bool lk__journal_repeats(void)
@@ -69,13 +70,13 @@ bool lk__journal_repeats(void)
     return own.read != NULL;
 }
 
-lk_status lk__journal_note(lk__journal_key key, int64_t *place)
+lk_status lk__journal_add(lk__journal_key key, int64_t *place)
 {
     *place = 0;
     if (own.runs == (own.read ? own.read->runs : 0))
         return LK_OK;
-    LK_TRY(lk__grow(&own.note, &own.capacity, own.n + 1, sizeof *own.note));
-    own.note[own.n++] = (lk__note){.key = key};
+    LK_TRY(lk__grow(&own.entry, &own.capacity, own.n + 1, sizeof *own.entry));
+    own.entry[own.n++] = (lk__journal_entry){.key = key};
     *place = own.before + own.n;
     return LK_OK;
 }
@@ -85,9 +86,9 @@ void lk__journal_write(int64_t place, int64_t a, int64_t b)
     int64_t i = place - own.before - 1;
     if (i < 0 || i >= own.n)
         return;
-    own.note[i].value[0] = a;
-    own.note[i].value[1] = b;
-    own.note[i].known = true;
+    own.entry[i].value[0] = a;
+    own.entry[i].value[1] = b;
+    own.entry[i].known = true;
 }
 
 bool lk__journal_take(lk__journal_key key, int64_t out[2])
@@ -95,15 +96,15 @@ bool lk__journal_take(lk__journal_key key, int64_t out[2])
     lk__journal *j = own.read;
     if (!j)
         return false;
-    while (j->next < j->n && j->note[j->next].taken)
+    while (j->next < j->n && j->entry[j->next].taken)
         j->next++;
     for (int64_t i = j->next; i < j->n; i++) {
-        lk__note *note = &j->note[i];
-        if (note->taken || memcmp(&note->key, &key, sizeof key) != 0)
+        lk__journal_entry *entry = &j->entry[i];
+        if (entry->taken || memcmp(&entry->key, &key, sizeof key) != 0)
             continue;
-        note->taken = true;
-        memcpy(out, note->value, sizeof note->value);
-        return note->known;
+        entry->taken = true;
+        memcpy(out, entry->value, sizeof entry->value);
+        return entry->known;
     }
     return false;
 }

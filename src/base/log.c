@@ -1,4 +1,5 @@
-/* One line per message, to the sink that the host has set. */
+/* The log: one line per message, to the sink that the host program has set with lk_log_set_sink();
+ * without one nothing is written.  Called on any thread; a lock keeps lines whole. */
 #include "base/log.h"
 
 #include "base/text/text.h"
@@ -110,7 +111,7 @@ bool lk_log_is_enabled(lk_log_level level)
            atomic_load(&listening);
 }
 
-bool lk__log_heard(void)
+bool lk__log_has_sink(void)
 {
     return atomic_load(&listening);
 }

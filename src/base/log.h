@@ -1,4 +1,5 @@
-/* Messages that are those of a job, not of a rank. */
+/* What the library asks the log besides <lockstep/log.h>: whether this rank is the one to log what
+ * every rank would, and whether there is a sink at all.  Any thread. */
 #ifndef LK_BASE_LOG_H
 #define LK_BASE_LOG_H
 
@@ -8,6 +9,6 @@
 bool lk__log_leads(void);
 
 /** Whether the host has set a sink. */
-bool lk__log_heard(void);
+bool lk__log_has_sink(void);
 
 #endif /* LK_BASE_LOG_H */

@@ -1,4 +1,5 @@
-/* Byte-order marks, which some editors put before a text. */
+/* Byte-order marks, which some editors put at the beginning of a text file: recognised and skipped
+ * by the readers of YAML and CSV. */
 #ifndef LK_BASE_MARK_H
 #define LK_BASE_MARK_H
 

@@ -1,4 +1,4 @@
-/* Paths: what is there, and names put together. */
+/* Paths in the file system: see path.h. */
 #include "base/path.h"
 
 #include <stdio.h>

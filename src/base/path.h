@@ -1,4 +1,5 @@
-/* Paths: what is there, and names put together. */
+/* Paths in the file system: whether something exists, joining names, the folder above.  Each writes
+ * into a buffer of the caller's, of LK_PATH_SIZE bytes. */
 #ifndef LK_BASE_PATH_H
 #define LK_BASE_PATH_H
 

@@ -1,4 +1,5 @@
-/* Ranges, boxes and the tree of a sum: arithmetic on values. */
+/* The arithmetic of <lockstep/pieces.h>: ranges, shards, tiles, blocks, boxes and the fixed tree of
+ * a sum.  Pure functions of their arguments, which every room that cuts work asks. */
 #include <lockstep/pieces.h>
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* The two ways to add up the mixes of elements, apart, so that a test can compare them. */
+/* The two implementations of lk_hash_sum(), scalar and with vectors, apart so that a test can
+ * compare them. */
 #ifndef LK_BASE_PLACES_H
 #define LK_BASE_PLACES_H
 

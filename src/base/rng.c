@@ -1,4 +1,5 @@
-/* Uniform draws made of the blocks of Philox. */
+/* lk_rng: uniform draws from the blocks of Philox, by a key and a position in its stream.  No
+ * state: the same arguments give the same numbers on any thread and rank. */
 #include "base/fpenv.h"
 #include "base/philox.h"
 

@@ -1,4 +1,5 @@
-/* Starting threads that leave the host's signals alone. */
+/* lk__thread_start(): a thread of the library's own, with all signals blocked but those of faults:
+ * the host's signals are handled by the host's threads. */
 #include "base/thread.h"
 
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* Version, numerics epoch, hash format and how the library was built. */
+/* Version, numerics epoch, hash format and how the library was built: constants. */
 #include <lockstep/version.h>
 
 #define TEXT_(x) #x

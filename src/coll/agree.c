@@ -12,10 +12,10 @@
 enum { MESSAGE = 512 };
 
 /* What the others are told. */
-typedef struct news {
+typedef struct failure_message {
     int32_t status;
     char message[MESSAGE];
-} news;
+} failure_message;
 
 /* `algorithm` is that of the allreduce; NULL: any.  `same`: all get the words of the lowest rank that
  * failed, as they are. */
@@ -25,8 +25,8 @@ static lk_status agree(lk_comm *comm, lk_status st, const char *algorithm, bool 
         return st;
     int32_t rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int32_t first = st == LK_OK ? size : rank;
-    news told = {.status = (int32_t)st};
-    strncpy(told.message, st == LK_OK ? "" : lk_error_message(), MESSAGE - 1);
+    failure_message failure = {.status = (int32_t)st};
+    strncpy(failure.message, st == LK_OK ? "" : lk_error_message(), MESSAGE - 1);
     LK_TRY(lk_coll_run(comm, &(lk_collective){.call = LK_CALL_ALLREDUCE,
                                               .name = "agreement",
                                               .algorithm = algorithm,
@@ -36,12 +36,12 @@ static lk_status agree(lk_comm *comm, lk_status st, const char *algorithm, bool 
                                               .op = LK_REDUCE_MIN}));
     if (first == size)
         return LK_OK;
-    LK_TRY(lk_bcast(comm, &told, sizeof told, LK_U8, first, "failure"));
+    LK_TRY(lk_bcast(comm, &failure, sizeof failure, LK_U8, first, "failure"));
     if (same ? first == rank : st != LK_OK)
         return st;
-    told.message[MESSAGE - 1] = '\0';
-    LK_CHECK(!same, (lk_status)told.status, "%s", told.message);
-    return LK_RAISE((lk_status)told.status, "rank %d: %s", first, told.message);
+    failure.message[MESSAGE - 1] = '\0';
+    LK_CHECK(!same, (lk_status)failure.status, "%s", failure.message);
+    return LK_RAISE((lk_status)failure.status, "rank %d: %s", first, failure.message);
 }
 
 lk_status lk_agree(lk_comm *comm, lk_status st)

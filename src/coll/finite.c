@@ -77,7 +77,7 @@ static bool is_nan(const unsigned char *at, int64_t elem, uint64_t ones)
 }
 
 /* Note the first number of a part that is not finite; `from` is the part's place in its vector. */
-static bool look(const lk__coll_args *k, part p, int64_t from, lk_value_index *found)
+static bool scan(const lk__coll_args *k, part p, int64_t from, lk_value_index *found)
 {
     uint64_t ones = exponent_of(k->c.dtype);
     int64_t i = first_of(p, k->elem, ones);
@@ -89,15 +89,15 @@ static bool look(const lk__coll_args *k, part p, int64_t from, lk_value_index *f
     return true;
 }
 
-static lk_value_index look_at_all(const lk__coll_args *k)
+static lk_value_index scan_all(const lk__coll_args *k)
 {
     lk_value_index found = {.value = {.i64 = INT64_MAX}};
     const unsigned char *in = k->c.in ? k->c.in : k->c.out;
     for (int64_t v = 0; v < k->n_vectors; v++, in += k->stride) {
-        if (!k->counts && look(k, (part){in, k->c.count}, 0, &found))
+        if (!k->counts && scan(k, (part){in, k->c.count}, 0, &found))
             return found;
         for (int r = 0; k->counts && r < k->size; r++)
-            if (look(k, (part){in + k->offsets[r] * k->elem, k->counts[r]}, k->offsets[r], &found))
+            if (scan(k, (part){in + k->offsets[r] * k->elem, k->counts[r]}, k->offsets[r], &found))
                 return found;
     }
     return found;
@@ -111,7 +111,7 @@ static lk_collective vote_of(lk__finite *f, const lk__coll_args *k)
     const char *name = c->name ? c->name : "";
     f->found = (lk_value_index){.value = {.i64 = INT64_MAX}};
     if (exponent_of(c->dtype))
-        f->found = look_at_all(k);
+        f->found = scan_all(k);
     snprintf(f->what, sizeof f->what, "%s(\"%.64s\", %s x %lld, %s)", lk_comm_call_name(c->call),
              name, lk_dtype_name(c->dtype), (long long)k->total, lk_reduce_op_name(c->op));
     size_t n = strlen(name), most = sizeof f->name - sizeof ".finite";
@@ -127,9 +127,9 @@ static lk_collective vote_of(lk__finite *f, const lk__coll_args *k)
 
 static lk_status verdict(const lk__finite *f)
 {
-    int64_t who = f->found.value.i64;
-    LK_CHECK(who == INT64_MAX, LK_ENAN, "rank %lld gives %s at index %lld of %s: it has diverged",
-             (long long)(who / 2), who % 2 ? "nan" : "inf", (long long)f->found.index, f->what);
+    int64_t code = f->found.value.i64;
+    LK_CHECK(code == INT64_MAX, LK_ENAN, "rank %lld gives %s at index %lld of %s: it has diverged",
+             (long long)(code / 2), code % 2 ? "nan" : "inf", (long long)f->found.index, f->what);
     return LK_OK;
 }
 

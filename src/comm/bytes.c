@@ -1,4 +1,5 @@
-/* Plain C objects: the number of bytes goes ahead of them. */
+/* lk_send_bytes() and lk_recv_bytes(): plain C objects whose size the receiver does not know, as
+ * two messages, the number of bytes and the bytes.  Programs call them, on the rank's thread. */
 #include "comm/comm.h"
 
 #include <lockstep/extra/alloc.h>

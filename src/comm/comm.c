@@ -1,4 +1,4 @@
-/* Communicators: made, split, freed.
+/* lk_comm: opened, split and closed, on the thread that is the rank.
  *
  * The context of a new one is agreed on: more than any context that one of its ranks has had, so no
  * rank is ever in two communicators of the same context.  Groups of one split share theirs; they

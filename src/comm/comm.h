@@ -1,4 +1,6 @@
-/* A communicator: a group of world ranks and a context of its own. */
+/* struct lk_comm, for this room and coll: a group of world ranks with a context of its own, so that
+ * its messages match no other communicator's.  One on each rank; only that rank's thread uses it,
+ * and its progress thread.  All of a family share one lk__world (world.h). */
 #ifndef LK_COMM_COMM_H
 #define LK_COMM_COMM_H
 

@@ -16,7 +16,7 @@
 
 void lk__call_number(lk_comm *comm, const lk__call *call, lk__label *label)
 {
-    lk__journal_meet();
+    lk__journal_count_comm();
     bool repeated = lk__journal_repeats();
     label->h = (lk__header){.magic = LK_WIRE_MAGIC,
                             .kind = LK_KIND_COLLECTIVE,

@@ -1,4 +1,5 @@
-/* How many bytes a buffer can have: what memory could hold, so that sums over ranks do not overflow. */
+/* lk__extent(): the bytes of a buffer of n elements, with a limit of what memory could hold, so
+ * that sums over ranks do not overflow.  For the arguments of sends and collectives. */
 #include "comm/comm.h"
 
 lk_status lk__extent(const char *what, int64_t count, int64_t elem, int64_t *bytes)

@@ -1,4 +1,5 @@
-/* Process grids: coordinates of ranks, the last axis fastest. */
+/* lk_grid: Cartesian coordinates of ranks, the last axis fastest, and the communicators along its
+ * axes. */
 #include <lockstep/comm.h>
 
 #include <stdio.h>

@@ -1,4 +1,6 @@
-/* Labels of calls: how they read, what they differ in, and the rolling hash of those past. */
+/* lk__label: what a call is, as ranks compare it and reports show it ("allreduce("loss") #7 of
+ * f32[10]"): its text, how two differ, and the rolling hash of a rank's calls.  For this room and
+ * coll. */
 #include "comm/wire.h"
 
 #include <lockstep/hash.h>

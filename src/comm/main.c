@@ -1,4 +1,5 @@
-/* A program for ranks, whoever started them. */
+/* lk_run_main(): run a program's function on all ranks, however they were started: as processes of
+ * MPI, or as threads of this one. */
 #include <lockstep/comm.h>
 
 #include <string.h>

@@ -205,7 +205,7 @@ static bool is_own_message(const lk_comm *comm, const lk__header *h)
            (h->past != 0) == lk__journal_repeats();
 }
 
-lk_status lk__comm_meets_itself(lk_comm *comm, bool receives, int64_t tag, bool *out)
+lk_status lk__comm_matches_itself(lk_comm *comm, bool receives, int64_t tag, bool *out)
 {
     lk__world *w = comm->w;
     LK_INSIDE(w);

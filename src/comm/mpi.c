@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* In ns: naps while MPI has something to do that notifies nobody, and when all that can come does. */
-static const int64_t first_nap = 20000, last_nap = 1000000, nap_by_bell = 2000000;
+static const int64_t first_nap = 20000, last_nap = 1000000, nap_with_wakeup = 2000000;
 
 /* How long the last packets may take to leave. */
 static const int64_t patience = 10000000000;
@@ -38,7 +38,7 @@ static int64_t mpi_nap(lk__world *w, int64_t ns)
     int64_t nap = first_nap * e->naps;
     nap = nap > last_nap ? last_nap : nap;
     if (e->alone && !e->under_way)
-        nap = nap_by_bell;
+        nap = nap_with_wakeup;
     return nap > ns ? ns : nap;
 }
 
@@ -218,13 +218,13 @@ fail:
 }
 
 /* Refuse to be alone where a launcher has started several processes. */
-static lk_status alone_check(const lk__mpi_stranger *stranger, lk_comm **comm)
+static lk_status alone_check(const lk__mpi_other_launcher *other, lk_comm **comm)
 {
-    if (stranger->processes <= 1 || lk_comm_size(*comm) > 1)
+    if (other->processes <= 1 || lk_comm_size(*comm) > 1)
         return LK_OK;
     lk_comm_close(*comm);
     *comm = NULL;
-    return lk__mpi_stranger_refuse(stranger);
+    return lk__mpi_other_launcher_refuse(other);
 }
 
 lk_status lk__mpi_open(lk_comm **out)
@@ -232,13 +232,13 @@ lk_status lk__mpi_open(lk_comm **out)
     const lk__mpi *m = NULL;
     LK_TRY(lk__mpi_module(&m));
     LK_CHECK(!m->finalized(), LK_EINVAL, "MPI has been finalized in this process");
-    lk__mpi_stranger stranger = lk__mpi_stranger_find(m);
+    lk__mpi_other_launcher other = lk__mpi_other_launcher_find(m);
     bool first = !m->running(), progress = false;
     LK_TRY(lk__progress_thread_wanted(&progress));
     LK_CHECK(!first || m->init(progress) == 0, LK_ECOMM, "MPI_Init_thread failed");
     ours = ours || first;
     LK_TRY(mpi_open(m, true, 0, first, out));
-    return alone_check(&stranger, out);
+    return alone_check(&other, out);
 }
 
 lk_status lk_comm_from_mpi(int fortran_handle, lk_comm **out)
@@ -253,7 +253,7 @@ lk_status lk_comm_from_mpi(int fortran_handle, lk_comm **out)
     LK_CHECK(is == LK_MPI_INTRA, LK_EINVAL, "handle %d is %s", fortran_handle,
              is == LK_MPI_INTER ? "an intercommunicator: merge it first"
                                 : "no communicator of MPI");
-    lk__mpi_stranger stranger = lk__mpi_stranger_find(m);
+    lk__mpi_other_launcher other = lk__mpi_other_launcher_find(m);
     LK_TRY(mpi_open(m, false, fortran_handle, false, out));
-    return alone_check(&stranger, out);
+    return alone_check(&other, out);
 }

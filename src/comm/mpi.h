@@ -1,4 +1,5 @@
-/* The MPI of this process: its module, once it has been found. */
+/* Finding the MPI of this process: its module (mpi_module.h), and whether a launcher of another MPI
+ * started the process. mpi_find.c looks once, when the transport `mpi` is opened. */
 #ifndef LK_COMM_MPI_H
 #define LK_COMM_MPI_H
 
@@ -18,17 +19,17 @@
 lk_status lk__mpi_module(const lk__mpi **out) LK_NODISCARD;
 
 /* A launcher that is not of the MPI in use, or of none. */
-typedef struct lk__mpi_stranger {
+typedef struct lk__mpi_other_launcher {
     int processes; /* that it started with this one; 0: there is no such launcher */
     int ours, theirs;
     bool srun; /* it is srun */
-} lk__mpi_stranger;
+} lk__mpi_other_launcher;
 
 /** Whether the launcher of another MPI started this process, or srun for no MPI, as the environment
  * says.  To be asked before MPI is initialised, which may change it. */
-lk__mpi_stranger lk__mpi_stranger_find(const lk__mpi *m);
+lk__mpi_other_launcher lk__mpi_other_launcher_find(const lk__mpi *m);
 
 /** LK_ENOTSUP: says who started what, and what to do. */
-lk_status lk__mpi_stranger_refuse(const lk__mpi_stranger *s) LK_NODISCARD;
+lk_status lk__mpi_other_launcher_refuse(const lk__mpi_other_launcher *s) LK_NODISCARD;
 
 #endif /* LK_COMM_MPI_H */

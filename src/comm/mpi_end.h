@@ -1,4 +1,5 @@
-/* One process's end of the transport `mpi`: what its files share. */
+/* lk__mpi_end: one process's end of the transport `mpi`, its lk__world with the requests of MPI
+ * that are under way. mpi.c opens it, mpi_wires.c moves packets with it. */
 #ifndef LK_COMM_MPI_END_H
 #define LK_COMM_MPI_END_H
 

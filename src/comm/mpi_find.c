@@ -1,4 +1,5 @@
-/* Find the module for the MPI at hand.
+/* Find and load the module for the MPI of this process, once, when the first communicator is
+ * opened; mpi.h says where it looks.
  *
  * A program that is linked statically cannot open one: there dlopen() is not linked in, and its address is
  * 0; or it is, and what it opens would have a C library of its own.
@@ -244,9 +245,9 @@ static int srun_alone(void)
     return by_srun() && !lk__mpi_launched() ? count_read(lk__env("SLURM_STEP_NUM_TASKS")) : 0;
 }
 
-lk__mpi_stranger lk__mpi_stranger_find(const lk__mpi *m)
+lk__mpi_other_launcher lk__mpi_other_launcher_find(const lk__mpi *m)
 {
-    lk__mpi_stranger s = {.theirs = NO_MPI, .srun = by_srun()};
+    lk__mpi_other_launcher s = {.theirs = NO_MPI, .srun = by_srun()};
     for (int i = 0; i < N_MPIS; i++) {
         int other = (i + 1) % N_MPIS;
         if (strcmp(m->name, mpis[i].name) != 0 || started(i) > 0)
@@ -274,7 +275,7 @@ lk_status lk__srun_check(void)
     return processes > 1 ? srun_refuse(processes) : LK_OK;
 }
 
-lk_status lk__mpi_stranger_refuse(const lk__mpi_stranger *s)
+lk_status lk__mpi_other_launcher_refuse(const lk__mpi_other_launcher *s)
 {
     if (s->theirs == NO_MPI)
         return srun_refuse(s->processes);

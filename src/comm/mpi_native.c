@@ -1,4 +1,5 @@
-/* MPI's own collectives on the ranks of a communicator. */
+/* MPI's own collectives on the ranks of a communicator, by the second table of a module
+ * (mpi_native.h): for `allreduce_mpi` and DDL.  They block. */
 #include "comm/mpi_native.h"
 
 #include "comm/comm.h"

@@ -4,7 +4,7 @@
  *     tag 1: header, name, small payload  ─►   a ring of receives that are always posted
  *
  *     tag 1: header, name, lane           ─►   matches the header, posts a receive with a tag of its
- *     waits                               ◄─   own, tag 1: GO with the lane and that tag
+ *     waits                               ◄─   own, tag 1: CLEAR_TO_SEND, lane, that tag
  *     that tag: large payload             ─►   straight into the receiver's memory
  *
  * MPI keeps the order of messages between two ranks, and the ring is looked at in the order it was
@@ -129,7 +129,7 @@ lk_status lk__mpi_send(lk__world *w, lk_request *r)
 }
 
 /* The receiver is ready: the payload goes to MPI. */
-static lk_status go_heard(lk__world *w, const lk__header *h)
+static lk_status on_clear_to_send(lk__world *w, const lk__header *h)
 {
     lk__mpi_end *e = end_of(w);
     struct lk__mpi_offer **at = &e->waiting;
@@ -146,16 +146,16 @@ static lk_status go_heard(lk__world *w, const lk__header *h)
     return LK_TRACE(isend(e, &part, &o->mpi));
 }
 
-static lk_status shown_tell(lk__world *w, int rank)
+static lk_status status_send(lk__world *w, int rank)
 {
     lk__board_entry mine;
     lk__header h = {
-        .magic = LK_WIRE_MAGIC, .kind = LK_KIND_TELL, .source = w->rank, .bytes = sizeof mine};
+        .magic = LK_WIRE_MAGIC, .kind = LK_KIND_STATUS, .source = w->rank, .bytes = sizeof mine};
     lk__slot_read(w->board[w->rank], &mine);
     return packet_send(end_of(w), &h, NULL, &mine, sizeof mine, rank);
 }
 
-static lk_status shown_heard(lk__world *w, const lk__header *h, const unsigned char *payload)
+static lk_status on_status(lk__world *w, const lk__header *h, const unsigned char *payload)
 {
     lk__mpi_end *e = end_of(w);
     LK_CHECK(h->bytes == sizeof e->answer, LK_ECOMM,
@@ -168,7 +168,7 @@ static lk_status shown_heard(lk__world *w, const lk__header *h, const unsigned c
 
 static lk_status ask(lk__mpi_end *e, int rank)
 {
-    lk__header h = {.magic = LK_WIRE_MAGIC, .kind = LK_KIND_ASK, .source = e->w.rank};
+    lk__header h = {.magic = LK_WIRE_MAGIC, .kind = LK_KIND_STATUS_REQUEST, .source = e->w.rank};
     return packet_send(e, &h, NULL, NULL, 0, rank);
 }
 
@@ -197,13 +197,13 @@ lk_status lk__mpi_inquire(lk__world *w, int rank)
 }
 
 /* Another rank's report. */
-static lk_status fault_heard(lk__world *w, const lk__header *h, const char *text)
+static lk_status on_fault(lk__world *w, const lk__header *h, const char *text)
 {
     (void)!lk__fault_set(w->fault, (lk_status)h->count, h->source, text, true);
     return lk__fault_check(w);
 }
 
-static lk_status packet_heard(lk__world *w, const unsigned char *bytes)
+static lk_status on_packet(lk__world *w, const unsigned char *bytes)
 {
     lk__header h;
     memcpy(&h, bytes, sizeof h);
@@ -212,13 +212,13 @@ static lk_status packet_heard(lk__world *w, const unsigned char *bytes)
                  h.source < w->size && h.bytes >= 0 && (h.lane || h.bytes <= LK_MPI_EAGER),
              LK_ECOMM, "a message that is none of ours: another version of the library?");
     if (h.kind == LK_KIND_FAULT)
-        return fault_heard(w, &h, (const char *)bytes + sizeof h);
-    if (h.kind == LK_KIND_GO)
-        return go_heard(w, &h);
-    if (h.kind == LK_KIND_ASK)
-        return shown_tell(w, h.source);
-    if (h.kind == LK_KIND_TELL)
-        return shown_heard(w, &h, bytes + sizeof h);
+        return on_fault(w, &h, (const char *)bytes + sizeof h);
+    if (h.kind == LK_KIND_CLEAR_TO_SEND)
+        return on_clear_to_send(w, &h);
+    if (h.kind == LK_KIND_STATUS_REQUEST)
+        return status_send(w, h.source);
+    if (h.kind == LK_KIND_STATUS)
+        return on_status(w, &h, bytes + sizeof h);
     int64_t inside = h.lane ? 0 : h.bytes;
     lk__packet *p = NULL;
     LK_TRY(lk_alloc(&p, (int64_t)sizeof *p + inside, 1));
@@ -330,7 +330,7 @@ lk_status lk__mpi_poll(lk__world *w)
         int i = e->ring_at;
         e->ring_at = (i + 1) % LK_MPI_RING;
         w->n_taken++;
-        lk_status st = packet_heard(w, e->ring_packet[i]);
+        lk_status st = on_packet(w, e->ring_packet[i]);
         LK_TRY(ring_post(e, i));
         LK_TRY(st);
     }
@@ -364,9 +364,12 @@ lk_status lk__mpi_take(lk__world *w, lk__packet *p, lk_request *r)
     r->offer = o;
     lk__mpi_part part = {r->data, h.bytes, h.source, TAG_PAYLOAD + tag};
     LK_TRY(lk__mpi_check(e, e->m->irecv(e->comm, &part, &o->mpi), "MPI_Irecv"));
-    lk__header go = {
-        .magic = LK_WIRE_MAGIC, .kind = LK_KIND_GO, .source = w->rank, .tag = tag, .lane = h.lane};
-    return LK_TRACE(packet_send(e, &go, NULL, NULL, 0, h.source));
+    lk__header clear = {.magic = LK_WIRE_MAGIC,
+                        .kind = LK_KIND_CLEAR_TO_SEND,
+                        .source = w->rank,
+                        .tag = tag,
+                        .lane = h.lane};
+    return LK_TRACE(packet_send(e, &clear, NULL, NULL, 0, h.source));
 }
 
 static bool unlink_offer(struct lk__mpi_offer **at, struct lk__mpi_offer *o)

@@ -1,4 +1,5 @@
-/* Open the ranks of the job by the name of a transport. */
+/* lk_comm_open(): the communicator of all ranks, by the name of a transport ("self", "mpi"; NULL:
+ * mpi if MPI's launcher started the process). */
 #include "base/fpenv.h"
 #include "comm/comm.h"
 

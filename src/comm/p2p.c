@@ -1,4 +1,6 @@
-/* Send and receive: arguments, labels, and requests of their own. */
+/* lk_send(), lk_recv() and their nonblocking forms: check the arguments, write the label, make a
+ * request and hand it to the transport or to the list of posted receives.  On the thread that is
+ * the rank. */
 #include "base/journal.h"
 #include "comm/comm.h"
 #include "comm/progress_thread.h"
@@ -45,8 +47,8 @@ static lk_status check(const lk_comm *comm, const struct args *a, int64_t *bytes
 /* What a message of a first run is noted under.  Those with numbers as tags need none. */
 static lk__journal_key key_of(const lk_comm *comm, const struct args *a)
 {
-    uint32_t who = (uint32_t)(a->rank + 1) << 1 | (a->call == LK_CALL_SEND);
-    return (lk__journal_key){{(uint64_t)comm->context << 32 | who, (uint64_t)a->tag}};
+    uint32_t peer = (uint32_t)(a->rank + 1) << 1 | (a->call == LK_CALL_SEND);
+    return (lk__journal_key){{(uint64_t)comm->context << 32 | peer, (uint64_t)a->tag}};
 }
 
 /* A segment that is run again sends and receives the messages of its first run again, from and to the
@@ -54,14 +56,14 @@ static lk__journal_key key_of(const lk_comm *comm, const struct args *a)
 static lk_status repeat(const lk_comm *comm, const struct args *a, struct p2p *q)
 {
     int64_t first[2]; /* rank, number */
-    lk__journal_meet();
+    lk__journal_count_comm();
     if (a->tag >= LK_ADJOINT_TAG_BASE)
         return LK_OK;
     if (lk__journal_take(key_of(comm, a), first)) {
         q->r.peer = comm->member[first[0]];
         q->label.h.past = 1 + (uint64_t)first[1];
     }
-    LK_TRY(lk__journal_note(key_of(comm, a), &q->r.place));
+    LK_TRY(lk__journal_add(key_of(comm, a), &q->r.place));
     if (a->call == LK_CALL_SEND)
         lk__journal_write(q->r.place, a->rank, q->r.info.sequence);
     return LK_OK;

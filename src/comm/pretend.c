@@ -1,4 +1,5 @@
-/* Pretend to be on several nodes: for tests of tiers and reports on one machine. */
+/* lk__nodes_pretend(): LK_LOCAL_NODES in the environment makes the ranks of one machine look as if
+ * they were on several nodes, for tests of tiers and reports. */
 #include "base/env.h"
 #include "base/text/number.h"
 #include "comm/comm.h"

@@ -1,4 +1,5 @@
-/* Requests: wait, test, all, any. */
+/* lk_request: wait, test, wait for all or any, and what the message was.  A request belongs to the
+ * rank that made it, and ends in one of these calls. */
 #include "base/failure.h"
 #include "base/journal.h"
 #include "comm/comm.h"
@@ -106,7 +107,7 @@ static lk_status wait_any(int64_t n, lk_request **requests, int64_t *which)
     } else {
         LK_TRY(lk__wait_any(n, requests, which));
     }
-    LK_TRY_COMM(requests[*which]->comm->w, lk__journal_note(key, &place));
+    LK_TRY_COMM(requests[*which]->comm->w, lk__journal_add(key, &place));
     lk__journal_write(place, *which, 0);
     return LK_OK;
 }

@@ -1,4 +1,6 @@
-/* Blocks of memory that processes share: memfds. */
+/* Memory that processes of one node share, as memfds: made by one, opened by the others, which
+ * learn its key by message.  For segment.c (blocks of lk_shm), node.c and the locks by which
+ * reports see that a process has ended. */
 #ifndef LK_COMM_SHM_H
 #define LK_COMM_SHM_H
 

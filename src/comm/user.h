@@ -1,4 +1,6 @@
-/* For rooms that keep communicators and requests of the program: what to do when either ends early. */
+/* What other rooms (dist, coll, train) need of communicators and requests besides
+ * <lockstep/comm.h>: hold one so that its early close is noticed, end the job for all ranks, and
+ * requests of tensors.  On the rank's thread. */
 #ifndef LK_COMM_USER_H
 #define LK_COMM_USER_H
 
@@ -33,7 +35,8 @@ lk_status lk__comm_ended_elsewhere(lk_comm *comm) LK_NODISCARD;
  * tag would meet has begun, or (`receives`) a message has been sent that a receive with this tag, or
  * LK_ANY_TAG, would take.  Waits for messages to itself that are still on the wires.
  */
-lk_status lk__comm_meets_itself(lk_comm *comm, bool receives, int64_t tag, bool *out) LK_NODISCARD;
+lk_status lk__comm_matches_itself(lk_comm *comm, bool receives, int64_t tag,
+                                  bool *out) LK_NODISCARD;
 
 /* ---- arrays: messages that carry their shape, and receives of whatever comes ---- */
 

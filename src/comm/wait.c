@@ -152,8 +152,8 @@ static lk_status watch(lk__watch *t, int64_t n, lk_request *const *requests,
 }
 
 /* Sleep, unless a last look finds that something has changed. */
-static lk_status sleep_on_bell(const lk_request *first, int64_t n, lk_request *const *requests,
-                               bool rests, int64_t ns)
+static lk_status sleep_on_wakeup(const lk_request *first, int64_t n, lk_request *const *requests,
+                                 bool rests, int64_t ns)
 {
     lk__world *w = first->comm->w;
     uint64_t question = rests ? lk__rest_question(w) : 0;
@@ -210,7 +210,7 @@ static lk_status wait_any(const lk_request *first, int64_t n, lk_request *const 
         show_peer(w, first);
         LK_TRY(watch(&t, n, requests, first, true, &left));
         if (polls > w->spins)
-            LK_TRY(sleep_on_bell(first, n, requests, t.waited >= first_rest, left));
+            LK_TRY(sleep_on_wakeup(first, n, requests, t.waited >= first_rest, left));
     }
 }
 

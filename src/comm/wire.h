@@ -52,12 +52,12 @@ enum {
 };
 
 typedef enum lk__kind {
-    LK_KIND_P2P,        /* payload of send/recv: matched by tag */
-    LK_KIND_COLLECTIVE, /* payload of a collective: matched by the number of the call */
-    LK_KIND_GO,         /* the payload of `lane` may come, with MPI's tag `tag` */
-    LK_KIND_ASK,        /* what are you doing? */
-    LK_KIND_TELL,       /* payload: lk__board_entry */
-    LK_KIND_FAULT,      /* payload: text of the report; the job has ended */
+    LK_KIND_P2P,            /* payload of send/recv: matched by tag */
+    LK_KIND_COLLECTIVE,     /* payload of a collective: matched by the number of the call */
+    LK_KIND_CLEAR_TO_SEND,  /* the payload of `lane` may come, with MPI's tag `tag` */
+    LK_KIND_STATUS_REQUEST, /* what are you doing? */
+    LK_KIND_STATUS,         /* payload: lk__board_entry */
+    LK_KIND_FAULT,          /* payload: text of the report; the job has ended */
 } lk__kind;
 
 typedef struct lk__header {

@@ -23,7 +23,7 @@ typedef struct lk__fault {
     lk_status status;
     int32_t rank; /* world rank that found it */
     char text[LK_FAULT_TEXT];
-    _Atomic bool untold; /* ranks of other nodes do not know it yet */
+    _Atomic bool unreported; /* ranks of other nodes do not know it yet */
 } lk__fault;
 
 typedef struct lk__progress_thread lk__progress_thread;
@@ -151,7 +151,7 @@ lk_status lk__fault_raise(lk__world *w) LK_NODISCARD;
 
 /** Keep a report if it is the first one: whether it is.  `told`: whoever keeps it tells other nodes, which a
  * signal handler cannot; then another rank of its node does. */
-bool lk__fault_set(lk__fault *fault, lk_status status, int rank, const char *text, bool told);
+bool lk__fault_set(lk__fault *fault, lk_status status, int rank, const char *text, bool reported);
 
 /** The name of this rank's host. */
 void lk__world_host(const lk__world *w, lk__host *out);

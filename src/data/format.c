@@ -292,8 +292,8 @@ lk_status lk_format_written(const char *name, const char *options, const char *p
 
 /* ---- what formats share ---- */
 
-lk_status lk__labels_look(const lk__source *s, const int64_t *label, lk_range which, int64_t each,
-                          int64_t classes, int64_t *most)
+lk_status lk__labels_check_range(const lk__source *s, const int64_t *label, lk_range which,
+                                 int64_t each, int64_t classes, int64_t *most)
 {
     int64_t limit = classes > 0 ? classes : LK_MAX_CLASSES;
     for (int64_t i = 0; i < which.n; i++) {
@@ -311,7 +311,7 @@ lk_status lk__labels_check(const lk__source *s, const int64_t *label, int64_t n,
 {
     int64_t most = -1;
     if (n > 0)
-        LK_TRY(lk__labels_look(s, label, (lk_range){0, n}, n / samples, *classes, &most));
+        LK_TRY(lk__labels_check_range(s, label, (lk_range){0, n}, n / samples, *classes, &most));
     if (*classes == 0)
         *classes = most + 1;
     return LK_OK;

@@ -12,8 +12,8 @@ enum { LK_MAX_CLASSES = 1 << 24 };
 
 /** Whether some labels are classes: those of the range `which` of all that there are, `each` of them for
  * a sample.  `classes` 0: as many as there may be.  `*most` becomes the largest, if it is larger. */
-lk_status lk__labels_look(const lk__source *s, const int64_t *label, lk_range which, int64_t each,
-                          int64_t classes, int64_t *most) LK_NODISCARD;
+lk_status lk__labels_check_range(const lk__source *s, const int64_t *label, lk_range which,
+                                 int64_t each, int64_t classes, int64_t *most) LK_NODISCARD;
 
 /** Whether the `n` labels of `samples` samples are classes; `*classes` 0 becomes one more than the
  * largest. */

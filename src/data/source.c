@@ -66,12 +66,12 @@ lk_status lk__source_file(const char *name, int fd, int64_t n, lk__source **out)
  * another. */
 static uint64_t stamp_of(const struct stat *about)
 {
-    const int64_t tells[] = {(int64_t)about->st_ino,         about->st_size,
-                             (int64_t)about->st_mtim.tv_sec, (int64_t)about->st_mtim.tv_nsec,
-                             (int64_t)about->st_ctim.tv_sec, (int64_t)about->st_ctim.tv_nsec};
+    const int64_t identity[] = {(int64_t)about->st_ino,         about->st_size,
+                                (int64_t)about->st_mtim.tv_sec, (int64_t)about->st_mtim.tv_nsec,
+                                (int64_t)about->st_ctim.tv_sec, (int64_t)about->st_ctim.tv_nsec};
     lk_hash h = lk_hash_start();
-    for (size_t i = 0; i < sizeof tells / sizeof tells[0]; i++)
-        lk_hash_add_i64(&h, tells[i]);
+    for (size_t i = 0; i < sizeof identity / sizeof identity[0]; i++)
+        lk_hash_add_i64(&h, identity[i]);
     return lk_hash_value(&h);
 }
 

@@ -34,13 +34,13 @@ static lk_status extreme_infer(lk_call *c, lk_output_spec *out)
 static lk_status lowest(lk_call *c, uint8_t *mine, int64_t n)
 {
     const lk__dist *d = c->attr;
-    int32_t *who = NULL, rank = lk_comm_rank(d->comm);
-    LK_TRY(lk_call_scratch(c, n * (int64_t)sizeof *who, &who));
+    int32_t *owner = NULL, rank = lk_comm_rank(d->comm);
+    LK_TRY(lk_call_scratch(c, n * (int64_t)sizeof *owner, &owner));
     for (int64_t i = 0; i < n; i++)
-        who[i] = mine[i] ? rank : INT32_MAX;
-    LK_TRY(lk_allreduce(d->comm, NULL, who, n, LK_I32, LK_REDUCE_MIN, d->name));
+        owner[i] = mine[i] ? rank : INT32_MAX;
+    LK_TRY(lk_allreduce(d->comm, NULL, owner, n, LK_I32, LK_REDUCE_MIN, d->name));
     for (int64_t i = 0; i < n; i++)
-        mine[i] = who[i] == rank;
+        mine[i] = owner[i] == rank;
     return LK_OK;
 }
 
@@ -147,10 +147,10 @@ lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op
 
 /* ---- samples ---- */
 
-#define LOC_SAMPLE(text, runs, how, who)                                                        \
+#define LOC_SAMPLE(text, runs, how, owner)                                                      \
     {                                                                                           \
         .name = (text), .n_in = 1, .n_out = 2, .shape = shape_same, .run = (runs), .op = (how), \
-        .root = (who)                                                                           \
+        .root = (owner)                                                                         \
     }
 
 static lk_status allreduce_loc_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,

@@ -38,7 +38,7 @@ static lk_status join(void *arg, lk_dtype dtype, int64_t n, void *sums)
 }
 
 /* This rank's rows as one piece of the whole batch. */
-static lk__pieces pieces_of(const lk_call *c, const lk__joiner *joiner)
+static lk__pieces pieces_of(const lk_call *c, const lk__combiner *combiner)
 {
     const lk_dist_batch *b = &((const norm_attr *)c->attr)->batch;
     lk_shape shape = c->x[X]->shape;
@@ -47,7 +47,7 @@ static lk__pieces pieces_of(const lk_call *c, const lk__joiner *joiner)
     s.last_of = b->samples;
     for (int i = 1; i < shape.ndim - 1; i++)
         s.last_of *= shape.dim[i];
-    s.joiner = joiner;
+    s.combiner = combiner;
     return s;
 }
 
@@ -64,8 +64,8 @@ static lk_status norm_infer(lk_call *c, lk_output_spec *out)
 static lk_status norm_forward(lk_call *c)
 {
     norm_attr a = *(const norm_attr *)c->attr;
-    lk__joiner joiner = {.join = join, .arg = &a};
-    lk__pieces s = pieces_of(c, &joiner);
+    lk__combiner combiner = {.join = join, .arg = &a};
+    lk__pieces s = pieces_of(c, &combiner);
     return LK_TRACE(lk__batch_norm_values(c, &s));
 }
 
@@ -74,8 +74,8 @@ static lk_status norm_forward(lk_call *c)
 static lk_status grad_forward(lk_call *c)
 {
     norm_attr a = *(const norm_attr *)c->attr;
-    lk__joiner joiner = {.join = join, .arg = &a};
-    lk__pieces s = pieces_of(c, &joiner);
+    lk__combiner combiner = {.join = join, .arg = &a};
+    lk__pieces s = pieces_of(c, &combiner);
     LK_TRY(lk__batch_norm_gradients(c, &s));
     for (int j = 1; j < 3 && !lk__batch_is_first(&a.batch); j++)
         memset(lk__tensor_start(c->y[j]), 0, (size_t)c->y[j]->count * lk_dtype_size(s.dtype));

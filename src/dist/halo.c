@@ -66,24 +66,24 @@ typedef struct packed {
 static lk_status packed_new(lk_call *c, const lk__halo *h, const lk_tensor *y, int k, bool back,
                             packed *p)
 {
-    for (int come = 0; come < 2; come++) {
+    for (int incoming = 0; incoming < 2; incoming++) {
         int64_t all = 0;
         for (int side = 0; side < 2; side++) {
-            lk_tensor s = strip(h, y, k, side, (come == 1) != back);
-            p->count[come][side] = s.count;
+            lk_tensor s = strip(h, y, k, side, (incoming == 1) != back);
+            p->count[incoming][side] = s.count;
             all += s.count;
         }
-        LK_TRY(lk_call_scratch(c, all * (int64_t)lk_dtype_size(y->dtype), &p->data[come]));
+        LK_TRY(lk_call_scratch(c, all * (int64_t)lk_dtype_size(y->dtype), &p->data[incoming]));
     }
     return LK_OK;
 }
 
 /* The packed elements of a side as a tensor of the strip's shape. */
-static lk_tensor packed_at(const packed *p, int come, int side, const lk_tensor *like,
+static lk_tensor packed_at(const packed *p, int incoming, int side, const lk_tensor *like,
                            struct lk__storage *s)
 {
-    int64_t skip = side == 0 ? 0 : p->count[come][0];
-    char *at = (char *)p->data[come] + skip * (int64_t)lk_dtype_size(like->dtype);
+    int64_t skip = side == 0 ? 0 : p->count[incoming][0];
+    char *at = (char *)p->data[incoming] + skip * (int64_t)lk_dtype_size(like->dtype);
     return box_at(at, like->dtype, like->shape, s);
 }
 

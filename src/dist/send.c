@@ -114,14 +114,14 @@ static lk_status recv_forward(lk_call *c)
 {
     const message *m = c->attr;
     lk_message info = {0};
-    lk_output_spec came;
+    lk_output_spec received;
     LK_TRY(lk_recv(m->d.comm, lk__tensor_start(c->y[0]), c->y[0]->count, m->dtype, m->peer, m->tag,
                    m->d.name, &info));
-    LK_TRY(lk__dist_came(&info, &came));
+    LK_TRY(lk__dist_message_spec(&info, &received));
     LK_CHECK(lk__dist_fits(m->shape, &info), LK_ESHAPE,
              "recv(\"%s\") of %s%s: rank %d has sent %s%s", m->d.name, lk_dtype_name(m->dtype),
-             lk_shape_text(m->shape).s, info.rank, lk_dtype_name(came.dtype),
-             lk_shape_text(came.shape).s);
+             lk_shape_text(m->shape).s, info.rank, lk_dtype_name(received.dtype),
+             lk_shape_text(received.shape).s);
     ticket_write(c->y[1], &info);
     return LK_OK;
 }

@@ -27,12 +27,13 @@ static lk_status pending_check(lk_var handle, const char *call, lk__pending **ou
 }
 
 /* Take what was claimed, to a value of its dtype and shape. */
-static lk_status claim_end(lk_var handle, lk__pending *p, const lk_output_spec *came, lk_var *value)
+static lk_status claim_end(lk_var handle, lk__pending *p, const lk_output_spec *received,
+                           lk_var *value)
 {
     lk_output_spec spec;
     memset(&spec, 0, sizeof spec); /* attributes are compared as bytes */
-    spec.dtype = p->dtype = came->dtype;
-    spec.shape = p->shape = came->shape;
+    spec.dtype = p->dtype = received->dtype;
+    spec.shape = p->shape = received->shape;
     return LK_TRACE(lk_apply(handle.tape, &lk__dist_claimed, &handle, 1, &spec, value));
 }
 
@@ -44,16 +45,16 @@ static lk_status pending_end(lk_var handle, lk_var *out)
     lk_var value = LK_NO_VAR;
     lk_shape want = p->shape;
     lk_dtype dtype = p->dtype;
-    lk_output_spec came = {.dtype = dtype, .shape = want};
+    lk_output_spec received = {.dtype = dtype, .shape = want};
     if (!p->sends)
-        LK_TRY_TO(done, lk__dist_came(&p->info, &came));
+        LK_TRY_TO(done, lk__dist_message_spec(&p->info, &received));
     if (p->claims)
-        LK_TRY_TO(done, claim_end(handle, p, &came, &value));
+        LK_TRY_TO(done, claim_end(handle, p, &received, &value));
     if (!p->sends && !lk__dist_fits(want, &p->info))
         LK_TRY_TO(done,
                   LK_RAISE(LK_ESHAPE, "%s of %s%s: it has sent %s%s", lk__pending_text(p).s,
                            dtype == LK_ANY_DTYPE ? "" : lk_dtype_name(dtype), lk_shape_text(want).s,
-                           lk_dtype_name(came.dtype), lk_shape_text(came.shape).s));
+                           lk_dtype_name(received.dtype), lk_shape_text(received.shape).s));
     if (!p->claims)
         LK_TRY_TO(done, lk_apply(handle.tape, p->sends ? &lk__dist_sent : &lk__dist_received,
                                  (lk_var[]){handle, p->data}, p->sends ? 1 : 2, NULL, &value));

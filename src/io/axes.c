@@ -20,10 +20,10 @@ static bool axes_matter(const lk_checkpoint_tensor *t, const lk__box_held *held)
 
 static void axes_put(const lk_checkpoint_tensor *t, const lk__box_held *held, int64_t *to)
 {
-    bool says = axes_matter(t, held);
+    bool is_partial = axes_matter(t, held);
     for (int k = 0; k < AXES; k++)
         to[k] = 0;
-    to[0] = says ? held->of.ndim : 0;
+    to[0] = is_partial ? held->of.ndim : 0;
     for (int k = 0; k < to[0]; k++)
         to[1 + k] = held->of.dim[k];
 }

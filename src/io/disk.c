@@ -17,13 +17,13 @@
 
 /* In ns: ranks meet that often, or four times within a deadline; and a wait is told after the latter,
  * then each time it has doubled. */
-static const int64_t longest_pause = 1000000000, first_told = 5000000000;
+static const int64_t longest_pause = 1000000000, first_report = 5000000000;
 
 /* ---- the work of this rank ---- */
 
 void lk__work_init(lk__work *w)
 {
-    *w = (lk__work){.done = true, .doing = LK__STORAGE_DOING_INIT};
+    *w = (lk__work){.done = true, .status = LK__STORAGE_STATUS_INIT};
     pthread_condattr_t by_clock;
     pthread_mutex_init(&w->lock, NULL);
     pthread_condattr_init(&by_clock);
@@ -36,7 +36,7 @@ static void *work_run(void *arg)
 {
     LK_FP_GUARD();
     lk__work *w = arg;
-    lk__storage_show(&w->doing);
+    lk__storage_show(&w->status);
     lk_status st = w->fn(w->arg);
     lk__storage_show(NULL);
     if (st != LK_OK)
@@ -88,20 +88,21 @@ lk_status lk__work_end(lk__work *w)
 /* ---- all ranks ---- */
 
 /* What rank `busy` does on its disk, told on rank 0 when it is time to. */
-static lk_status busy_tell(const lk__disk *d, int busy, lk__work *own, int64_t began, int64_t *next)
+static lk_status busy_report(const lk__disk *d, int busy, lk__work *own, int64_t began,
+                             int64_t *next)
 {
-    char doing[LK__DOING] = "", text[LK__DOING + 96];
+    char status[LK__STORAGE_STATUS_SIZE] = "", text[LK__STORAGE_STATUS_SIZE + 96];
     if (own && lk_comm_rank(d->comm) == busy)
-        lk__storage_look(&own->doing, doing);
-    LK_TRY(lk_bcast(d->comm, doing, sizeof doing, LK_U8, busy, "disk"));
+        lk__storage_status_text(&own->status, status);
+    LK_TRY(lk_bcast(d->comm, status, sizeof status, LK_U8, busy, "disk"));
     int64_t waited = lk_clock_ns() - began;
     if (lk_comm_rank(d->comm) != 0 || waited < *next)
         return LK_OK;
     *next = 2 * waited;
     snprintf(text, sizeof text, "waiting for the disk of rank %d since %.0f s: %.*s", busy,
-             1e-9 * (double)waited, LK__DOING - 1, doing);
-    if (d->tell)
-        d->tell(d->arg, text);
+             1e-9 * (double)waited, LK__STORAGE_STATUS_SIZE - 1, status);
+    if (d->message)
+        d->message(d->arg, text);
     else
         lk_log_write(LK_LOG_WARN, "%s", text);
     return LK_OK;
@@ -116,13 +117,13 @@ lk_status lk__disk_await(const lk__disk *d, lk__work *own)
     int64_t deadline = d->comm->deadline_ns, began = lk_clock_ns();
     bool soon = deadline > 0 && deadline / 4 < longest_pause;
     int64_t pause = soon ? deadline / 4 : longest_pause;
-    int64_t next = soon ? 2 * pause : first_told;
+    int64_t next = soon ? 2 * pause : first_report;
     for (;;) {
         int32_t busy = own && !lk__work_is_done(own, pause) ? rank : size;
         LK_TRY(lk_allreduce(d->comm, NULL, &busy, 1, LK_I32, LK_REDUCE_MIN, "disk"));
         if (busy == size)
             return LK_OK;
-        LK_TRY(busy_tell(d, busy, own, began, &next));
+        LK_TRY(busy_report(d, busy, own, began, &next));
     }
 }
 

@@ -25,7 +25,7 @@ typedef struct lk__work {
     pthread_mutex_t lock;
     pthread_cond_t ended;
     bool done;
-    lk__storage_doing doing;
+    lk__storage_status status;
     lk__failure failure;
 } lk__work;
 
@@ -45,7 +45,7 @@ lk_status lk__work_end(lk__work *w) LK_NODISCARD;
 typedef struct lk__disk {
     lk_comm *comm; /* NULL: one rank */
     /* Called on rank 0 with a line that says for which disk it waits; NULL: the line goes to the log. */
-    void (*tell)(void *arg, const char *text);
+    void (*message)(void *arg, const char *text);
     void *arg;
 } lk__disk;
 

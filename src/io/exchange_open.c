@@ -144,7 +144,7 @@ static lk_status files_flows(lk__exchange *x, const letters *l, lk_box *box)
     return LK_OK;
 }
 
-static lk_status boxes_tell(lk__exchange *x)
+static lk_status boxes_exchange(lk__exchange *x)
 {
     lk_status st;
     letters l = {0};
@@ -209,7 +209,7 @@ static lk_status pieces_get(lk__exchange *x, const letters *l)
     return LK_OK;
 }
 
-static lk_status pieces_tell(lk__exchange *x)
+static lk_status pieces_exchange(lk__exchange *x)
 {
     lk_status st;
     letters l = {0};
@@ -271,9 +271,9 @@ lk_status lk__exchange_open(lk__exchange *x)
     if (x->whole) {
         return LK_TRACE(lk_agree(x->comm, flows_of_whole(x)));
     }
-    LK_TRY(boxes_tell(x));
+    LK_TRY(boxes_exchange(x));
     if (x->saving)
-        LK_TRY(pieces_tell(x));
+        LK_TRY(pieces_exchange(x));
     return LK_OK;
 }
 

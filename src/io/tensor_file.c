@@ -61,8 +61,8 @@ static lk_status head_take(void *arg, const void *bytes, int64_t n, bool *enough
 }
 
 /* What the array in a member is, from its header. */
-static lk_status member_look(const lk__tensor_file *f, const lk__zip_member *m, const char *name,
-                             head *h, lk__npy *out)
+static lk_status member_head_read(const lk__tensor_file *f, const lk__zip_member *m,
+                                  const char *name, head *h, lk__npy *out)
 {
     lk__source *first;
     h->n = 0;
@@ -73,7 +73,7 @@ static lk_status member_look(const lk__tensor_file *f, const lk__zip_member *m, 
     return LK_TRACE(st);
 }
 
-static lk_status members_look(lk__tensor_file *f, head *h)
+static lk_status member_heads_read(lk__tensor_file *f, head *h)
 {
     LK_TRY(entries_make(f, f->zip.n));
     for (; f->n < f->zip.n; f->n++) {
@@ -84,7 +84,7 @@ static lk_status members_look(lk__tensor_file *f, head *h)
             return LK_DAMAGED(f->source, m->header, "\"%s\" is no .npy array", m->name);
         *t = (lk__tensor_entry){.at = f->n};
         LK_TRY(lk_arena_text(f->arena, m->name, n - strlen(".npy"), &t->name));
-        LK_TRY(member_look(f, m, t->name, h, &t->npy));
+        LK_TRY(member_head_read(f, m, t->name, h, &t->npy));
         t->dtype = t->npy.dtype;
         t->shape = t->npy.shape;
     }
@@ -97,7 +97,7 @@ static lk_status open_npz(lk__tensor_file *f)
     LK_TRY(lk__source_open(f->path, &f->source));
     LK_TRY(lk__zip_open(f->source, &f->zip));
     LK_TRY(lk_alloc(&h.bytes, HEAD, 1));
-    lk_status st = members_look(f, &h);
+    lk_status st = member_heads_read(f, &h);
     lk_free(h.bytes);
     return LK_TRACE(st);
 }

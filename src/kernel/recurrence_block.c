@@ -162,13 +162,13 @@ static void gradient_join(const lk__recurrence_job *j, const rows *b, int64_t t,
     const int64_t u = j->r->units;
     for (int64_t i = 0; i < b->n; i++) {
         char *d = b->h + i * j->ld_h * j->elem;
-        const char *said = by_s + i * ld * j->elem;
-        if (!gru && said != d)
-            memcpy(d, said, (size_t)(u * j->elem));
+        const char *by_u = by_s + i * ld * j->elem;
+        if (!gru && by_u != d)
+            memcpy(d, by_u, (size_t)(u * j->elem));
         if (j->g->dy && t >= 0)
             j->add(d, at_time(j, j->g->dy, b->first + i, t, u), u);
         if (gru)
-            j->add(d, said, u);
+            j->add(d, by_u, u);
     }
 }
 

@@ -47,7 +47,7 @@ struct lk_early_stop_trigger {
     int64_t state[N_NUMBERS];
 };
 
-bool lk__patience_look(double value, bool lower, double change, double *best, int64_t *without)
+bool lk__patience_update(double value, bool lower, double change, double *best, int64_t *without)
 {
     bool better = isnan(*best) || (lower ? value < *best - change : value > *best + change);
     if (!better || isnan(value)) {
@@ -179,7 +179,7 @@ lk_status lk_early_stop_trigger_observe(lk_early_stop_trigger *t, const lk_posit
     *stop = false;
     LK_TRY(lk_aggregator_observe(t->aggregator, at, value, &mean, &due));
     if (due)
-        (void)lk__patience_look(mean, t->lower, t->change, &t->best, &t->without);
+        (void)lk__patience_update(mean, t->lower, t->change, &t->best, &t->without);
     *stop = (due && t->without >= t->patience) || lk_period_is_due(t->max, at);
     return LK_OK;
 }

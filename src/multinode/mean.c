@@ -158,7 +158,7 @@ static void record_fill(lk__mean *m, const lk__mean_part *mine, lk_status st)
 }
 
 /* What ranks have of tensor i, as far as zero_fill lets it differ. */
-static lk_status tensor_meet(lk__mean *m, int64_t i)
+static lk_status tensor_compare(lk__mean *m, int64_t i)
 {
     lk_slab_slice slice;
     int with = -1, without = -1;
@@ -191,14 +191,14 @@ static lk_status rank_check(const lk__mean *m, int r)
 }
 
 /* How ranks count. */
-static lk_status samples_meet(lk__mean *m, const lk__mean_part *mine)
+static lk_status samples_count(lk__mean *m, const lk__mean_part *mine)
 {
-    bool said = false, alike = true;
+    bool counted = false, alike = true;
     int64_t all = 0, first = 0;
     for (int r = 0; r < m->size; r++)
-        said = said || record_of(m, r)[SAMPLES] > 0;
+        counted = counted || record_of(m, r)[SAMPLES] > 0;
     for (int r = 0; r < m->size; r++) {
-        int64_t now = said ? record_of(m, r)[SAMPLES] : 1, before = record_of(m, r)[BEFORE];
+        int64_t now = counted ? record_of(m, r)[SAMPLES] : 1, before = record_of(m, r)[BEFORE];
         LK_CHECK(now <= INT64_MAX - all && before <= INT64_MAX - all - now, LK_EOVERFLOW,
                  "rank %d has %lld samples, and %lld before: with those of lower ranks, %lld, they "
                  "are more than can be counted",
@@ -218,7 +218,7 @@ static lk_status samples_meet(lk__mean *m, const lk__mean_part *mine)
     return LK_OK;
 }
 
-lk_status lk__mean_meet(lk__mean *m, const lk__mean_part *mine, lk_status st)
+lk_status lk__mean_exchange(lk__mean *m, const lk__mean_part *mine, lk_status st)
 {
     bool failed = false;
     m->lost = mine->lost;
@@ -238,8 +238,8 @@ lk_status lk__mean_meet(lk__mean *m, const lk__mean_part *mine, lk_status st)
     for (int r = 1; r < m->size; r++)
         LK_TRY(rank_check(m, r));
     for (int64_t i = 0; i < m->slices && !m->broadcast && !mine->stays; i++)
-        LK_TRY(tensor_meet(m, i));
-    return LK_TRACE(samples_meet(m, mine));
+        LK_TRY(tensor_compare(m, i));
+    return LK_TRACE(samples_count(m, mine));
 }
 
 /* ---- adding up ---- */

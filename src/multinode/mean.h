@@ -1,7 +1,7 @@
 /* The mean of a slab's gradients over ranks: for lk_multi_node_mean_grad(), which makes one for a call, and
  * for multi-node optimizers, which keep one; on the thread that has the communicator.
  *
- *     lk__mean_meet(mean, &mine, st);         all know what each has, and whether one has failed
+ *     lk__mean_exchange(mean, &mine, st);         all know what each has, and whether one has failed
  *     lk__mean_weigh(mean, data);             n(r) g(r), or g(r) where ranks count alike; zeros filled in
  *     lk__mean_start(mean, data, wait);       the sum, over all ranks
  *     lk__mean_finish(mean, data);            divided
@@ -65,7 +65,7 @@ void lk__mean_close(lk__mean *m);
 /** Tell the others what this rank brings, or that it failed with `st`.  Collective.  Errors: `st`, or that of
  * another rank; LK_ESTATE when ranks have other tensors, options or, without zero_fill, gradients;
  * LK_EOVERFLOW for too many samples. */
-lk_status lk__mean_meet(lk__mean *m, const lk__mean_part *mine, lk_status st) LK_NODISCARD;
+lk_status lk__mean_exchange(lk__mean *m, const lk__mean_part *mine, lk_status st) LK_NODISCARD;
 
 /** Prepare this rank's gradients, elements of a slab.  Not collective. */
 lk_status lk__mean_weigh(const lk__mean *m, void *data) LK_NODISCARD;

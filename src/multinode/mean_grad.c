@@ -98,7 +98,7 @@ lk_status lk_multi_node_mean_grad(lk_comm *comm, lk_slab *grads, bool *has_grad,
     LK_TRY_TO(done, lk_agree(comm, mean_make(&m, comm, grads, options)));
     lk__mean_part mine = {.samples = options->samples, .has_grad = has_grad};
     void *data = lk_slab_data(grads);
-    LK_TRY_TO(done, lk__mean_meet(&m, &mine, LK_OK));
+    LK_TRY_TO(done, lk__mean_exchange(&m, &mine, LK_OK));
     LK_TRY_TO(done, lk__mean_weigh(&m, data));
     LK_TRY_TO(done, lk__mean_start(&m, data, true));
     LK_TRY_TO(done, lk__mean_finish(&m, data));

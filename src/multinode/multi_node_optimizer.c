@@ -63,9 +63,9 @@ static lk_status parts_make(lk_multi_node_optimizer *o, lk_optimizer *actual, lk
 }
 
 static lk_status optimizer_make(lk_multi_node_optimizer *o, lk_optimizer *actual, lk_comm *comm,
-                                const lk__mn_told *told)
+                                const lk__mn_settings *settings)
 {
-    LK_TRY(lk__mn_options_take(o, comm, told));
+    LK_TRY(lk__mn_options_take(o, comm, settings));
     if (comm)
         LK_TRY(lk_comm_dup(comm, &o->comm));
     LK_TRY(parts_make(o, actual, &o->parts));
@@ -74,13 +74,13 @@ static lk_status optimizer_make(lk_multi_node_optimizer *o, lk_optimizer *actual
     return LK_OK;
 }
 
-static lk_status optimizer_new(lk_optimizer *actual, lk_comm *comm, const lk__mn_told *told,
+static lk_status optimizer_new(lk_optimizer *actual, lk_comm *comm, const lk__mn_settings *settings,
                                lk_multi_node_optimizer **out)
 {
     lk_multi_node_optimizer *o = NULL;
     *out = NULL;
     LK_TRY(lk__agree_alloc(comm, &o, sizeof *o));
-    lk_status st = optimizer_make(o, actual, comm, told);
+    lk_status st = optimizer_make(o, actual, comm, settings);
     if (st != LK_OK) {
         lk_multi_node_optimizer_free(o);
         LK_TRY(st);
@@ -93,7 +93,7 @@ lk_status lk_multi_node_optimizer_new(lk_optimizer *actual, lk_comm *comm, const
                                       lk_multi_node_optimizer **out)
 {
     LK_FP_GUARD();
-    return LK_TRACE(optimizer_new(actual, comm, &(lk__mn_told){.text = options}, out));
+    return LK_TRACE(optimizer_new(actual, comm, &(lk__mn_settings){.text = options}, out));
 }
 
 lk_status lk_multi_node_optimizer_new_options(lk_optimizer *actual, lk_comm *comm,
@@ -102,7 +102,7 @@ lk_status lk_multi_node_optimizer_new_options(lk_optimizer *actual, lk_comm *com
 {
     static const lk_multi_node_options none;
     return LK_TRACE(
-        optimizer_new(actual, comm, &(lk__mn_told){.options = options ? options : &none}, out));
+        optimizer_new(actual, comm, &(lk__mn_settings){.options = options ? options : &none}, out));
 }
 
 /* Wait for the mean that is under way, if one is.  What fails here must become known to all ranks, which then
@@ -264,13 +264,13 @@ static lk_status step_late(lk_multi_node_optimizer *o, const lk_multi_node_input
         swap(data, pending, bytes);
     else
         memcpy(pending, data, (size_t)bytes);
-    lk_status st = lk__mean_start(m, pending, !o->met);
+    lk_status st = lk__mean_start(m, pending, !o->joined_once);
     if (st != LK_OK && follows) {
         swap(data, pending, bytes);
         swap_has(p, has);
     }
     LK_TRY(st);
-    o->met = o->under_way = true;
+    o->joined_once = o->under_way = true;
     p->number[LK__MN_PENDING] = 1;
     report->act = LK_MULTI_NODE_STARTED;
     if (follows)
@@ -329,7 +329,7 @@ static lk_status update(lk_multi_node_optimizer *o, const lk_multi_node_input *i
         mine = part_of(o, input);
     lk_status late = pending_wait(o);
     mine.lost = late != LK_OK;
-    st = lk__mean_meet(&p->mean, &mine, late != LK_OK ? late : st);
+    st = lk__mean_exchange(&p->mean, &mine, late != LK_OK ? late : st);
     if (p->mean.lost)
         p->number[LK__MN_PENDING] = 0;
     LK_TRY(st);

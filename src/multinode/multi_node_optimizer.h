@@ -26,22 +26,22 @@ typedef struct lk__mn_parts {
 struct lk_multi_node_optimizer {
     lk_arena *arena;
     lk_multi_node_options options;
-    lk_comm *comm; /* its own; NULL: alone */
-    bool helps;    /* the communicator has its progress thread for this */
-    bool met;      /* a first mean was joined by a call that blocks */
+    lk_comm *comm;    /* its own; NULL: alone */
+    bool helps;       /* the communicator has its progress thread for this */
+    bool joined_once; /* a first mean was joined by a call that blocks */
     bool under_way;
     lk__mn_parts parts;
 };
 
 /* How it was told: by a struct, or if that is NULL by a text. */
-typedef struct lk__mn_told {
+typedef struct lk__mn_settings {
     const lk_multi_node_options *options;
     const char *text;
-} lk__mn_told;
+} lk__mn_settings;
 
 /** Take the options, which are to be the same on all ranks.  Collective; errors as
  * lk_multi_node_optimizer_new(). */
 lk_status lk__mn_options_take(lk_multi_node_optimizer *o, lk_comm *comm,
-                              const lk__mn_told *told) LK_NODISCARD;
+                              const lk__mn_settings *settings) LK_NODISCARD;
 
 #endif /* LK_MULTINODE_MULTI_NODE_OPTIMIZER_H */

@@ -31,13 +31,13 @@ const lk_descriptor lk_multi_node_descriptor = {
     .options = multi_node_options,
     .options_size = sizeof(lk_multi_node_options)};
 
-static lk_status options_take(lk_multi_node_optimizer *o, const lk__mn_told *told)
+static lk_status options_take(lk_multi_node_optimizer *o, const lk__mn_settings *settings)
 {
     LK_TRY(lk_arena_new(&o->arena));
-    if (!told->options)
-        LK_TRY(lk_options_parse(&lk_multi_node_descriptor, told->text, o->arena, &o->options));
+    if (!settings->options)
+        LK_TRY(lk_options_parse(&lk_multi_node_descriptor, settings->text, o->arena, &o->options));
     else
-        o->options = *told->options;
+        o->options = *settings->options;
     if (o->options.accumulate == 0)
         o->options.accumulate = 1;
     LK_CHECK(o->options.accumulate > 0, LK_EINVAL, "accumulate is %lld",
@@ -47,9 +47,10 @@ static lk_status options_take(lk_multi_node_optimizer *o, const lk__mn_told *tol
     return LK_OK;
 }
 
-lk_status lk__mn_options_take(lk_multi_node_optimizer *o, lk_comm *comm, const lk__mn_told *told)
+lk_status lk__mn_options_take(lk_multi_node_optimizer *o, lk_comm *comm,
+                              const lk__mn_settings *settings)
 {
-    LK_TRY(lk_agree(comm, options_take(o, told)));
+    LK_TRY(lk_agree(comm, options_take(o, settings)));
     const lk_multi_node_options *p = &o->options;
     const lk__trait trait[] = {
         {"another communicator", (int64_t)lk__algorithm_hash(p->communicator), .is_hash = true},

@@ -7,6 +7,6 @@
 
 /** Whether `value` is better, by more than `change`, than `*best`, which is NaN while there is none: then it
  * is the best, and `*without`, how often it was not better since, is 0; else that is one more. */
-bool lk__patience_look(double value, bool lower, double change, double *best, int64_t *without);
+bool lk__patience_update(double value, bool lower, double change, double *best, int64_t *without);
 
 #endif /* LK_MULTINODE_PATIENCE_H */

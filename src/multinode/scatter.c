@@ -43,7 +43,7 @@ lk_range lk_scatter_range(int64_t n, int rank, int size, bool equal_length)
 }
 
 /* What the root says of its set. */
-struct told {
+struct header {
     int64_t count, classes, n_fields, equal_length;
     lk_field field[LK_MAX_FIELDS];
     char name[NAME_SIZE];
@@ -56,7 +56,7 @@ struct scatter {
     const lk_dataset *ds; /* on the root */
     bool shuffle;
     lk_rng order;
-    struct told told;
+    struct header header;
     lk_range mine;
     lk_tensor *tensor[LK_MAX_FIELDS]; /* this rank's samples */
     char *data[LK_MAX_FIELDS];
@@ -68,20 +68,20 @@ struct scatter {
 
 /* ---- beginning ---- */
 
-static struct told told_make(const lk_dataset *ds, const lk_scatter_options *options)
+static struct header header_make(const lk_dataset *ds, const lk_scatter_options *options)
 {
     const lk_dataset_info *info = lk_dataset_info_of(ds);
-    struct told t = {.count = info->count,
-                     .classes = info->classes,
-                     .n_fields = info->n_fields,
-                     .equal_length = options->equal_length};
+    struct header t = {.count = info->count,
+                       .classes = info->classes,
+                       .n_fields = info->n_fields,
+                       .equal_length = options->equal_length};
     memcpy(t.field, info->field, (size_t)info->n_fields * sizeof t.field[0]);
     snprintf(t.name, sizeof t.name, "%s", info->name);
     return t;
 }
 
 /* What came in a message is not more than there can be; names and dtypes are checked where they are used. */
-static lk_status told_check(struct told *t)
+static lk_status header_check(struct header *t)
 {
     t->name[NAME_SIZE - 1] = '\0';
     LK_CHECK(t->count >= 0 && t->n_fields >= 0 && t->n_fields <= LK_MAX_FIELDS, LK_EINVAL,
@@ -103,7 +103,7 @@ static lk_status told_check(struct told *t)
 static lk_status buffer_take(struct scatter *s)
 {
     int64_t all = 0, bytes;
-    for (int f = 0; f < s->told.n_fields; f++) {
+    for (int f = 0; f < s->header.n_fields; f++) {
         s->at[f] = all;
         LK_TRY(lk_mul_i64(s->piece, s->bytes[f], &bytes));
         LK_TRY(lk_add_i64(all, bytes, &all));
@@ -116,17 +116,17 @@ static lk_status buffer_take(struct scatter *s)
 static lk_status memory_take(struct scatter *s)
 {
     int64_t row = 0;
-    LK_TRY(told_check(&s->told));
-    s->mine = lk_scatter_range(s->told.count, s->rank, s->size, s->told.equal_length);
-    for (int f = 0; f < s->told.n_fields; f++) {
-        const lk_field *field = &s->told.field[f];
+    LK_TRY(header_check(&s->header));
+    s->mine = lk_scatter_range(s->header.count, s->rank, s->size, s->header.equal_length);
+    for (int f = 0; f < s->header.n_fields; f++) {
+        const lk_field *field = &s->header.field[f];
         lk_shape shape = {.ndim = field->shape.ndim + 1, .dim = {s->mine.n}};
         void *start;
         memcpy(shape.dim + 1, field->shape.dim, (size_t)field->shape.ndim * sizeof shape.dim[0]);
         LK_TRY(lk_tensor_new(field->dtype, shape, &s->tensor[f]));
         LK_TRY(lk_tensor_writable_data(s->tensor[f], &start));
         s->data[f] = start;
-        s->bytes[f] = s->told.count > 0 ? lk__field_bytes(field) : 0;
+        s->bytes[f] = s->header.count > 0 ? lk__field_bytes(field) : 0;
         LK_TRY(lk_add_i64(row, s->bytes[f], &row));
     }
     s->piece = row > 0 && row < PIECE_BYTES ? PIECE_BYTES / row : 1;
@@ -140,7 +140,7 @@ static lk_status memory_take(struct scatter *s)
 /* Piece `k` of rank `r`: positions in the order of the scatter. */
 static lk_range piece_of(const struct scatter *s, int r, int64_t k)
 {
-    lk_range all = lk_scatter_range(s->told.count, r, s->size, s->told.equal_length);
+    lk_range all = lk_scatter_range(s->header.count, r, s->size, s->header.equal_length);
     int64_t from = k * s->piece < all.n ? k * s->piece : all.n, left = all.n - from;
     return (lk_range){all.first + from, left < s->piece ? left : s->piece};
 }
@@ -152,8 +152,8 @@ static lk_status piece_read(const struct scatter *s, lk_range piece, char *const
         int64_t index = piece.first + i;
         void *row[LK_MAX_FIELDS];
         if (s->shuffle)
-            LK_TRY(lk_rng_permute(s->order, 0, s->told.count, piece.first + i, 1, &index));
-        for (int f = 0; f < s->told.n_fields; f++)
+            LK_TRY(lk_rng_permute(s->order, 0, s->header.count, piece.first + i, 1, &index));
+        for (int f = 0; f < s->header.n_fields; f++)
             row[f] = to[f] + i * s->bytes[f];
         LK_TRY(lk__dataset_row(s->ds, index, row));
     }
@@ -165,13 +165,13 @@ static lk_status piece_give(struct scatter *s, int r, int64_t k, lk_status *read
 {
     lk_range piece = piece_of(s, r, k);
     char *to[LK_MAX_FIELDS];
-    for (int f = 0; f < s->told.n_fields; f++)
+    for (int f = 0; f < s->header.n_fields; f++)
         to[f] = r == s->root ? s->data[f] + (piece.first - s->mine.first) * s->bytes[f]
                              : s->buffer + s->at[f];
     *read = piece_read(s, piece, to);
-    for (int f = 0; f < s->told.n_fields && *read == LK_OK && r != s->root; f++)
+    for (int f = 0; f < s->header.n_fields && *read == LK_OK && r != s->root; f++)
         if (piece.n * s->bytes[f] > 0)
-            LK_TRY(lk_send(s->comm, to[f], piece.n * s->bytes[f], LK_U8, r, 0, s->told.name));
+            LK_TRY(lk_send(s->comm, to[f], piece.n * s->bytes[f], LK_U8, r, 0, s->header.name));
     return LK_OK;
 }
 
@@ -179,11 +179,11 @@ static lk_status piece_give(struct scatter *s, int r, int64_t k, lk_status *read
 static lk_status give_up(const struct scatter *s, int r, int64_t k)
 {
     int64_t row = 0;
-    for (int f = 0; f < s->told.n_fields; f++)
+    for (int f = 0; f < s->header.n_fields; f++)
         row += s->bytes[f];
     for (int q = 0; q < s->size; q++)
         if (q != s->root && row > 0 && piece_of(s, q, q < r ? k + 1 : k).n > 0)
-            LK_TRY(lk_send(s->comm, NULL, 0, LK_U8, q, 0, s->told.name));
+            LK_TRY(lk_send(s->comm, NULL, 0, LK_U8, q, 0, s->header.name));
     return LK_OK;
 }
 
@@ -203,13 +203,13 @@ static lk_status get_all(struct scatter *s)
 {
     for (int64_t at = 0; at < s->mine.n; at += s->piece) {
         int64_t n = s->mine.n - at < s->piece ? s->mine.n - at : s->piece;
-        for (int f = 0; f < s->told.n_fields; f++) {
+        for (int f = 0; f < s->header.n_fields; f++) {
             int64_t want = n * s->bytes[f];
             lk_message info;
             if (want == 0)
                 continue;
             LK_TRY(lk_recv(s->comm, s->data[f] + at * s->bytes[f], want, LK_U8, s->root, 0,
-                           s->told.name, &info));
+                           s->header.name, &info));
             if (info.count == 0)
                 return LK_OK;
             LK_CHECK(info.count == want, LK_EMISMATCH, "the root sends %lld bytes of %lld",
@@ -222,8 +222,8 @@ static lk_status get_all(struct scatter *s)
 static lk_status set_make(const struct scatter *s, lk_dataset **out)
 {
     lk_dataset_info info = {
-        .name = s->told.name, .classes = s->told.classes, .n_fields = (int)s->told.n_fields};
-    memcpy(info.field, s->told.field, sizeof info.field);
+        .name = s->header.name, .classes = s->header.classes, .n_fields = (int)s->header.n_fields};
+    memcpy(info.field, s->header.field, sizeof info.field);
     if (info.n_fields == 0)
         LK_TRY(lk__dataset_new_empty(s->mine.n, out));
     else
@@ -234,7 +234,7 @@ static lk_status set_make(const struct scatter *s, lk_dataset **out)
 static lk_status scatter(struct scatter *s, lk_dataset **out)
 {
     lk_status read = LK_OK;
-    LK_TRY(lk_bcast(s->comm, &s->told, sizeof s->told, LK_U8, s->root, "dataset"));
+    LK_TRY(lk_bcast(s->comm, &s->header, sizeof s->header, LK_U8, s->root, "dataset"));
     LK_TRY(lk_agree(s->comm, memory_take(s)));
     if (s->rank == s->root)
         LK_TRY(give_all(s, &read));
@@ -269,7 +269,7 @@ static lk_status scatter_new(lk_comm *comm, lk_dataset *ds, const lk_scatter_opt
                         .shuffle = options->shuffle,
                         .order = lk_rng_start(options->seed, "data", "scatter")};
     if (s.rank == s.root)
-        s.told = told_make(ds, options);
+        s.header = header_make(ds, options);
     LK_TRY_TO(done, lk_comm_dup(comm, &s.comm));
     LK_TRY_TO(done, scatter(&s, out));
 done:

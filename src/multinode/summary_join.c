@@ -143,11 +143,11 @@ static lk_status names_settle(struct join *j, int64_t bytes)
 }
 
 /* The lowest rank that has added something tells its names; `*any` is false if none has. */
-static lk_status names_tell(struct join *j, bool *any)
+static lk_status names_exchange(struct join *j, bool *any)
 {
     struct record *own = NULL;
     int32_t size = lk_comm_size(j->comm), first = j->s->n > 0 ? lk_comm_rank(j->comm) : size;
-    void *told = NULL;
+    void *records = NULL;
     int64_t bytes = 0;
     lk_status st;
     LK_TRY(lk_allreduce(j->comm, NULL, &first, 1, LK_I32, LK_REDUCE_MIN, "summary"));
@@ -158,8 +158,8 @@ static lk_status names_tell(struct join *j, bool *any)
     st = lk_comm_rank(j->comm) == first ? records_new(j->s, &own) : LK_OK;
     LK_TRY_TO(done, lk_agree(j->comm, st));
     LK_TRY_TO(done, lk_bcast_bytes(j->comm, own, j->s->n * (int64_t)sizeof *own, j->first,
-                                   "names of a summary", &told, &bytes));
-    j->record = told;
+                                   "names of a summary", &records, &bytes));
+    j->record = records;
     LK_TRY_TO(done, lk_agree(j->comm, names_settle(j, bytes)));
 done:
     lk_free(own);
@@ -244,7 +244,7 @@ static lk_status join(struct join *j)
 {
     bool any = false;
     if (j->comm)
-        LK_TRY(names_tell(j, &any));
+        LK_TRY(names_exchange(j, &any));
     else
         LK_TRY(lk__fp_check());
     if (any)

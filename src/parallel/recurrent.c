@@ -32,7 +32,7 @@ static lk_status recurrent_check(const lk_model *model, const lk_pass *pass, con
 static lk_status told(lk_comm *comm, lk_status st)
 {
     if (st != LK_OK && !lk__is_end(st))
-        lk__dist_tell(comm);
+        lk__dist_end_job(comm);
     return st;
 }
 

@@ -1,4 +1,6 @@
-/* Counted allocation: a 64-byte header before each block holds its size. */
+/* lk_alloc() and lk_free(), through which all memory of the library comes: malloc() with a 64-byte
+ * header that holds the size of the block.  They count what is in use, and fail on purpose for
+ * tests.  Any thread. */
 #include "base/memory/alloc_fault.h"
 #include "base/memory/counted.h"
 #include "base/memory/rehearsal.h"
@@ -36,7 +38,7 @@ static int injected_failure(void)
     return n == 1;
 }
 
-static void note_peak(int64_t now)
+static void update_peak(int64_t now)
 {
     int64_t peak = atomic_load(&peak_bytes);
     while (now > peak && !atomic_compare_exchange_weak(&peak_bytes, &peak, now))
@@ -72,7 +74,7 @@ lk_status lk__counted_take(int64_t bytes)
 {
     atomic_fetch_add(&calls, 1);
     LK_CHECK(!injected_failure(), LK_ENOMEM, "no memory for %lld bytes", (long long)bytes);
-    note_peak(atomic_fetch_add(&live_bytes, bytes) + bytes);
+    update_peak(atomic_fetch_add(&live_bytes, bytes) + bytes);
     return LK_OK;
 }
 
@@ -102,7 +104,7 @@ lk_status lk_alloc(void *out, int64_t count, size_t size)
         h->mapped = 0;
     h->bytes = bytes;
     atomic_fetch_add(&live_blocks, 1);
-    note_peak(atomic_fetch_add(&live_bytes, bytes) + bytes);
+    update_peak(atomic_fetch_add(&live_bytes, bytes) + bytes);
     void *block = h + 1;
     memcpy(out, &block, sizeof block);
     return LK_OK;

@@ -1,4 +1,5 @@
-/* Fault injection for tests with ranks on threads: one rank alone runs out of memory. */
+/* Fault injection for tests whose ranks are threads: only the calling thread, one rank, runs out of
+ * memory. */
 #ifndef LK_BASE_ALLOC_FAULT_H
 #define LK_BASE_ALLOC_FAULT_H
 

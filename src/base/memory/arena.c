@@ -1,5 +1,5 @@
-/* Arenas: blocks in a list, each filled from its start; what does not fit gets a block of its own
- * size. */
+/* lk_arena: a bump allocator, freed as a whole.  A list of blocks, each filled from its start; what
+ * is larger than a block gets one of its own.  One thread at a time. */
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/checked.h>
 #include <lockstep/option.h>

@@ -1,4 +1,5 @@
-/* Memory that does not come from lk_alloc(), and counts with what does. */
+/* How memory that does not come from lk_alloc(), such as the regions of a tape (region.c), enters
+ * its counts and limits. */
 #ifndef LK_BASE_COUNTED_H
 #define LK_BASE_COUNTED_H
 

@@ -1,4 +1,4 @@
-/* Arrays that grow by doubling. */
+/* lk__grow(): see grow.h. */
 #include "base/memory/grow.h"
 
 #include <lockstep/extra/alloc.h>

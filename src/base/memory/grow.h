@@ -1,4 +1,5 @@
-/* Arrays that grow by doubling. */
+/* lk__grow(): make room for n elements in an array that grows by doubling, as vectors do elsewhere.
+ * The caller owns the array. */
 #ifndef LK_BASE_GROW_H
 #define LK_BASE_GROW_H
 

@@ -1,4 +1,5 @@
-/* lk__memory_available(), lk__memory_is_limited(): asked of the system each time, on any thread. */
+/* lk__memory_available() and lk__memory_is_limited(): read from the system at each call, on any
+ * thread. */
 #include "base/memory/memory.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* What the machine has left of its memory, for those who could also do without some. */
+/* How much memory the machine has left, for code that uses more only if there is some: loaders that
+ * keep a set in memory (data/keep.c), and shared memory of ranks (comm/shm.c). */
 #ifndef LK_BASE_MEMORY_H
 #define LK_BASE_MEMORY_H
 

@@ -1,4 +1,5 @@
-/* lk__region: addresses are reserved, and become memory from the front. */
+/* lk__region: addresses are reserved with mmap(), and become memory from the front.  See region.h.
+ */
 #include "base/memory/region.h"
 
 #include "base/memory/counted.h"

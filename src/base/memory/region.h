@@ -1,4 +1,5 @@
-/* Memory that grows where it lies: a range of addresses, of which the first bytes are memory.
+/* lk__region: memory that grows in place: a range of addresses, of which the first bytes are
+ * memory.
  *
  * A tape has its blocks in regions, so that what was free at the end of one becomes one with what is added.
  * Addresses cost nothing; only what has been asked for counts, as with lk_alloc(), and against the limits of

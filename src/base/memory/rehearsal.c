@@ -1,4 +1,4 @@
-/* Whether a thread rehearses. */
+/* The flag of the calling thread that says that it rehearses: see rehearsal.h. */
 #include "base/memory/rehearsal.h"
 
 static _Thread_local bool rehearses;

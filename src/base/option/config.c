@@ -1,4 +1,6 @@
-/* Choices: entries found by name, with options read from texts.
+/* lk_config: the name of a descriptor (a layer, an optimizer, a format) with the values of its
+ * options, read from texts or completed with defaults.  Programs, the command and experiment files
+ * make them; any thread.
  *
  *     choices  = choice { "," choice }
  *     choice   = NAME [ "(" options ")" ]

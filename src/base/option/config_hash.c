@@ -1,4 +1,5 @@
-/* The hash of a choice: the names and values of its options, in the order of the table. */
+/* The hash of a config: names and values of its options, in the order of the table.  It is part of
+ * a model's identity, which checkpoints compare. */
 #include "base/bits.h"
 #include "base/option/option.h"
 

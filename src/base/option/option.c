@@ -1,4 +1,6 @@
-/* Values of options: reading, showing, ranges and defaults. */
+/* Tables of options (<lockstep/option.h>): a value is read from text into the field of a struct
+ * that its row names, checked against the row's range, or set to the default.  Experiment files,
+ * the command line and texts of configs all come through here. */
 #include "base/option/option.h"
 
 #include "base/fpenv.h"

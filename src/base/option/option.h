@@ -1,4 +1,4 @@
-/* What option.c, option_show.c and config*.c share. */
+/* What option.c, option_show.c and config*.c share: reading into one field, and defaults. */
 #ifndef LK_BASE_OPTION_H
 #define LK_BASE_OPTION_H
 

@@ -1,4 +1,5 @@
-/* Values of options as texts that lk_option_set() reads. */
+/* lk_option_show(): the value of an option as the text that lk_option_set() reads, for help, plans
+ * and reports. */
 #include "base/option/option.h"
 #include "base/text/number.h"
 

@@ -1,4 +1,5 @@
-/* Edit distance (insert, delete, replace, swap neighbours) by dynamic programming. */
+/* "Did you mean ...": the nearest of some names to one that does not exist, by edit distance
+ * (insert, delete, replace, swap neighbours) with dynamic programming. */
 #include <lockstep/extra/suggest.h>
 
 #include <string.h>

@@ -1,4 +1,6 @@
-/* Calls to the disk that are made to fail, and how many there were. */
+/* Fault injection for calls to the disk: the n-th one fails, or there were n.  Each call of
+ * storage.c and folder.c asks here first; tests set the faults, and LK_STORAGE_FAULT in the
+ * environment does. */
 #include "base/storage/fault.h"
 
 #include "base/env.h"

@@ -1,4 +1,6 @@
-/* What stands between a storage call and the system: faults, the trace, and who looks on. */
+/* What stands between a storage call and the system: injected faults (fault.c), the trace that
+ * tests replay, and the status that other threads read (trace.c).  For storage.c, folder.c and
+ * tests. */
 #ifndef LK_BASE_STORAGE_FAULT_H
 #define LK_BASE_STORAGE_FAULT_H
 
@@ -30,7 +32,7 @@ typedef struct lk__storage_event {
 
 /** Told of each such call when it has been made, one at a time; NULL: nobody.  For tests: what a disk
  * may hold after a power cut follows from the order of these. */
-void lk__storage_trace(void (*told)(void *arg, const lk__storage_event *event), void *arg);
+void lk__storage_trace(void (*trace_fn)(void *arg, const lk__storage_event *event), void *arg);
 
 /** Tell of a call that was made. */
 void lk__storage_made(const lk__storage_event *event);

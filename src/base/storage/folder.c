@@ -1,4 +1,4 @@
-/* Names on the disk: folders, and what lies in them. */
+/* The calls of storage.h on names: rename, folders, remove, list, and how much space is left. */
 #include "base/memory/grow.h"
 #include "base/storage/fault.h"
 

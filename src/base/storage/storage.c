@@ -1,4 +1,4 @@
-/* Files on the disk. */
+/* The calls of storage.h on files: create, open, read, write, sync, close. */
 #include "base/storage/fault.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ lk_status lk__storage_open_write(const char *path, int *fd)
 }
 
 /* pwrite(), and the trace is told what it has written. */
-static ssize_t write_told(int fd, const char *path, int64_t offset, const void *bytes, size_t n)
+static ssize_t write_traced(int fd, const char *path, int64_t offset, const void *bytes, size_t n)
 {
     ssize_t got = pwrite(fd, bytes, n, (off_t)offset);
     if (got > 0)
@@ -90,10 +90,10 @@ static ssize_t write_some(int fd, const char *path, int64_t offset, const void *
 {
     int error;
     if (!lk__storage_fails(LK__STORAGE_WRITE, path, &error))
-        return write_told(fd, path, offset, bytes, n);
+        return write_traced(fd, path, offset, bytes, n);
     ssize_t half = error == EINTR
                        ? 0
-                       : write_told(fd, path, offset, bytes, error ? n / 2 : (n + 1) / 2);
+                       : write_traced(fd, path, offset, bytes, error ? n / 2 : (n + 1) / 2);
     if (error == 0 || half < 0)
         return half;
     if (error == LK__STORAGE_KILL)

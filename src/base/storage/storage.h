@@ -1,5 +1,5 @@
-/* The disk as the files of runs see it: every call in one place, so that a test can make the n-th
- * fail, and replay all of them up to a power cut.
+/* All calls to the disk for files that a run writes, in one place, so that a test can make the n-th
+ * fail, and replay all of them up to a power cut.  Sinks, caches, checkpoints and metrics use them.
  *
  * Calls that a signal interrupts are made again, and short writes and reads go on.  Errors are
  * LK_EIO and name the path and the reason.  Thread safe, and no call but lk__storage_list()
@@ -135,23 +135,23 @@ lk_status lk__storage_space(const char *folder, int64_t *bytes) LK_NODISCARD;
 
 /* ---- looking on ---- */
 
-enum { LK__DOING = 320 };
+enum { LK__STORAGE_STATUS_SIZE = 320 };
 
 /** The call that a thread is in or has made last, for another thread to see. */
-typedef struct lk__storage_doing {
+typedef struct lk__storage_status {
     pthread_mutex_t lock;
-    char text[LK__DOING]; /* "sync of out/weights.safetensors.part" */
-} lk__storage_doing;
+    char text[LK__STORAGE_STATUS_SIZE]; /* "sync of out/weights.safetensors.part" */
+} lk__storage_status;
 
-#define LK__STORAGE_DOING_INIT               \
+#define LK__STORAGE_STATUS_INIT              \
     {                                        \
         PTHREAD_MUTEX_INITIALIZER, "nothing" \
     }
 
 /** Show the calls of this thread in `doing` from now on; NULL: no more. */
-void lk__storage_show(lk__storage_doing *doing);
+void lk__storage_show(lk__storage_status *status);
 
 /** What it shows now. */
-void lk__storage_look(lk__storage_doing *doing, char text[LK__DOING]);
+void lk__storage_status_text(lk__storage_status *status, char text[LK__STORAGE_STATUS_SIZE]);
 
 #endif /* LK_BASE_STORAGE_H */

@@ -1,4 +1,4 @@
-/* Reading numbers within lists: never more than the caller's limit, however many digits there are. */
+/* Numbers in lists: see digits.h. */
 #include "base/text/digits.h"
 
 #include <string.h>

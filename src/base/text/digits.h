@@ -1,4 +1,5 @@
-/* Numbers within lists that launchers write into the environment, and that people may have changed. */
+/* Reading numbers inside lists that launchers write into the environment ("4(x2),3") and that
+ * people may have changed: never more than the caller's limit, however many digits there are. */
 #ifndef LK_BASE_DIGITS_H
 #define LK_BASE_DIGITS_H
 

@@ -1,4 +1,5 @@
-/* A strict reader of JSON (RFC 8259), and quotes for texts that are written. */
+/* A strict reader of JSON (RFC 8259) over a text in memory, and the quoting of texts that are
+ * written: see json.h. */
 #include "base/text/json.h"
 
 #include "base/text/text.h"

@@ -1,4 +1,5 @@
-/* JSON from files of others: read in one pass, strictly, without building a tree.
+/* lk__json: a reader of JSON for files of others, such as safetensors and manifests: in one pass,
+ * strictly, without building a tree.  The caller has it on its stack.
  *
  *     LK_TRY(lk__json_open(&j, '{'));
  *     for (;;) {

@@ -1,4 +1,4 @@
-/* Strict reading and exact showing of numbers. */
+/* Numbers as text: see number.h. */
 #include "base/text/number.h"
 
 #include "base/fpenv.h"

@@ -1,4 +1,5 @@
-/* Numbers as text: decimal, with a point whatever the locale. */
+/* Numbers as text, decimal, with a point whatever the locale: read strictly (the whole text or
+ * nothing), and shown with as many digits as it takes to read the same bits again.  Any thread. */
 #ifndef LK_BASE_NUMBER_H
 #define LK_BASE_NUMBER_H
 

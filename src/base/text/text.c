@@ -1,4 +1,5 @@
-/* Escape what could move a terminal's cursor or forge a line of a log. */
+/* UTF-8, and texts from outside made safe to print: control characters that could move a terminal's
+ * cursor or forge a line of a log are escaped. */
 #include "base/text/text.h"
 
 #include <stdbool.h>

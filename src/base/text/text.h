@@ -1,4 +1,4 @@
-/* Texts as UTF-8. */
+/* UTF-8: reading one character, and whether a text is valid. */
 #ifndef LK_BASE_TEXT_H
 #define LK_BASE_TEXT_H
 

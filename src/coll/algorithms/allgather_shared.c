@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { START, SHORT, MEET, COPIED, STAGES };
+enum { START, SHORT, ALL_ARRIVED, COPIED, STAGES };
 enum { DEPTH = 2 }; /* stages of a rank area */
 
 static double shared_cost(const lk__coll_args *k, const lk__rates *r)
@@ -60,7 +60,7 @@ static void start(lk__shm_call *c)
 {
     lk__shm_area *a = c->area;
     int64_t mine = part_bytes(c, a->me);
-    c->step = largest(c) <= LK_SLOT_BYTES ? SHORT : MEET;
+    c->step = largest(c) <= LK_SLOT_BYTES ? SHORT : ALL_ARRIVED;
     if (c->step == SHORT) {
         if (mine > 0)
             memcpy(slot_data(c, a->me), c->in, (size_t)mine);
@@ -92,7 +92,7 @@ static bool is_seen(const lk__shm_call *c)
 }
 
 /* All have arrived. */
-static void meet(lk__shm_call *c)
+static void all_arrived(lk__shm_call *c)
 {
     lk__shm_area *a = c->area;
     c->step = STAGES;
@@ -192,10 +192,10 @@ lk_status lk__gather_advance(lk__shm_call *c, bool *end)
             if (i != c->area->me && c->counts[i] > 0)
                 memcpy(place_of(c, i), slot_data(c, i), (size_t)part_bytes(c, i));
     }
-    if (c->step == MEET) {
+    if (c->step == ALL_ARRIVED) {
         LK_TRY(lk__shm_area_all(c, LK_ARRIVED, &all));
         if (all)
-            meet(c);
+            all_arrived(c);
     }
     if (c->step == STAGES)
         return stages_pass(c, end);

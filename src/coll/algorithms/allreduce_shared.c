@@ -15,7 +15,7 @@
 #include "coll/shm/last_arriver.h"
 #include "coll/shm/swap.h"
 
-enum { ARRIVE, MEET, SWAP, PART, TOGETHER };
+enum { ARRIVE, ALL_ARRIVED, SWAP, PART, LAST_ARRIVER };
 
 static bool shared_eligible(const lk__coll_args *k, const char **why)
 {
@@ -53,7 +53,7 @@ static lk_status zero_copy(lk__shm_call *c, int me, int n)
 }
 
 /* All have arrived: which way it goes. */
-static lk_status meet(lk__shm_call *c)
+static lk_status all_arrived(lk__shm_call *c)
 {
     lk__shm_area *a = c->area;
     c->next = 0;
@@ -63,7 +63,7 @@ static lk_status meet(lk__shm_call *c)
         return LK_OK;
     }
     if (lk__last_arriver_joins(c)) {
-        c->step = TOGETHER;
+        c->step = LAST_ARRIVER;
         c->wakes = LK_WAKES_NONE; /* the last_arriver wakes all */
         if (lk__last_arriver_rank(c) == a->me) {
             LK_TRY(zero_copy(c, 0, 1));
@@ -89,15 +89,15 @@ static lk_status shared_advance(lk_request *r)
             lk__last_arriver_arrive(c);
         lk__where_arrive(c);
         lk__shm_area_show(c);
-        c->step = MEET;
+        c->step = ALL_ARRIVED;
     }
-    if (c->step == MEET) {
+    if (c->step == ALL_ARRIVED) {
         LK_TRY(lk__shm_area_all(c, LK_ARRIVED, &all));
-        LK_TRY(all ? meet(c) : LK_OK);
+        LK_TRY(all ? all_arrived(c) : LK_OK);
     }
     if (c->step == PART)
         LK_TRY(lk__shm_area_all(c, LK_DONE, &all));
-    else if (c->step == TOGETHER)
+    else if (c->step == LAST_ARRIVER)
         LK_TRY(lk__shm_area_reached(c, lk__last_arriver_rank(c), &c->area->rank[0]->joined.value,
                                     c->call_number, &all));
     else if (c->step == SWAP)

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-enum { START, SHORT, MEET, COPIED, STAGES };
+enum { START, SHORT, ALL_ARRIVED, COPIED, STAGES };
 
 static double shared_cost(const lk__coll_args *k, const lk__rates *r)
 {
@@ -33,7 +33,7 @@ static unsigned char *slot_data(const lk__shm_call *c)
 static void start(lk__shm_call *c)
 {
     bool root = c->area->me == c->root;
-    c->step = c->bytes <= LK_SLOT_BYTES ? SHORT : MEET;
+    c->step = c->bytes <= LK_SLOT_BYTES ? SHORT : ALL_ARRIVED;
     if (c->step == SHORT) {
         if (root && c->bytes > 0)
             memcpy(slot_data(c), c->out, (size_t)c->bytes);
@@ -45,7 +45,7 @@ static void start(lk__shm_call *c)
 }
 
 /* All have arrived. */
-static void meet(lk__shm_call *c)
+static void all_arrived(lk__shm_call *c)
 {
     lk__shm_area *a = c->area;
     c->step = STAGES;
@@ -114,10 +114,10 @@ static lk_status shared_advance(lk_request *r)
         LK_TRY(lk__shm_area_all(c, LK_PUT, &all));
         if (all && !root && c->bytes > 0)
             memcpy(c->out, slot_data(c), (size_t)c->bytes);
-    } else if (c->step == MEET) {
+    } else if (c->step == ALL_ARRIVED) {
         LK_TRY(lk__shm_area_all(c, LK_ARRIVED, &all));
         if (all)
-            meet(c);
+            all_arrived(c);
         all = false;
     }
     if (c->step == COPIED && root)

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-enum { ARRIVE, MEET, STAGE, LAST, PART };
+enum { ARRIVE, ALL_ARRIVED, STAGE, LAST, PART };
 enum { NO_VECTOR = 2 }; /* lk__where.shared of a rank that gives none */
 enum { DEPTH = 2 };     /* stages of a rank area */
 
@@ -223,7 +223,7 @@ static lk_status stage_end(lk__shm_call *c, bool *end)
 /* ---- the call ---- */
 
 /* All have arrived: which way it goes. */
-static lk_status meet(lk__shm_call *c)
+static lk_status all_arrived(lk__shm_call *c)
 {
     lk__shm_area *a = c->area;
     if (!is_seen(c)) {
@@ -245,11 +245,11 @@ lk_status lk__parts_advance(lk__shm_call *c, bool *end)
     if (c->step == ARRIVE) {
         arrive(c);
         lk__shm_area_show(c);
-        c->step = MEET;
+        c->step = ALL_ARRIVED;
     }
-    if (c->step == MEET) {
+    if (c->step == ALL_ARRIVED) {
         LK_TRY(lk__shm_area_all(c, LK_ARRIVED, &all));
-        LK_TRY(all ? meet(c) : LK_OK);
+        LK_TRY(all ? all_arrived(c) : LK_OK);
     }
     if (c->step == STAGE) {
         LK_TRY(stage(c, &all));

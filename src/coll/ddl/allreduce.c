@@ -271,7 +271,7 @@ lk_status lk_ddl_allreduce_n(lk_ddl *d, int64_t n, const lk_ddl_tensor *t,
     d->times.seconds = 1e-9 * (double)(lk_clock_ns() - start);
     d->inside += d->times.seconds;
     if (d->options.dbg_level >= 2)
-        lk__ddl_say(d, LK_LOG_DEBUG, "ddl: allreduce of %lld tensors from \"%s\" on: %.3f ms",
+        lk__ddl_log(d, LK_LOG_DEBUG, "ddl: allreduce of %lld tensors from \"%s\" on: %.3f ms",
                     (long long)n, n > 0 && t->name ? t->name : "", 1e3 * d->times.seconds);
     LK_TRY(lk__ddl_watch(d));
     d->left_ns = lk_clock_ns();

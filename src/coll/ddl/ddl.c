@@ -36,7 +36,7 @@ void lk__ddl_rooms_free(lk__ddl_rooms *r)
         lk_free(r->block[i]);
 }
 
-void lk__ddl_say(const lk_ddl *d, lk_log_level level, const char *fmt, ...)
+void lk__ddl_log(const lk_ddl *d, lk_log_level level, const char *fmt, ...)
 {
     enum { MOST = 1000 };
     char raw[MOST], text[MOST];
@@ -44,7 +44,7 @@ void lk__ddl_say(const lk_ddl *d, lk_log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
-    if (lk__log_heard()) {
+    if (lk__log_has_sink()) {
         lk_log_write(level, "%s", raw);
     } else if (d->place.rank == 0) {
         lk_sanitize_text(raw, text, sizeof text);
@@ -203,7 +203,7 @@ lk_status lk_ddl_init(lk_comm *comm, int devices, const char *options, lk_ddl **
         char text[LK_TIER_SPEC_TEXT];
         lk_tier_spec mode = lk_ddl_mode(d);
         lk_tier_spec_text(&mode, text);
-        lk__ddl_say(d, LK_LOG_INFO, "ddl: rank %d of %d, mode %s, device %d of %d: cores %s",
+        lk__ddl_log(d, LK_LOG_INFO, "ddl: rank %d of %d, mode %s, device %d of %d: cores %s",
                     d->place.rank, d->place.size, text, d->place.device, d->place.n_devices,
                     d->place.cores);
     }

@@ -71,7 +71,7 @@ lk_status lk__ddl_room(void *rooms, int64_t bytes, void *out) LK_NODISCARD;
 void lk__ddl_rooms_free(lk__ddl_rooms *rooms);
 
 /** What an option asked to be told: to the log; where the host has no sink, rank 0 prints it. */
-void lk__ddl_say(const lk_ddl *d, lk_log_level level, const char *fmt, ...) LK_PRINTF(3, 4);
+void lk__ddl_log(const lk_ddl *d, lk_log_level level, const char *fmt, ...) LK_PRINTF(3, 4);
 
 /** MPI's collectives on all ranks, opened when first needed.  Collective. */
 lk_status lk__ddl_mpi(lk_ddl *d, lk__native **out) LK_NODISCARD;

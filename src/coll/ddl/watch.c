@@ -58,7 +58,7 @@ static void dump(const lk_ddl *d, const struct report *all, int slowest, double 
     int size = d->place.size, n = 0;
     if (d->measured)
         snprintf(predicted, sizeof predicted, " (predicted %.3f ms)", 1e3 * d->times.predicted);
-    lk__ddl_say(d, LK_LOG_INFO,
+    lk__ddl_log(d, LK_LOG_INFO,
                 "ddl: calls to %lld: slowest is rank %d on %s, %.3f ms between calls, median %.3f "
                 "ms; end to end %.3f ms%s",
                 (long long)d->times.calls, slowest, d->topology->location[slowest].host,
@@ -69,7 +69,7 @@ static void dump(const lk_ddl *d, const struct report *all, int slowest, double 
             text + n, sizeof text - (size_t)n, "%s%s %d %s %.3f ms", t ? "; " : "",
             d->topology->tier[t].name, d->tiers.size[t], d->times.tier[t].algorithm,
             1e3 * longest(all, size, offsetof(struct report, tier) + (size_t)t * sizeof(double)));
-    lk__ddl_say(d, LK_LOG_INFO, "ddl: tiers: %s", text);
+    lk__ddl_log(d, LK_LOG_INFO, "ddl: tiers: %s", text);
 }
 
 static void rebind(lk_ddl *d, const struct report *all, int slowest, double median)

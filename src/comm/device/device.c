@@ -1,4 +1,4 @@
-/* Names of devices, read and written.
+/* The names of devices ("core:0-3"), read and written, and the machine they are checked against.
  *
  *     device = kind ":" range { "+" range }        range = number [ "-" number ]
  *     kind   = "cpu" | "core" | "socket" | "numa"

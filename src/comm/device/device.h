@@ -1,4 +1,5 @@
-/* What the calls of <lockstep/device.h> share: the machine as a thread sees it, and the reader of names. */
+/* What the files behind <lockstep/device.h> share: the machine as the calling thread may use it,
+ * and the reader of device names.  Made for a call and freed in it. */
 #ifndef LK_COMM_DEVICE_H
 #define LK_COMM_DEVICE_H
 

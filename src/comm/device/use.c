@@ -1,4 +1,5 @@
-/* Binding threads to devices: by themselves, and as ranks of a communicator. */
+/* lk_device_bind() and lk_device_use(): bind the calling thread to the processors of a device, by
+ * name or by its rank in a communicator. */
 #include "comm/device/device.h"
 
 #include <lockstep/extra/alloc.h>

@@ -118,7 +118,8 @@ static void event_print(const struct lk__abort_hook *own, int fd, int sig, const
 }
 
 /* To the ranks of a world. */
-static void event_tell(const struct lk__abort_hook *h, int sig, const siginfo_t *info, void *place)
+static void event_report(const struct lk__abort_hook *h, int sig, const siginfo_t *info,
+                         void *place)
 {
     lk__crash_text t = {.used = 0};
     put_event(&t, h, sig, info);
@@ -140,11 +141,11 @@ static void report(int sig, const siginfo_t *info, const void *context)
     event_print(own, any->fd, sig, info, &frames);
     void *place = frames.at[frames.place];
     if (own)
-        event_tell(own, sig, info, place);
+        event_report(own, sig, info, place);
     bool others = false; /* processes, which go on */
     for (struct lk__abort_hook *h = atomic_load(&hooks); h; h = atomic_load(&h->next)) {
         if (h != own)
-            event_tell(h, sig, info, place); /* all worlds of this process end with it */
+            event_report(h, sig, info, place); /* all worlds of this process end with it */
         others = others || (h->w->life && h->w->size > 1);
     }
     if (others)

@@ -1,4 +1,5 @@
-/* Slots of the status board: a sequence lock on words. */
+/* lk__slot: one rank's slot of the status board, written by its owner and read by others under a
+ * sequence lock on words. board.h says what is in it. */
 #include "comm/faults/board.h"
 
 #include "base/futex.h"

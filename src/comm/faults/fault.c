@@ -22,7 +22,7 @@ bool lk__fault_is_there(const lk__world *w)
 bool lk__fault_forward(lk__world *w)
 {
     bool there = lk__fault_is_there(w);
-    if (there && atomic_exchange(&w->fault->untold, false))
+    if (there && atomic_exchange(&w->fault->unreported, false))
         w->transport->spread(w);
     return there;
 }
@@ -33,7 +33,7 @@ lk_status lk__fault_check(lk__world *w)
 }
 
 /* Also called by signal handlers: nothing here that they must not do. */
-bool lk__fault_set(lk__fault *f, lk_status status, int rank, const char *text, bool told)
+bool lk__fault_set(lk__fault *f, lk_status status, int rank, const char *text, bool reported)
 {
     int none = 0;
     if (!atomic_compare_exchange_strong(&f->state, &none, 1))
@@ -43,7 +43,7 @@ bool lk__fault_set(lk__fault *f, lk_status status, int rank, const char *text, b
     f->rank = rank;
     memcpy(f->text, text, n);
     f->text[n] = '\0';
-    atomic_store_explicit(&f->untold, !told, memory_order_relaxed);
+    atomic_store_explicit(&f->unreported, !reported, memory_order_relaxed);
     atomic_store_explicit(&f->state, 2, memory_order_release);
     return true;
 }
@@ -79,7 +79,7 @@ void lk__world_host(const lk__world *w, lk__host *out)
 }
 
 /* Tell all ranks of this thread's last failure, which stays what it is. */
-static void failure_tell(lk__world *w)
+static void failure_report(lk__world *w)
 {
     lk__failure own;
     LK_INSIDE(w);
@@ -94,7 +94,7 @@ int lk_comm_fail(lk_comm *comm, FILE *errors)
     if (lk_error_status() == LK_OK)
         (void)LK_RAISE(LK_ESTATE, "it has given up, and says no reason");
     if (w)
-        failure_tell(w);
+        failure_report(w);
     if (errors && w && w->size > 1) {
         lk__host host;
         lk__world_host(w, &host);

@@ -174,7 +174,7 @@ bool lk__rank_gone(lk__world *w, int rank)
 }
 
 /* What a rank is doing: from the board, or asked. */
-static void look(lk__world *w, int rank, lk__board_entry *out)
+static void status_read(lk__world *w, int rank, lk__board_entry *out)
 {
     lk__slot_read(w->board[rank], out);
     if (!w->board[rank] && w->transport->ask && !w->transport->ask(w, rank, out))
@@ -273,7 +273,7 @@ lk_status lk__report_stall(const lk_request *r, int64_t ns)
     bool circle = r->peer == w->rank;
     lk__board_entry s;
     const lk__rank_status *d = &s.status;
-    look(w, r->peer, &s);
+    status_read(w, r->peer, &s);
     while (!circle) {
         const lk__label *other = disagrees(r->label, &s);
         if (other)
@@ -286,7 +286,7 @@ lk_status lk__report_stall(const lk_request *r, int64_t ns)
         for (int i = 0; i < hops; i++)
             circle = circle || at[i] == d->peer;
         if (!circle)
-            look(w, d->peer, &s);
+            status_read(w, d->peer, &s);
     }
     for (int i = 1; i <= hops; i++)
         if (i < SHOWN_HOPS || i == hops)

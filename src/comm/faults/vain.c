@@ -1,4 +1,5 @@
-/* Show that a rank rests, ask, and look whether all do. */
+/* The check of vain.h: a waiting rank shows that it rests, and the lowest one asks whether all do.
+ * wait.c calls it between polls. */
 #include "comm/faults/vain.h"
 
 #include <string.h>

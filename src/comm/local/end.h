@@ -1,4 +1,5 @@
-/* Ranks that are threads of one process: what the files of `self` and `local` share. */
+/* What local.c and run.c share of the transports `self` and `local`, whose ranks are threads of one
+ * process: the job, and each rank's inbox. */
 #ifndef LK_COMM_LOCAL_END_H
 #define LK_COMM_LOCAL_END_H
 

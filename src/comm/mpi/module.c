@@ -1,4 +1,5 @@
-/* The module for one MPI: the calls that the transport needs, and nothing more. */
+/* The module of one MPI: the functions that the transport `mpi` needs (mpi_module.h), each one call
+ * of MPI.  Compiled against each MPI; mpi_find.c loads it. */
 #include "comm/mpi/shared.h"
 #include "comm/mpi_module.h"
 

@@ -105,16 +105,16 @@ static lk_status counts_read(const lk__slurm_text text[N_TEXTS], counts *out)
 /* The host of this task is the one that SLURM says. */
 static lk_status node_check(const lk_slurm_job *job, const lk__slurm_text *text)
 {
-    int said = 0, host = 0, before = 0;
+    int node_id = 0, host = 0, before = 0;
     if (!text->value || !*text->value)
         return LK_OK;
-    LK_TRY(number_read(text, NODEID, 0, job->n_hosts - 1, &said));
+    LK_TRY(number_read(text, NODEID, 0, job->n_hosts - 1, &node_id));
     while (before + job->tasks[host] <= job->task)
         before += job->tasks[host++];
-    LK_CHECK(said == host, LK_EINVAL,
+    LK_CHECK(node_id == host, LK_EINVAL,
              "%s is %d, host %s, but task %d of tasks that are numbered host by host is on %s: "
              "start them with srun --distribution=block",
-             text->name, said, job->host[said], job->task, job->host[host]);
+             text->name, node_id, job->host[node_id], job->task, job->host[host]);
     return LK_OK;
 }
 

@@ -1,4 +1,5 @@
-/* What the readers of SLURM's variables share: a text with its name, and the two lists. */
+/* What job.c, lists.c and cluster.c share: a variable of SLURM with its name, for messages, and the
+ * readers of SLURM's two lists. */
 #ifndef LK_COMM_SLURM_H
 #define LK_COMM_SLURM_H
 

@@ -77,16 +77,16 @@ static const char *machine_read(const struct hwloc *h, lk__processor *out)
     hwloc_topology_t t;
     if (h->topology_init(&t) != 0)
         return "hwloc_topology_init failed";
-    const char *said = "hwloc_topology_load failed";
+    const char *source = "hwloc_topology_load failed";
     if (h->topology_load(t) == 0) {
-        said = "hwloc";
+        source = "hwloc";
         objects_mark(h, t, HWLOC_OBJ_PACKAGE, offsetof(lk__processor, package), out);
         objects_mark(h, t, HWLOC_OBJ_L3CACHE, offsetof(lk__processor, cache), out);
         objects_mark(h, t, HWLOC_OBJ_CORE, offsetof(lk__processor, core), out);
         objects_mark(h, t, HWLOC_OBJ_NUMANODE, offsetof(lk__processor, numa), out);
     }
     h->topology_destroy(t);
-    return said;
+    return source;
 }
 
 const char *lk__machine_read(lk__processor *out)
@@ -98,11 +98,11 @@ const char *lk__machine_read(lk__processor *out)
     void *handle = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         return "hwloc is not installed (libhwloc.so.15)";
-    const char *said = calls_find(handle, &h);
-    if (!said)
-        said = machine_read(&h, out);
+    const char *source = calls_find(handle, &h);
+    if (!source)
+        source = machine_read(&h, out);
     dlclose(handle);
-    return said;
+    return source;
 }
 
 #else

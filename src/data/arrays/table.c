@@ -127,8 +127,8 @@ static lk_status read_labels(lk__table *t, const lk__layout_in *in, int64_t elem
         LK_TRY(lk__source_read(in->source, in->offset + i * size, chunk, n * size, "labels"));
         for (int64_t j = 0; j < n; j++)
             value[j] = integer(chunk + j * size, (int)size, in->swap);
-        LK_TRY(lk__labels_look(in->source, value, (lk_range){i, n}, elements / t->info.count,
-                               t->info.classes, &most));
+        LK_TRY(lk__labels_check_range(in->source, value, (lk_range){i, n}, elements / t->info.count,
+                                      t->info.classes, &most));
         if (label)
             memcpy(label + i, value, (size_t)n * sizeof *value);
     }

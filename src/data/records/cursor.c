@@ -160,8 +160,8 @@ static lk_status pass_through(lk__record_reading *r, lk__record_cursor *c, int64
 }
 
 /* Have a record of a set that is indexed: its data are `*n` bytes from `*at` on. */
-static lk_status go_to(lk__record_reading *r, lk__record_cursor *c, int64_t record, bool follows,
-                       int64_t *at, int64_t *n)
+static lk_status record_load(lk__record_reading *r, lk__record_cursor *c, int64_t record,
+                             bool follows, int64_t *at, int64_t *n)
 {
     lk__record_place p = lk__record_index_find(&r->index, record);
     *at = p.at + LK_TFRECORD_HEAD;
@@ -176,16 +176,16 @@ static lk_status go_to(lk__record_reading *r, lk__record_cursor *c, int64_t reco
     return LK_TRACE(lk__tfrecord_held(p.source, p.number, p.at, bytes, p.end - p.at, n));
 }
 
-static lk_status look(lk__record_reading *r, lk__record_cursor *c, int64_t record, bool follows,
-                      bool check)
+static lk_status features_read(lk__record_reading *r, lk__record_cursor *c, int64_t record,
+                               bool follows, bool check)
 {
     int64_t at, n;
     if (r->stream) {
-        LK_TRY(lk__record_stream_go(r, c, record));
+        LK_TRY(lk__record_stream_seek(r, c, record));
         at = c->offset + LK_TFRECORD_HEAD;
         n = c->window.n - LK_TFRECORD_HEAD - LK_TFRECORD_TAIL;
     } else
-        LK_TRY(go_to(r, c, record, follows, &at, &n));
+        LK_TRY(record_load(r, c, record, follows, &at, &n));
     for (int i = 0; i < LK_RECORD_FEATURES; i++)
         c->feature[i].name = r->fields.name[i];
     LK_TRY(lk__example_read(&c->window, at, n, c->feature, LK_RECORD_FEATURES));
@@ -196,13 +196,13 @@ static lk_status look(lk__record_reading *r, lk__record_cursor *c, int64_t recor
     return LK_OK;
 }
 
-lk_status lk__record_go(lk__record_reading *r, lk__record_cursor *c, int64_t record, bool check)
+lk_status lk__record_seek(lk__record_reading *r, lk__record_cursor *c, int64_t record, bool check)
 {
     if (c->record == record)
         return LK_OK;
     bool follows = record == c->record + 1;
     c->record = -1;
-    LK_TRY(look(r, c, record, follows, check));
+    LK_TRY(features_read(r, c, record, follows, check));
     c->record = record;
     return LK_OK;
 }

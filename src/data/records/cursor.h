@@ -70,8 +70,8 @@ void lk__record_give(lk__record_reading *r, lk__record_cursor *c);
 
 /** Let a cursor have a record: read it, check it and find its features.  With `check` they must be as those
  * of the first. */
-lk_status lk__record_go(lk__record_reading *r, lk__record_cursor *c, int64_t record,
-                        bool check) LK_NODISCARD;
+lk_status lk__record_seek(lk__record_reading *r, lk__record_cursor *c, int64_t record,
+                          bool check) LK_NODISCARD;
 
 /** Write a box of field `i` of the fields of the records to `out`. */
 lk_status lk__record_box(const lk__record_reading *r, lk__record_cursor *c, int i,
@@ -83,7 +83,7 @@ lk_status lk__record_box(const lk__record_reading *r, lk__record_cursor *c, int 
 int lk__record_stream_choose(const lk__record_reading *r, int64_t record);
 
 /** Let a cursor go forward to a record, or begin its file anew: then it has it in its window. */
-lk_status lk__record_stream_go(const lk__record_reading *r, lk__record_cursor *c,
-                               int64_t record) LK_NODISCARD;
+lk_status lk__record_stream_seek(const lk__record_reading *r, lk__record_cursor *c,
+                                 int64_t record) LK_NODISCARD;
 
 #endif /* LK_DATA_RECORD_CURSOR_H */

@@ -184,7 +184,7 @@ static lk_status pass_damage(lk__record_feed *f, bool whole, lk__record_item *ou
 }
 
 /* The end of the bytes: that of the file, or where unpacking has failed. */
-static void tell_end(lk__record_feed *f, lk__record_item *out)
+static void end_report(lk__record_feed *f, lk__record_item *out)
 {
     out->found = f->broken[0] ? LK_RECORD_GAP : LK_RECORD_END;
     out->end = f->next;
@@ -199,7 +199,7 @@ lk_status lk__record_feed_next(lk__record_feed *f, lk__record_item *out)
     LK_TRY(hold(f, 1));
     *out = (lk__record_item){.number = f->number, .offset = f->next};
     if (held(f) == 0) {
-        tell_end(f, out);
+        end_report(f, out);
         return LK_OK;
     }
     LK_TRY(hold_record(f, &whole));

@@ -74,7 +74,7 @@ lk_status lk__record_fields_start(const lk__record_options *o, lk__record_fields
                                              [LK_RECORD_HEIGHT] = o->height,
                                              [LK_RECORD_WIDTH] = o->width,
                                              [LK_RECORD_DEPTH] = o->depth,
-                                             [LK_RECORD_TOLD] = LK_RECORD_NOTE};
+                                             [LK_RECORD_DESCRIPTION] = LK_RECORD_DESCRIPTION_NAME};
     char further[LK_MAX_FIELDS][LK_OPTION_NAME_SIZE];
     *out = (lk__record_fields){.classes = o->classes, .n = FURTHER + o->fields.n};
     LK_CHECK(out->n <= LK_MAX_FIELDS, LK_EINVAL, "fields: %d further fields, at most %d",
@@ -130,12 +130,13 @@ static lk_status short_text(const lk__example_window *w, const lk__feature *f, c
     return LK_OK;
 }
 
-static lk_status take_note(lk__record_fields *f, const struct place *p, const lk__feature *note)
+static lk_status description_take(lk__record_fields *f, const struct place *p,
+                                  const lk__feature *description)
 {
-    if (note->kind != LK_FEATURE_BYTES || note->n >= LK_RECORD_TEXT)
+    if (description->kind != LK_FEATURE_BYTES || description->n >= LK_RECORD_TEXT)
         return LK_OK;
-    LK_TRY(short_text(p->w, note, f->texts));
-    f->note = f->texts;
+    LK_TRY(short_text(p->w, description, f->texts));
+    f->description = f->texts;
     return LK_OK;
 }
 
@@ -203,15 +204,15 @@ static lk_status take_field(lk__record_fields *f, int i, const struct place *p, 
                             lk_shape *shape)
 {
     lk_dtype noted = LK_N_DTYPES;
-    lk_shape told = {.ndim = -1};
+    lk_shape described = {.ndim = -1};
     int64_t n;
-    (void)lk__record_note_field(f->note, name, &noted, &told);
+    (void)lk__record_description_field(f->description, name, &noted, &described);
     LK_TRY(take_dtype(p, f->name[i], &feature[i], f->field[i].in.dtype, noted, &f->field[i], &n));
     lk_shape found = i == X || n != 1 ? LK_SHAPE(n) : LK_SCALAR;
     if (i == X && given->n == 0)
         LK_TRY(take_size(f, p, feature, n, &found));
-    if (told.ndim >= 0 && counts_to(&told, n))
-        found = told;
+    if (described.ndim >= 0 && counts_to(&described, n))
+        found = described;
     LK_TRY(lk__shape_given(given, found, lk__source_name(p->w->source), shape));
     f->field[i].in.shape = *shape;
     return LK_OK;
@@ -230,12 +231,12 @@ static lk_status describe_y(lk__record_fields *f, const lk__record_options *o,
     lk__record_field *y = &f->field[Y];
     lk_shape shape;
     lk_dtype noted = LK_N_DTYPES;
-    bool told = lk__record_note_field(f->note, "y", &noted, &shape);
+    bool described = lk__record_description_field(f->description, "y", &noted, &shape);
     y->of = -1;
     if (feature[Y].kind == LK_FEATURE_NONE)
         return LK_OK;
-    bool bare = feature[Y].kind == LK_FEATURE_BYTES && o->label_dtype == 0 && !told;
-    bool many = feature[Y].kind == LK_FEATURE_INTS && feature[Y].n != 1 && !told &&
+    bool bare = feature[Y].kind == LK_FEATURE_BYTES && o->label_dtype == 0 && !described;
+    bool many = feature[Y].kind == LK_FEATURE_INTS && feature[Y].n != 1 && !described &&
                 o->label_shape.n == 0 && !o->label_one_hot;
     if (bare || many)
         return WRONG(p,
@@ -243,10 +244,10 @@ static lk_status describe_y(lk__record_fields *f, const lk__record_options *o,
                      "others need label_dtype, label_shape or label_one_hot",
                      f->name[Y], (long long)feature[Y].n, kind_text(feature[Y].kind));
     LK_TRY(take_field(f, Y, p, "y", feature, &o->label_shape, &shape));
-    int64_t classes = lk__record_note_classes(f->note);
+    int64_t classes = lk__record_description_classes(f->description);
     if (o->label_one_hot)
         y->use = LK_RECORD_ONE_HOT;
-    else if (is_whole(y->in.dtype) && (!told || classes > 0))
+    else if (is_whole(y->in.dtype) && (!described || classes > 0))
         y->use = LK_RECORD_LABELS;
     if (f->classes == 0 && y->use == LK_RECORD_LABELS)
         f->classes = classes;
@@ -290,7 +291,7 @@ lk_status lk__record_fields_describe(lk__record_fields *f, const lk__record_opti
     lk_shape shape;
     if (feature[X].kind == LK_FEATURE_NONE)
         return WRONG(&p, "the record has no feature \"%s\" with values", f->name[X]);
-    LK_TRY(take_note(f, &p, &feature[LK_RECORD_TOLD]));
+    LK_TRY(description_take(f, &p, &feature[LK_RECORD_DESCRIPTION]));
     LK_TRY(take_field(f, X, &p, "x", feature, &o->shape, &shape));
     info->field[0] = lk__field("x", f->field[X].in.dtype, shape);
     info->n_fields = 1;
@@ -310,26 +311,26 @@ bool lk__record_fields_labels(const lk__record_fields *f)
 
 /* What a record says in its note is what the first says there, or neither has one: dtypes, shapes and classes
  * would depend on the order of the files. */
-static lk_status check_note(const lk__record_fields *f, const struct place *p,
-                            const lk__feature *note)
+static lk_status description_check(const lk__record_fields *f, const struct place *p,
+                                   const lk__feature *description)
 {
     char text[LK_RECORD_TEXT];
-    bool is_note = note->kind == LK_FEATURE_BYTES && note->n < LK_RECORD_TEXT;
-    if (is_note)
-        LK_TRY(short_text(p->w, note, text));
-    if (!is_note && f->note)
+    bool is_text = description->kind == LK_FEATURE_BYTES && description->n < LK_RECORD_TEXT;
+    if (is_text)
+        LK_TRY(short_text(p->w, description, text));
+    if (!is_text && f->description)
         return WRONG(p,
                      "the record has no feature \"%s\", which says \"%s\" in the first one; to "
                      "join them, write both by lockstep data convert",
-                     LK_RECORD_NOTE, f->note);
-    if (is_note && !f->note)
+                     LK_RECORD_DESCRIPTION_NAME, f->description);
+    if (is_text && !f->description)
         return WRONG(p,
                      "the record has a feature \"%s\", which says \"%s\", but the first one has "
                      "none; to join them, write both by lockstep data convert",
-                     LK_RECORD_NOTE, text);
-    if (is_note && strcmp(text, f->note) != 0)
+                     LK_RECORD_DESCRIPTION_NAME, text);
+    if (is_text && strcmp(text, f->description) != 0)
         return WRONG(p, "it is of another set: its samples are %s, but those of the first %s", text,
-                     f->note);
+                     f->description);
     return LK_OK;
 }
 
@@ -358,5 +359,5 @@ lk_status lk__record_fields_check(const lk__record_fields *f, const lk__example_
             return WRONG(&p, "\"%s\" is not %lld, as in the first record",
                          f->name[LK_RECORD_HEIGHT + i], (long long)f->size[i]);
     }
-    return LK_TRACE(check_note(f, &p, &feature[LK_RECORD_TOLD]));
+    return LK_TRACE(description_check(f, &p, &feature[LK_RECORD_DESCRIPTION]));
 }

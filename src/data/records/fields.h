@@ -17,7 +17,7 @@
 /* The choices of an option for a dtype: how elements lie in bytes. */
 #define LK_RECORD_DTYPES "auto f32 f64 i32 i64 u8 f16 bf16"
 
-#define LK_RECORD_NOTE "lockstep"
+#define LK_RECORD_DESCRIPTION_NAME "lockstep"
 enum { LK_RECORD_TEXT = 512 };
 
 /** What the options of the format say; texts are borrowed. */
@@ -37,7 +37,7 @@ enum {
     LK_RECORD_HEIGHT = LK_MAX_FIELDS,
     LK_RECORD_WIDTH,
     LK_RECORD_DEPTH,
-    LK_RECORD_TOLD,
+    LK_RECORD_DESCRIPTION,
     LK_RECORD_FEATURES
 };
 
@@ -64,8 +64,8 @@ typedef struct lk__record_fields {
     lk__record_field field[LK_MAX_FIELDS];
     bool sized; /* the shape of x comes from the features of its size */
     int64_t size[3];
-    const char *note; /* NULL: records have none */
-    int64_t classes;  /* 0: not known yet, or none */
+    const char *description; /* NULL: records have none */
+    int64_t classes;         /* 0: not known yet, or none */
 } lk__record_fields;
 
 /** Take what options say about features.  Release with lk__record_fields_free(), also after a failure. */
@@ -90,12 +90,14 @@ lk_status lk__record_fields_check(const lk__record_fields *f, const lk__example_
 /* ---- the note ---- */
 
 /** The note of a set in `out`.  Errors: LK_ENOTSUP if it is too long. */
-lk_status lk__record_note(const lk_dataset_info *info, char out[LK_RECORD_TEXT]) LK_NODISCARD;
+lk_status lk__record_description(const lk_dataset_info *info,
+                                 char out[LK_RECORD_TEXT]) LK_NODISCARD;
 
 /** What a note says about a field; false if nothing.  `shape` and `dtype` are set only then. */
-bool lk__record_note_field(const char *note, const char *name, lk_dtype *dtype, lk_shape *shape);
+bool lk__record_description_field(const char *description, const char *name, lk_dtype *dtype,
+                                  lk_shape *shape);
 
 /** How many classes it says there are; 0: none. */
-int64_t lk__record_note_classes(const char *note);
+int64_t lk__record_description_classes(const char *description);
 
 #endif /* LK_DATA_RECORD_FIELDS_H */

@@ -26,7 +26,7 @@ static lk_status add_file(lk__record_index *x, lk__source *s, lk__packing how)
 }
 
 /* A record of the last file begins there. */
-static lk_status note(lk__record_index *x, int64_t begin)
+static lk_status offset_add(lk__record_index *x, int64_t begin)
 {
     LK_TRY(lk__grow(&x->at, &x->room, x->count + 1, sizeof *x->at));
     x->at[x->count++] = begin;
@@ -34,7 +34,7 @@ static lk_status note(lk__record_index *x, int64_t begin)
 }
 
 /* The last file is complete. */
-static void note_largest(lk__record_index *x)
+static void largest_update(lk__record_index *x)
 {
     int64_t end = lk__source_size(x->source[x->n_files - 1]);
     for (int64_t i = x->count - 1; i >= x->first[x->n_files - 1]; i--) {
@@ -48,14 +48,14 @@ lk_status lk__record_index_add(lk__record_index *x, lk__source *s)
     LK_TRY(add_file(x, s, LK_PACKED_NOT));
     for (int64_t begin = 0, number = 0, at, n, next; begin < lk__source_size(s); number++) {
         LK_TRY(lk__tfrecord_find(s, number, begin, &at, &n, &next));
-        LK_TRY(note(x, begin));
+        LK_TRY(offset_add(x, begin));
         begin = next;
     }
-    note_largest(x);
+    largest_update(x);
     return LK_OK;
 }
 
-void lk__record_damage_note(lk__record_damage *d, const lk__record_item *item)
+void lk__record_damage_add(lk__record_damage *d, const lk__record_item *item)
 {
     d->records += item->found == LK_RECORD_BAD;
     d->gaps += item->found == LK_RECORD_GAP;
@@ -74,9 +74,9 @@ static lk_status scan(lk__record_index *x, lk__record_feed *feed, bool cut,
             break;
         gap = item.found == LK_RECORD_GAP;
         if (item.found == LK_RECORD_WHOLE)
-            LK_TRY(note(x, item.offset));
+            LK_TRY(offset_add(x, item.offset));
         else
-            lk__record_damage_note(damage, &item);
+            lk__record_damage_add(damage, &item);
     }
     if (cut && !gap) {
         item.found = LK_RECORD_GAP;
@@ -85,7 +85,7 @@ static lk_status scan(lk__record_index *x, lk__record_feed *feed, bool cut,
                  "file is damaged",
                  lk__source_name(x->source[x->n_files - 1]), (long long)item.number,
                  (long long)item.offset);
-        lk__record_damage_note(damage, &item);
+        lk__record_damage_add(damage, &item);
     }
     return LK_OK;
 }
@@ -99,7 +99,7 @@ lk_status lk__record_index_scan(lk__record_index *x, lk__source *s, bool cut,
     lk_status st = scan(x, feed, cut, damage);
     lk__record_feed_close(feed);
     LK_TRY(st);
-    note_largest(x);
+    largest_update(x);
     return LK_OK;
 }
 
@@ -119,7 +119,7 @@ static lk_status count(lk__record_index *x, lk__record_feed *feed, bool skips,
         LK_CHECK(skips, LK_EIO, "%s", item.why);
         LK_TRY(lk__grow(&x->hole, &x->holes_room, x->n_holes + 1, sizeof *x->hole));
         x->hole[x->n_holes++] = (lk__record_hole){x->n_files - 1, item.number};
-        lk__record_damage_note(damage, &item);
+        lk__record_damage_add(damage, &item);
     }
 }
 

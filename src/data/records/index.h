@@ -14,7 +14,7 @@ typedef struct lk__record_damage {
 } lk__record_damage;
 
 /** Count what a feed has found damaged. */
-void lk__record_damage_note(lk__record_damage *d, const lk__record_item *item);
+void lk__record_damage_add(lk__record_damage *d, const lk__record_item *item);
 
 /* A damaged record of a file that is read in order. */
 typedef struct lk__record_hole {

@@ -31,7 +31,7 @@ static int field_of(const lk__record_reading *r, int f)
 static lk_status row_read(lk__record_reading *r, lk__record_cursor *c, int64_t index,
                           void *const *row)
 {
-    LK_TRY(lk__record_go(r, c, index, true));
+    LK_TRY(lk__record_seek(r, c, index, true));
     for (int i = 0; i < r->fields.n; i++) {
         const lk__record_field *f = &r->fields.field[i];
         lk_box whole = lk__field_whole(&f->in);
@@ -56,7 +56,7 @@ static lk_status records_box(void *context, int64_t index, int field, const lk_b
     lk__record_reading *r = context;
     lk__record_cursor *c;
     LK_TRY(lk__record_take(r, index, &c));
-    lk_status st = lk__record_go(r, c, index, true);
+    lk_status st = lk__record_seek(r, c, index, true);
     if (st == LK_OK)
         st = lk__record_box(r, c, field_of(r, field), box, out);
     lk__record_give(r, c);
@@ -70,7 +70,7 @@ static lk_status describe(lk__record_reading *r, const lk__record_options *o, lk
 {
     lk__record_cursor *c;
     LK_TRY(lk__record_take(r, 0, &c));
-    lk_status st = lk__record_go(r, c, 0, false);
+    lk_status st = lk__record_seek(r, c, 0, false);
     if (st == LK_OK)
         st = lk__record_fields_describe(&r->fields, o, &c->window, c->offset, c->feature, info);
     lk__record_give(r, c);
@@ -147,7 +147,7 @@ static lk_status index_make(lk__record_reading *r, const lk__record_options *o, 
 }
 
 /* Say once what is left out. */
-static void tell_damage(const char *name, const lk__record_damage *d)
+static void damage_report(const char *name, const lk__record_damage *d)
 {
     if ((d->records > 0 || d->gaps > 0) && lk__log_leads())
         lk_log_write(LK_LOG_WARN,
@@ -162,7 +162,7 @@ static lk_status dataset_make(lk__record_reading *r, const char *name, const lk_
 {
     lk_dataset_info info = {
         .name = name, .stream = o->stream, .skipped = damage->records, .gaps = damage->gaps};
-    tell_damage(name, damage);
+    damage_report(name, damage);
     LK_TRY(fill(r, o, &info));
     lk_dataset_box_fn *box = o->stream ? NULL : records_box; /* a record at a time is held anyway */
     LK_TRY(lk_dataset_new_boxes(&info, records_row, box, records_free, r, out));

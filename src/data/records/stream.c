@@ -80,7 +80,7 @@ static lk_status forward(const lk__record_reading *r, lk__record_cursor *c, int6
     return LK_OK;
 }
 
-lk_status lk__record_stream_go(const lk__record_reading *r, lk__record_cursor *c, int64_t record)
+lk_status lk__record_stream_seek(const lk__record_reading *r, lk__record_cursor *c, int64_t record)
 {
     const lk__record_index *x = &r->index;
     int64_t file = lk__record_index_file(x, record), want = record - x->first[file];

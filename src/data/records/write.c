@@ -24,7 +24,7 @@ enum { MOST = LK_MAX_FIELDS + 4 }; /* features of a record */
 /* A record of one sample after the other. */
 struct writing {
     void *row[LK_MAX_FIELDS], *block;
-    char note[LK_RECORD_TEXT];
+    char description[LK_RECORD_TEXT];
     lk__feature_out feature[MOST]; /* of these rows, in the order of names */
     int n;
     void *record;
@@ -50,11 +50,11 @@ static lk__feature_out feature_of(const char *name, const lk_field *field, const
 static lk_status writing_start(const lk_dataset *ds, const char *path, struct writing *w)
 {
     static const char *const own[] = {"image_raw", "label", "height",
-                                      "width",     "depth", LK_RECORD_NOTE};
+                                      "width",     "depth", LK_RECORD_DESCRIPTION_NAME};
     const lk_dataset_info *info = lk_dataset_info_of(ds);
     int x = lk_dataset_find(ds, "x"), y = lk_dataset_find(ds, "y");
     LK_CHECK(x >= 0, LK_ENOTSUP, "%s: records hold a field x, which %s has not", path, info->name);
-    LK_TRY(lk__record_note(info, w->note));
+    LK_TRY(lk__record_description(info, w->description));
     LK_TRY(lk__dataset_rows_new(ds, w->row, &w->block));
     for (int f = 0; f < info->n_fields; f++) {
         const lk_field *field = &info->field[f];
@@ -69,8 +69,8 @@ static lk_status writing_start(const lk_dataset *ds, const char *path, struct wr
     static const char *const size[] = {"height", "width", "depth"};
     for (int i = 0; shape->ndim == 3 && i < 3; i++)
         w->feature[w->n++] = (lk__feature_out){size[i], LK_FEATURE_INTS, &shape->dim[i], 1};
-    w->feature[w->n++] = (lk__feature_out){LK_RECORD_NOTE, LK_FEATURE_BYTES, w->note,
-                                           (int64_t)strlen(w->note)};
+    w->feature[w->n++] = (lk__feature_out){LK_RECORD_DESCRIPTION_NAME, LK_FEATURE_BYTES,
+                                           w->description, (int64_t)strlen(w->description)};
     qsort(w->feature, (size_t)w->n, sizeof w->feature[0], by_name);
     return LK_OK;
 }
@@ -165,7 +165,7 @@ static lk_status write_file(struct job *j, int64_t k, struct writing *w)
 }
 
 /* Of several failures the one of the first file counts, as it would without threads. */
-static void note_failure(struct job *j, int64_t k)
+static void failure_record(struct job *j, int64_t k)
 {
     pthread_mutex_lock(&j->lock);
     if (!atomic_exchange(&j->failed, true) || k < j->failed_file) {
@@ -183,13 +183,13 @@ static void *write_files(void *context)
     struct writing w = {.n = 0};
     lk_status st = writing_start(j->ds, j->path, &w);
     if (st != LK_OK)
-        note_failure(j, -1);
+        failure_record(j, -1);
     for (int64_t k; !atomic_load(&j->failed);) {
         k = atomic_fetch_add(&j->next, 1);
         if (k >= j->how.files)
             break;
         if (write_file(j, k, &w) != LK_OK)
-            note_failure(j, k);
+            failure_record(j, k);
     }
     writing_end(&w);
     return NULL;

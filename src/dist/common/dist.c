@@ -97,10 +97,10 @@ lk_status lk__dist_adjoint_with(lk_call *c, const lk_op *op, lk_reduce_op reduce
 /* A blocking message of this rank to itself: its other end must have begun. */
 static lk_status self_check(lk_comm *comm, const lk__dist_peer *p)
 {
-    bool meets = false;
+    bool begun = false;
     if (!p->list)
-        LK_TRY(lk__comm_meets_itself(comm, p->any, p->tag, &meets));
-    LK_CHECK(meets, LK_EINVAL, "%s: rank %d is this one, which has not begun to %s: %s", p->call,
+        LK_TRY(lk__comm_matches_itself(comm, p->any, p->tag, &begun));
+    LK_CHECK(begun, LK_EINVAL, "%s: rank %d is this one, which has not begun to %s: %s", p->call,
              p->rank, p->any ? "send such a message" : "receive this message",
              p->list  ? "a list for oneself never arrives"
              : p->any ? "call lk_dist_isend() before"
@@ -160,7 +160,7 @@ bool lk__dist_is_open(lk_dtype dtype, lk_shape shape)
     return dtype == LK_ANY_DTYPE || shape.ndim == LK_ANY_SHAPE.ndim;
 }
 
-lk_status lk__dist_came(const lk_message *m, lk_output_spec *out)
+lk_status lk__dist_message_spec(const lk_message *m, lk_output_spec *out)
 {
     int64_t count;
     *out = (lk_output_spec){.dtype = m->dtype, .shape = LK_SHAPE(m->count)};

@@ -49,7 +49,7 @@ lk_status lk__dist_valid(const char *call, lk_var x) LK_NODISCARD;
 lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x) LK_NODISCARD;
 
 /** End the job with this thread's last failure: others may wait for what this rank does not do any more. */
-void lk__dist_tell(lk_comm *comm);
+void lk__dist_end_job(lk_comm *comm);
 
 /** The status of a call that ends: where memory has run out the job ends, for others may wait for what
  * this rank does not do any more.  `comm` may be NULL, and then nobody is told. */
@@ -84,7 +84,7 @@ bool lk__dist_is_open(lk_dtype dtype, lk_shape shape);
 
 /** What a message is: its shape, or of plain elements their number.  Errors:
  * LK_ECOMM when shape and number do not go together. */
-lk_status lk__dist_came(const lk_message *message, lk_output_spec *out) LK_NODISCARD;
+lk_status lk__dist_message_spec(const lk_message *message, lk_output_spec *out) LK_NODISCARD;
 
 /** Whether a receive of this shape, which may be open, takes it. */
 bool lk__dist_fits(lk_shape shape, const lk_message *message);

@@ -13,7 +13,7 @@ static const double LEAST_SCALE = 1e-3, SINGLE = 1e-4;
 /* ---- comparison ---- */
 
 /* Whether `error` is the worst yet by what is allowed; `*worst` is the largest of its kind. */
-static bool note(lk__node_check *k, double *worst, double error)
+static bool worst_update(lk__node_check *k, double *worst, double error)
 {
     const lk_gradcheck_result *r = k->result;
     if (isnan(error))
@@ -44,7 +44,7 @@ static lk_status compare_along(lk__node_check *k, place at, int mover, lk_tensor
 {
     lk_gradcheck_result *r = k->result;
     double numeric, n[2] = {0, 0}; /* <grad, u>, and its scale */
-    char who[32] = "all ranks";
+    char mover_text[32] = "all ranks";
     if (mover >= 0 && mover != lk_comm_rank(k->all))
         t = NULL;
     LK_TRY(lk__check_differentiate(k, at.second, t, u, &numeric));
@@ -57,13 +57,13 @@ static lk_status compare_along(lk__node_check *k, place at, int mover, lk_tensor
     *error = fabs(numeric - n[0]) / fmax(LEAST_SCALE + n[1], fabs(numeric));
     r->numbers++;
     if (mover >= 0)
-        snprintf(who, sizeof who, "rank %d", mover);
-    if (note(k, at.second ? &r->second : &r->first, *error))
+        snprintf(mover_text, sizeof mover_text, "rank %d", mover);
+    if (worst_update(k, at.second ? &r->second : &r->first, *error))
         snprintf(r->worst, sizeof r->worst,
                  "%s derivative, sample %d (%s%s), %s %d of %s: %.9g by differences, %.9g by "
                  "backward (error %.1e)",
                  at.second ? "second" : "first", k->number, k->sample->name, group_text(k), at.what,
-                 at.number, who, numeric, n[0], *error);
+                 at.number, mover_text, numeric, n[0], *error);
     return LK_OK;
 }
 
@@ -99,7 +99,7 @@ static lk_status check_identity(lk__node_check *k, const lk__check_values *v,
     double n[3] = {(double)fx, (double)fc, (double)scale / 2};
     LK_TRY(lk__check_total(k, n, 3));
     double error = fabs(n[0] - n[1]) / fmax(n[2], LEAST_SCALE);
-    if (note(k, worst, error))
+    if (worst_update(k, worst, error))
         snprintf(r->worst, sizeof r->worst,
                  "adjoint%s, sample %d (%s%s): <c, F x> is %.9g, <F* c, x> is %.9g (error %.1e)",
                  worst == &r->single ? " in f32" : "", k->number, k->sample->name, group_text(k),
@@ -183,7 +183,7 @@ static lk_status compare_single(lk__node_check *k, const lk__check_point *p)
         lk_tensor_free(g);
     }
     LK_TRY(lk_allreduce(k->all, NULL, n, 2, LK_F64, LK_REDUCE_MAX, "gradcheck"));
-    if (note(k, &r->single, n[0] / n[1]))
+    if (worst_update(k, &r->single, n[0] / n[1]))
         snprintf(r->worst, sizeof r->worst,
                  "first derivative in f32, sample %d (%s%s): it is %.9g off that in f64", k->number,
                  k->sample->name, group_text(k), n[0]);

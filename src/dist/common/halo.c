@@ -115,14 +115,14 @@ static lk_status across_check(const planner *p, const halo_request *own, const h
     return LK_OK;
 }
 
-/* `who` wants `rows` rows on a side that belong to `whose`, which has `tile`. */
-static lk_status width_check(const planner *p, int who, int64_t rows, int side, int whose,
+/* `asker` wants `rows` rows on a side that belong to `whose`, which has `tile`. */
+static lk_status width_check(const planner *p, int asker, int64_t rows, int side, int whose,
                              const halo_request *tile, int64_t axis)
 {
     LK_CHECK(rows <= tile->dim[axis], LK_ESHAPE,
              "%s(\"%s\"): rank %d wants %lld rows %s its tile along axis %lld, but its neighbour "
              "there, rank %d, has %lld, a tile %s",
-             p->call, p->name, who, (long long)rows, side_name[side], (long long)axis, whose,
+             p->call, p->name, asker, (long long)rows, side_name[side], (long long)axis, whose,
              (long long)tile->dim[axis], lk_shape_text(shape_of(tile)).s);
     return LK_OK;
 }
@@ -177,7 +177,7 @@ static lk_status tile_of(const planner *p, const lk_halo *halos, lk__halo *h)
     return LK_OK;
 }
 
-static void grid_tell(const lk_grid *grid, halo_request *own)
+static void grid_encode(const lk_grid *grid, halo_request *own)
 {
     own->grid.ndim = grid->ndim;
     for (int k = 0; k < grid->ndim; k++) {
@@ -190,7 +190,7 @@ static void grid_tell(const lk_grid *grid, halo_request *own)
 static lk_status neighbours_plan(const planner *p, const lk_halo *halos, halo_request *own,
                                  lk__halo *out)
 {
-    halo_request told[2 * LK_MAX_GRID], others[2 * LK_MAX_GRID];
+    halo_request sent[2 * LK_MAX_GRID], others[2 * LK_MAX_GRID];
     int rank[2 * LK_MAX_GRID], opposite[2 * LK_MAX_GRID];
     memcpy(own->dim, out->tile.dim, (size_t)out->tile.ndim * sizeof *own->dim);
     for (int i = 0; i < out->n; i++) {
@@ -200,13 +200,13 @@ static lk_status neighbours_plan(const planner *p, const lk_halo *halos, halo_re
         own->of[i].width[1] = halos[i].high;
     }
     for (int i = 0; i < 2 * out->n; i++) {
-        told[i] = *own;
+        sent[i] = *own;
         rank[i] = out->axis[i / 2].rank[i % 2];
         opposite[i] = i ^ 1;
     }
     LK_TRY(lk_coll_run(p->comm, &(lk_collective){.call = LK_CALL_NEIGHBOUR,
                                                  .name = p->name,
-                                                 .in = told,
+                                                 .in = sent,
                                                  .out = others,
                                                  .count = HALO_REQUEST,
                                                  .dtype = LK_I64,
@@ -226,7 +226,7 @@ lk_status lk__halo_plan(lk__dist d, bool adds, const lk_grid *grid, lk_var x, co
     lk_shape shape = lk_shape_of(x);
     halo_request own = {.adds = adds, .dtype = lk_dtype_of(x), .ndim = shape.ndim, .n = n};
     LK_TRY(arguments_check(&p, grid, shape, halos, n));
-    grid_tell(grid, &own);
+    grid_encode(grid, &own);
     memset(out, 0, sizeof *out);
     out->d = d;
     out->n = n;

@@ -107,7 +107,7 @@ static lk_status pending_ready(lk__tape_extension *g)
     return LK_OK;
 }
 
-void lk__dist_tell(lk_comm *comm)
+void lk__dist_end_job(lk_comm *comm)
 {
     char report[400];
     if (lk__comm_is_freed(comm) || lk_comm_size(comm) == 1)
@@ -124,13 +124,13 @@ static void pending_failed(lk__tape_extension *g, lk_status st)
     if (st == LK_ENAN)
         return;
     for (const seen *c = s->seen; c; c = c->next)
-        lk__dist_tell(c->comm);
+        lk__dist_end_job(c->comm);
 }
 
 lk_status lk__dist_failed(lk_comm *comm, lk_status st)
 {
     if (st == LK_ENOMEM && comm)
-        lk__dist_tell(comm);
+        lk__dist_end_job(comm);
     return st;
 }
 

@@ -137,9 +137,9 @@ static lk_status norm_infer(lk_call *c, lk_output_spec *out)
 static lk_status norm_forward(lk_call *c)
 {
     norm_sums sums = sums_of(c);
-    lk__joiner joiner = {.join = leaves_join, .sum = leaves_sum, .arg = &sums};
+    lk__combiner combiner = {.join = leaves_join, .sum = leaves_sum, .arg = &sums};
     lk__pieces s = pieces_of(c);
-    s.joiner = &joiner;
+    s.combiner = &combiner;
     return LK_TRACE(lk__batch_norm_values(c, &s));
 }
 
@@ -148,9 +148,9 @@ static lk_status norm_forward(lk_call *c)
 static lk_status grad_forward(lk_call *c)
 {
     norm_sums sums = sums_of(c);
-    lk__joiner joiner = {.join = leaves_join, .sum = leaves_sum, .arg = &sums};
+    lk__combiner combiner = {.join = leaves_join, .sum = leaves_sum, .arg = &sums};
     lk__pieces s = pieces_of(c);
-    s.joiner = &joiner;
+    s.combiner = &combiner;
     LK_TRY(lk__batch_norm_gradients(c, &s));
     bool counted = !sums.a.batch || lk__batch_is_first(sums.a.batch);
     for (int j = 1; j < 3 && !counted; j++)
@@ -220,13 +220,13 @@ lk_status lk_dist_tile_batch_norm(const lk_tile *tile, const lk_dist_batch *batc
         a.norm.whole_batch = attr->whole_batch;
         a.norm.act = attr->act;
     }
-    lk_comm *comm = tile->tiling->comm, *told = comm || !batch ? comm : batch->comm;
+    lk_comm *comm = tile->tiling->comm, *whole = comm || !batch ? comm : batch->comm;
     a.d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
     a.tile = tile;
     a.batch = batch;
-    LK_TRY_DIST(told, norm_check(&a, x));
-    LK_TRY_DIST(told, lk_apply(x.tape, &norm, in, 3, &a, out));
-    LK_TRY_DIST(told, lk_stop_gradient(out[1], &out[1]));
-    LK_TRY_DIST(told, lk_stop_gradient(out[2], &out[2]));
+    LK_TRY_DIST(whole, norm_check(&a, x));
+    LK_TRY_DIST(whole, lk_apply(x.tape, &norm, in, 3, &a, out));
+    LK_TRY_DIST(whole, lk_stop_gradient(out[1], &out[1]));
+    LK_TRY_DIST(whole, lk_stop_gradient(out[2], &out[2]));
     return LK_OK;
 }

@@ -158,7 +158,7 @@ static lk_status messages_wait(lk_fetch *f)
 /* A rank that fails ends the job, since others wait for it, and what it has begun is given up. */
 static void messages_drop(lk_fetch *f)
 {
-    lk__dist_tell(f->comm);
+    lk__dist_end_job(f->comm);
     for (int i = 0; i < f->n_in + f->n_out; i++)
         if (f->request[i])
             lk__request_drop(&f->request[i]);

@@ -92,18 +92,18 @@ static void sums_pack(const moves *m, const char *sums, char *to)
 }
 
 /* What came, rank by rank, as [tiles of all, row-major][own samples][channels]. */
-static void tiles_place(const moves *m, const char *came, char *to)
+static void tiles_place(const moves *m, const char *received, char *to)
 {
     const lk_tiling *t = m->a->tile->tiling;
     int64_t each = owned(m->a, t->rank).n * m->channels * m->elem;
     lk_range held[LK_TILE_AXES];
     for (int r = 0; r < t->size && each > 0; r++) {
         int64_t n = tiles_of(t, r, held);
-        for (int64_t k = 0; k < n; k++, came += each) {
+        for (int64_t k = 0; k < n; k++, received += each) {
             int64_t i = held[0].first + k / (held[1].n * held[2].n);
             int64_t j = held[1].first + k / held[2].n % held[1].n;
             int64_t l = held[2].first + k % held[2].n;
-            memcpy(to + ((i * t->tiles[1] + j) * t->tiles[2] + l) * each, came, (size_t)each);
+            memcpy(to + ((i * t->tiles[1] + j) * t->tiles[2] + l) * each, received, (size_t)each);
         }
     }
 }

@@ -168,16 +168,16 @@ static void tiles_each(const move *m, char *whole, char *dense, bool pack)
 static lk_status to_samples_forward(lk_call *c)
 {
     move m;
-    char *tile, *came;
+    char *tile, *received;
     LK_TRY(move_begin(c, &m));
     const lk_held *held = &m.a->tile->x;
     LK_TRY(tile_room(c, &m, m.x, &tile));
-    LK_TRY(lk_call_scratch(c, m.y->count * (int64_t)lk_dtype_size(m.x->dtype), &came));
+    LK_TRY(lk_call_scratch(c, m.y->count * (int64_t)lk_dtype_size(m.x->dtype), &received));
     if (tile != lk__tensor_start(m.x))
         lk__tile_pack(lk__tensor_start(m.x), &held->box, &held->tile, m.x->shape.dim[0], m.bytes,
                       tile);
-    LK_TRY(move_run(&m, tile, m.by_samples, came, m.by_tiles));
-    tiles_each(&m, lk__tensor_start(m.y), came, false);
+    LK_TRY(move_run(&m, tile, m.by_samples, received, m.by_tiles));
+    tiles_each(&m, lk__tensor_start(m.y), received, false);
     return LK_OK;
 }
 

@@ -165,7 +165,7 @@ struct lk_checkpoint_dir {
 };
 
 /** Add the last failure, which is then forgotten, to the messages; `what` comes before it. */
-void lk__checkpoint_dir_note(lk_checkpoint_dir *c, const char *what);
+void lk__checkpoint_dir_add_message(lk_checkpoint_dir *c, const char *what);
 
 /** Take the folder: `*fd` holds the lock, -1 if there are no locks here.  Errors: LK_ESTATE when
  * another process has it, LK_EIO. */

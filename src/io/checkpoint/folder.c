@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-void lk__checkpoint_dir_note(lk_checkpoint_dir *c, const char *what)
+void lk__checkpoint_dir_add_message(lk_checkpoint_dir *c, const char *what)
 {
     lk__out_put(&c->messages, what);
     lk__out_put(&c->messages, ": ");
@@ -50,7 +50,7 @@ static lk_status leftovers_remove(lk_checkpoint_dir *c, lk_arena *arena)
             st = lk__path_is_folder(path) ? lk__storage_remove_folder(path)
                                           : lk__storage_remove(path);
         if (st != LK_OK)
-            lk__checkpoint_dir_note(c, "what an earlier run left is not removed");
+            lk__checkpoint_dir_add_message(c, "what an earlier run left is not removed");
     }
     return LK_OK;
 }
@@ -143,7 +143,7 @@ typedef struct sight {
     int32_t sees;
 } sight;
 
-static lk_status look(void *arg)
+static lk_status sight_check(void *arg)
 {
     sight *s = arg;
     s->sees = s->c->rank == 0 || lk__lock_is_seen(s->c->folder, s->c->run);
@@ -155,7 +155,7 @@ static lk_status look(void *arg)
 static lk_status writers_find(lk_checkpoint_dir *c)
 {
     sight mine = {.c = c};
-    LK_TRY(lk__disk_do(&c->disk, look, &mine));
+    LK_TRY(lk__disk_do(&c->disk, sight_check, &mine));
     LK_TRY(lk_agree(c->comm, lk_alloc(&c->place, c->size, sizeof *c->place)));
     mine.sees = mine.sees && c->is_master;
     if (c->comm)
@@ -211,7 +211,7 @@ static lk_status checkpoints_make(lk_comm *comm, const char *folder,
     c->options.keep = o->keep == 1 ? 2 : o->keep;
     c->options.part_bytes = o->part_bytes ? o->part_bytes : LK__PART_BYTES;
     c->lock = -1;
-    c->disk = (lk__disk){.tell = o->message, .arg = o->arg};
+    c->disk = (lk__disk){.message = o->message, .arg = o->arg};
     lk__work_init(&c->writer.work);
     snprintf(c->folder, sizeof c->folder, "%s", folder);
     *out = c;

@@ -58,7 +58,7 @@ static lk_status manifest_take(load *l, const char *text, int64_t n, int64_t ste
 }
 
 /* The MANIFEST of rank 0 becomes that of all. */
-static lk_status manifest_tell(load *l)
+static lk_status manifest_broadcast(load *l)
 {
     lk_checkpoint_dir *c = l->c;
     lk_status st;
@@ -100,14 +100,14 @@ static lk_status candidate_try(load *l)
     lk_status st = lk__disk_do(&c->disk, c->rank == 0 ? candidate_open : NULL, l);
     LK_TRY(lk_agree(c->comm, st));
     if (c->comm)
-        LK_TRY(manifest_tell(l));
+        LK_TRY(manifest_broadcast(l));
     return LK_TRACE(lk_agree(c->comm, lk__disk_do(&c->disk, parts_verify, l)));
 }
 
 /* ---- which one ---- */
 
 /* Told on rank 0: what is wrong with the candidate; `reason` is what was wrong with the first. */
-static void candidate_note(load *l, char reason[LK__MESSAGE])
+static void candidate_report(load *l, char reason[LK__MESSAGE])
 {
     char name[LK__STEP_NAME], what[LK__STEP_NAME + 64];
     if (!reason[0])
@@ -115,7 +115,7 @@ static void candidate_note(load *l, char reason[LK__MESSAGE])
     if (l->c->rank == 0) {
         lk__step_name(l->step[l->at], name);
         snprintf(what, sizeof what, "the checkpoint %s cannot be used and is left out", name);
-        lk__checkpoint_dir_note(l->c, what);
+        lk__checkpoint_dir_add_message(l->c, what);
     }
     lk_error_clear();
 }
@@ -136,7 +136,7 @@ static lk_status choose(load *l)
         l->chosen = NULL;
         if (st == LK_EIDENTITY || st == LK_ESTATE || st == LK_ENOMEM || lk__is_end(st))
             LK_TRY(st);
-        candidate_note(l, reason);
+        candidate_report(l, reason);
     }
     LK_CHECK(n == 0, LK_EIO, "%s: none of its %lld checkpoints can be used; the newest: %.300s",
              l->c->folder, (long long)n, reason);

@@ -23,7 +23,7 @@ static void holder_read(int fd, char text[HOLDER])
 }
 
 /* Say that this takes time, and why. */
-static void wait_tell(int fd, const char *path, const lk_checkpoint_dir_options *o)
+static void wait_report(int fd, const char *path, const lk_checkpoint_dir_options *o)
 {
     char holder[HOLDER], text[LK_PATH_SIZE + 2 * HOLDER];
     if (!o->message || o->wait_seconds <= 0)
@@ -40,15 +40,15 @@ static lk_status lock_wait(int fd, const char *path, const lk_checkpoint_dir_opt
 {
     char holder[HOLDER];
     int64_t began = lk_clock_ns();
-    bool told = false;
+    bool reported = false;
     *locks = true;
     while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         *locks = errno == EWOULDBLOCK || errno == EINTR;
         if (!*locks)
             return LK_OK;
-        if (!told)
-            wait_tell(fd, path, o);
-        told = true;
+        if (!reported)
+            wait_report(fd, path, o);
+        reported = true;
         if ((double)(lk_clock_ns() - began) >= 1e9 * o->wait_seconds) {
             holder_read(fd, holder);
             return LK_RAISE(LK_ESTATE,

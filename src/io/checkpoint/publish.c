@@ -116,14 +116,15 @@ static lk_status aside_remove(const lk_checkpoint_dir *c, lk_arena *arena)
 static void publish_rest(lk_checkpoint_dir *c, lk_arena *arena)
 {
     if (latest_write(c) != LK_OK)
-        lk__checkpoint_dir_note(c, "the checkpoint is saved, but LATEST does not say so");
+        lk__checkpoint_dir_add_message(c, "the checkpoint is saved, but LATEST does not say so");
     lk_status st = prune(c, arena);
     if (st == LK_OK)
         st = lk__storage_sync_folder(c->folder);
     if (st == LK_OK)
         st = aside_remove(c, arena);
     if (st != LK_OK)
-        lk__checkpoint_dir_note(c, "the checkpoint is saved, but an old one was not removed");
+        lk__checkpoint_dir_add_message(c,
+                                       "the checkpoint is saved, but an old one was not removed");
 }
 
 lk_status lk__publish(lk_checkpoint_dir *c)
@@ -133,7 +134,7 @@ lk_status lk__publish(lk_checkpoint_dir *c)
     LK_TRY(manifest_write(c));
     LK_TRY(lk__step_path(c->folder, c->plan->step, "", path));
     if (lk__path_exists(path) && set_aside(c, c->plan->step) != LK_OK)
-        lk__checkpoint_dir_note(c, "a checkpoint that did not verify");
+        lk__checkpoint_dir_add_message(c, "a checkpoint that did not verify");
     LK_TRY(lk_arena_new(&arena));
     lk_status st = lk__storage_rename(c->temporary, path);
     if (st == LK_OK)

@@ -23,7 +23,7 @@ static void save_drop(lk_checkpoint_dir *c, bool failed)
     c->plan = c->writer.plan = NULL;
     if (failed && c->rank == 0 && lk__path_exists(c->temporary) &&
         lk__storage_remove_folder(c->temporary) != LK_OK) {
-        lk__checkpoint_dir_note(c, "what was written in vain is left behind");
+        lk__checkpoint_dir_add_message(c, "what was written in vain is left behind");
         other = true;
     }
     if (failed && other)
@@ -50,7 +50,7 @@ static lk_status there_check(lk_checkpoint_dir *c, bool *there)
     lk_checkpoint_free(found);
     *there = comparable;
     if (st != LK_OK && st != LK_ENOMEM) {
-        lk__checkpoint_dir_note(c, "a checkpoint of this step is replaced");
+        lk__checkpoint_dir_add_message(c, "a checkpoint of this step is replaced");
         return LK_OK;
     }
     LK_TRY(st);
@@ -144,14 +144,14 @@ static lk_status state_agree(lk_checkpoint_dir *c, const lk_state *state, lk__bo
 
 static lk_status begin(lk_checkpoint_dir *c, lk__exchange *x)
 {
-    int32_t told;
+    int32_t present;
     LK_TRY(lk__exchange_open(x));
     lk_status st = lk__disk_do(&c->disk, c->rank == 0 ? folder_prepare : NULL, c);
     LK_TRY(lk_agree(c->comm, st));
-    told = c->there;
+    present = c->there;
     if (c->comm)
-        LK_TRY(lk_bcast(c->comm, &told, 1, LK_I32, 0, "checkpoint"));
-    c->there = told != 0;
+        LK_TRY(lk_bcast(c->comm, &present, 1, LK_I32, 0, "checkpoint"));
+    c->there = present != 0;
     if (!c->there)
         LK_TRY(lk__writer_fill(&c->writer, x, &c->disk, c->options.part_bytes));
     return LK_OK;
@@ -233,7 +233,7 @@ typedef struct sight {
     bool sees;
 } sight;
 
-static lk_status look(void *arg)
+static lk_status sight_check(void *arg)
 {
     sight *s = arg;
     s->sees = s->c->writer.place < 0 || lk__path_exists(s->path);
@@ -247,12 +247,12 @@ static lk_status seen_check(lk_checkpoint_dir *c)
     if (!c->comm)
         return LK_OK;
     LK_TRY(lk__step_path(c->folder, c->plan->step, "/MANIFEST", s.path));
-    LK_TRY(lk__disk_do(&c->disk, look, &s));
+    LK_TRY(lk__disk_do(&c->disk, sight_check, &s));
     lk_value_index first = {.value.i32 = s.sees, .index = lk_comm_rank(c->comm)};
     LK_TRY(lk_allreduce(c->comm, NULL, &first, 1, LK_I32, LK_REDUCE_MINLOC, "checkpoint"));
     if (first.value.i32 == 0 && c->rank == 0) {
         (void)LK_RAISE(LK_EIO, "rank %lld does not see %s", (long long)first.index, s.path);
-        lk__checkpoint_dir_note(c, "the checkpoint is saved, but not everywhere to be seen");
+        lk__checkpoint_dir_add_message(c, "the checkpoint is saved, but not everywhere to be seen");
     }
     return LK_OK;
 }

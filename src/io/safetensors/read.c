@@ -120,7 +120,7 @@ static lk_status tensor_read(lk__json *j, lk_arena *arena, lk_safetensors_info *
     return LK_OK;
 }
 
-static lk_status notes_read(lk__json *j, lk_safetensors *f)
+static lk_status metadata_read(lk__json *j, lk_safetensors *f)
 {
     bool more = true;
     LK_TRY(lk__json_open(j, '{'));
@@ -150,7 +150,7 @@ static lk_status header_read(lk__json *j, lk_safetensors *f)
             if (has_metadata)
                 return lk__json_refuse(j, "__metadata__ is there twice");
             has_metadata = true;
-            LK_TRY(notes_read(j, f));
+            LK_TRY(metadata_read(j, f));
             continue;
         }
         LK_TRY(lk__grow(&f->tensor, &f->room, f->n + 1, sizeof *f->tensor));

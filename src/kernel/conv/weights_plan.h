@@ -61,7 +61,11 @@ typedef struct lk__weights_columns {
 } lk__weights_columns;
 
 /* What the cuts aim at; no bit of dw depends on it. */
-typedef enum lk__weights_wish { LK_WEIGHTS_CHOOSE, LK_WEIGHTS_NO, LK_WEIGHTS_YES } lk__weights_wish;
+typedef enum lk__weights_choice {
+    LK_WEIGHTS_CHOOSE,
+    LK_WEIGHTS_NO,
+    LK_WEIGHTS_YES
+} lk__weights_choice;
 
 typedef struct lk__weights_aims {
     int64_t strip_bytes;       /* of the columns side in a strip */
@@ -72,7 +76,7 @@ typedef struct lk__weights_aims {
     int64_t chunk_bytes;       /* unless copies would then be larger, for each */
     int64_t stretch_positions; /* at least; with fewer, joining the sums takes over */
     int64_t sums_bytes;        /* of all stretches, at most */
-    lk__weights_wish swapped, pack_rows, pack_cols;
+    lk__weights_choice swapped, pack_rows, pack_cols;
 } lk__weights_aims;
 
 extern const lk__weights_aims lk__weights_default;

@@ -83,9 +83,9 @@ typedef struct choice {
     double time;
 } choice;
 
-static bool chosen(lk__weights_wish wish, bool best)
+static bool chosen(lk__weights_choice asked, bool best)
 {
-    return wish == LK_WEIGHTS_CHOOSE ? best : wish == LK_WEIGHTS_YES;
+    return asked == LK_WEIGHTS_CHOOSE ? best : asked == LK_WEIGHTS_YES;
 }
 
 /* Bytes from a pixel of a side to the next. */

@@ -156,7 +156,7 @@ static void set_next(tile *t)
     t->ahead += t->args.n_images * t->args.n_rows * row * a->per_pixel;
 }
 
-static lk__range meet(lk__range a, lk__range b)
+static lk__range intersect(lk__range a, lk__range b)
 {
     lk__range r = {a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
     return r.hi > r.lo ? r : (lk__range){r.lo, r.lo};
@@ -166,7 +166,7 @@ static lk__range meet(lk__range a, lk__range b)
 static void tap_run(tile *t, lk__range planes, lk__range rows)
 {
     const lk__weights_plan *p = t->p;
-    lk__range valid = p->valid[0][t->tap[0]], h = meet(rows, p->valid[1][t->tap[1]]);
+    lk__range valid = p->valid[0][t->tap[0]], h = intersect(rows, p->valid[1][t->tap[1]]);
     lk__range columns = t->job->box[LK_CUT_COLUMN];
     bool begins = t->begins && rows.lo == 0 && columns.lo == 0;
     bool ends = t->ends && rows.hi == p->s.out[1] && columns.hi == p->s.out[2];

@@ -52,7 +52,7 @@ static double before(const struct sample *s, int64_t n, int64_t k)
 }
 
 /* Element (i, k) of h' u: a chain over the units. */
-static double said(const struct sample *s, int64_t n, int64_t i, int64_t k)
+static double recurrent_sum(const struct sample *s, int64_t n, int64_t i, int64_t k)
 {
     const int64_t units = s->r->units;
     lk__ref_chain c = chain_start(s->r->dtype, 0, false);
@@ -74,13 +74,13 @@ static void forward_unit(const struct sample *s, int64_t n, int64_t k)
     double x[4] = {0}, z[4] = {0}, y;
     for (int64_t i = 0; i < s->gates; i++) {
         x[i] = real_get(t, s->v->x, gate_at(s, n, i, k));
-        z[i] = ADD(x[i], said(s, n, i, k));
+        z[i] = ADD(x[i], recurrent_sum(s, n, i, k));
     }
     if (s->r->cell == LK_CELL_RNN) {
         y = TANH(z[0]);
     } else if (s->r->cell == LK_CELL_GRU) {
         const double gate_r = SIGMOID(z[0]), gate_z = SIGMOID(z[1]);
-        const double q = ADD(said(s, n, 2, k), real_get(t, s->v->bias, k));
+        const double q = ADD(recurrent_sum(s, n, 2, k), real_get(t, s->v->bias, k));
         const double gate_n = TANH(ADD(x[2], MUL(gate_r, q)));
         keep(s, n, k, (double[]){gate_r, gate_z, gate_n, q});
         y = ADD(gate_n, MUL(gate_z, SUB(before(s, n, k), gate_n)));

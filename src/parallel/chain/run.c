@@ -241,7 +241,7 @@ static lk_status output_copy(const lk_list *y, lk_list *out)
 static lk_status told(lk_chain *chain, lk_status st)
 {
     if (st != LK_OK && !lk__is_end(st))
-        lk__dist_tell(chain->comm);
+        lk__dist_end_job(chain->comm);
     return st;
 }
 

@@ -64,7 +64,7 @@ static lk_status member_main(lk_comm *comm, void *arg)
     while (order_take(c, &seen)) {
         lk_status st = c->fn(c->arg, i, comm);
         if (st != LK_OK && c->meets && !lk__is_end(st))
-            lk__dist_tell(comm);
+            lk__dist_end_job(comm);
         order_end(c, i, st);
     }
     return LK_OK;

@@ -46,7 +46,7 @@ static void warnings_tell(const lk__run *r)
  * and the run goes on or stops, as the experiment says. */
 static lk_status files_do(lk__run *r, lk__work_fn *fn, void *arg)
 {
-    lk__disk disk = {.comm = r->comm, .tell = disk_tell, .arg = r};
+    lk__disk disk = {.comm = r->comm, .message = disk_tell, .arg = r};
     if (!r->options->output)
         return LK_OK;
     lk_status st = lk__disk_do(&disk, r->output ? fn : NULL, arg);
@@ -211,7 +211,7 @@ static lk_status output_make(void *arg)
 /* Do what must work before the run begins, on rank 0 if there is an output folder. */
 static lk_status prepare(lk__run *r, lk__work_fn *fn)
 {
-    lk__disk disk = {.comm = r->comm, .tell = disk_tell, .arg = r};
+    lk__disk disk = {.comm = r->comm, .message = disk_tell, .arg = r};
     bool writes = r->options->output && lk__trainer_rank(r->trainer) == 0;
     return LK_TRACE(lk_agree(r->comm, lk__disk_do(&disk, writes ? fn : NULL, r)));
 }

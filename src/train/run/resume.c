@@ -62,7 +62,7 @@ lk_status lk__saver_find_phase(lk__saver *s, int64_t *phase, int64_t *first)
     lk_comm *comm = s->job->comm;
     lk__disk disk = {.comm = comm};
     if (s->callbacks && lk__trainer_rank(s->trainer) == 0) {
-        disk.tell = s->callbacks->message;
+        disk.message = s->callbacks->message;
         disk.arg = s->callbacks->arg;
     }
     bool reads = !comm || lk_comm_rank(comm) == 0;

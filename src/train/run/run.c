@@ -47,7 +47,7 @@ static bool is_progress(lk__run *r, const lk_epoch_report *report)
     lk__progress *p = &r->progress;
     double value = r->metric < 0 ? report->test.loss : report->test.value[r->metric];
     double change = r->options->early_stop.change;
-    if (!lk__patience_look(value, r->lower, change, &p->best, &p->without))
+    if (!lk__patience_update(value, r->lower, change, &p->best, &p->without))
         return false;
     p->best_epoch = report->epoch;
     p->best_step = report->step;

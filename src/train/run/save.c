@@ -190,7 +190,7 @@ static lk_status folder_open(lk__saver *s)
         data_tell(s);
     }
     identity_work work = {.job = s->job};
-    lk__disk disk = {.comm = s->job->comm, .tell = options.message, .arg = options.arg};
+    lk__disk disk = {.comm = s->job->comm, .message = options.message, .arg = options.arg};
     LK_TRY(lk_agree(s->job->comm, lk__disk_do(&disk, identity_find, &work)));
     LK_TRY(identity_join(s, &work.identity));
     options.identity = work.identity;

@@ -88,13 +88,13 @@ static void *sync_slowly(void *arg)
 
 TEST(another_thread_sees_which_call_is_slow)
 {
-    lk__storage_doing doing = LK__STORAGE_DOING_INIT;
+    lk__storage_status doing = LK__STORAGE_STATUS_INIT;
     pthread_t thread;
-    char text[LK__DOING] = "";
+    char text[LK__STORAGE_STATUS_SIZE] = "";
     (void)test_folder();
     lk__storage_fail(LK__STORAGE_SYNC, 1, LK__STORAGE_SLOW_MS(200), false);
     ASSERT_EQ(pthread_create(&thread, NULL, sync_slowly, &doing), 0);
     while (!strstr(text, "sync of ") || !strstr(text, "/slow"))
-        lk__storage_look(&doing, text);
+        lk__storage_status_text(&doing, text);
     ASSERT_EQ(pthread_join(thread, NULL), 0);
 }

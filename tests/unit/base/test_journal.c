@@ -11,7 +11,7 @@ static const lk__journal_key red = {{1, 2}}, blue = {{1, 3}};
 static int64_t note(lk__journal_key key, int64_t value)
 {
     int64_t place;
-    ASSERT_OK(lk__journal_note(key, &place));
+    ASSERT_OK(lk__journal_add(key, &place));
     lk__journal_write(place, value, -value);
     return place;
 }
@@ -27,18 +27,18 @@ static int64_t take(lk__journal_key key)
 }
 
 /* A copy of the notes since `begin`, as a tape keeps it. */
-static lk__journal keep(int64_t begin, lk__note *room)
+static lk__journal keep(int64_t begin, lk__journal_entry *room)
 {
     lk__journal j = lk__journal_since(begin);
     if (j.n > 0)
-        memcpy(room, j.note, (size_t)j.n * sizeof *room);
-    j.note = room;
+        memcpy(room, j.entry, (size_t)j.n * sizeof *room);
+    j.entry = room;
     return j;
 }
 
 TEST(notes_are_taken_by_key_in_their_order)
 {
-    lk__note room[8];
+    lk__journal_entry room[8];
     int64_t begin = lk__journal_begin();
     note(red, 1);
     note(blue, 2);
@@ -67,9 +67,9 @@ TEST(without_a_first_run_nothing_is_noted)
 
 TEST(a_note_that_is_written_too_late_is_not_known)
 {
-    lk__note room[8];
+    lk__journal_entry room[8];
     int64_t place, begin = lk__journal_begin();
-    ASSERT_OK(lk__journal_note(red, &place));
+    ASSERT_OK(lk__journal_add(red, &place));
     lk__journal j = keep(begin, room);
     lk__journal_end();
     begin = lk__journal_begin();
@@ -77,7 +77,7 @@ TEST(a_note_that_is_written_too_late_is_not_known)
     lk__journal_write(place, 9, -9);
     lk__journal other = lk__journal_since(begin);
     ASSERT_EQ(other.n, 1);
-    ASSERT_EQ(other.note[0].value[0], 5);
+    ASSERT_EQ(other.entry[0].value[0], 5);
     lk__journal_end();
     lk__journal_read(&j);
     ASSERT_EQ(take(red), -1);
@@ -86,7 +86,7 @@ TEST(a_note_that_is_written_too_late_is_not_known)
 
 TEST(a_first_run_inside_a_second_has_notes_of_its_own)
 {
-    lk__note room[8], inner_room[8];
+    lk__journal_entry room[8], inner_room[8];
     int64_t begin = lk__journal_begin();
     note(red, 1);
     note(red, 2);
@@ -110,7 +110,7 @@ TEST(a_first_run_inside_a_second_has_notes_of_its_own)
 
 TEST(a_run_has_the_notes_of_those_inside_it)
 {
-    lk__note room[8];
+    lk__journal_entry room[8];
     int64_t outer = lk__journal_begin();
     note(red, 1);
     int64_t inner = lk__journal_begin();

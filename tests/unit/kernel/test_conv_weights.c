@@ -210,7 +210,7 @@ static void check_cut(struct gradient_case *c, const void *grad, const lk__weigh
 static const lk__weights_aims one_row = {
     1, 1, 1, 1, 1, 1, 1, 1 << 20, LK_WEIGHTS_CHOOSE, LK_WEIGHTS_CHOOSE, LK_WEIGHTS_CHOOSE};
 
-static lk__weights_wish wish(int bit)
+static lk__weights_choice wish(int bit)
 {
     return bit ? LK_WEIGHTS_YES : LK_WEIGHTS_NO;
 }

@@ -11,7 +11,7 @@ static void expect(bool lower, double change, int n, const double *value, const 
     double best = none;
     int64_t so_far = 0;
     for (int i = 0; i < n; i++) {
-        bool better = lk__patience_look(value[i], lower, change, &best, &so_far);
+        bool better = lk__patience_update(value[i], lower, change, &best, &so_far);
         ASSERT_EQ(so_far, without[i]);
         ASSERT_EQ(better, without[i] == 0);
     }

@@ -91,7 +91,7 @@ static lk_status terms_give(lk_call *c, const lk__pieces *s, const lk__pieces_in
                                                      : in->y;
         if (x == in->y)
             LK_TRY(terms_map(c, s, in, term[k], false));
-        LK_TRY(s->joiner->sum(s->joiner->arg, x));
+        LK_TRY(s->combiner->sum(s->combiner->arg, x));
     }
     return LK_OK;
 }
@@ -111,7 +111,7 @@ static lk_status terms_sum(lk_call *c, const lk__pieces *s, const lk__pieces_in 
 lk_status lk__pieces_sum(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
                          lk__sum_down down, void *out)
 {
-    const lk__joiner *j = s->joiner;
+    const lk__combiner *j = s->combiner;
     const lk__sum_term *term = lk__down_terms[down];
     int64_t terms = term[1] == LK__TERM_NONE ? 1 : 2;
     if (s->n > 0 && j && j->sum)

@@ -10,14 +10,14 @@
 #include "ops/common/sums.h"
 
 /* Who adds up what others have parts of: of a batch, or of its samples. */
-typedef struct lk__joiner {
+typedef struct lk__combiner {
     /** Sums [n] of this part become those of the whole. */
     lk_status (*join)(void *arg, lk_dtype dtype, int64_t n, void *sums);
     /** Add up x in another way than by rows, and keep it: `join` then writes all sums that were kept
      * since the last, one behind the other.  NULL: by rows. */
     lk_status (*sum)(void *arg, const void *x);
     void *arg;
-} lk__joiner;
+} lk__combiner;
 
 typedef struct lk__pieces {
     lk_dtype dtype;
@@ -27,7 +27,7 @@ typedef struct lk__pieces {
     /* Rows that a mean is over, of each piece but the last, and of the last, when others have parts of
      * them; 0: these rows. */
     int64_t of, last_of;
-    const lk__joiner *joiner; /* then: who has the other parts */
+    const lk__combiner *combiner; /* then: who has the other parts */
 } lk__pieces;
 
 /** The pieces of x; one if `whole`. */

@@ -79,7 +79,7 @@ static lk_status join_time(lk_var *a, lk_var dy, int64_t k)
     return LK_TRACE(join(a, part));
 }
 
-static lk_status steps_go(const times *t)
+static lk_status steps_run(const times *t)
 {
     lk_var h = t->c->in[H], cell = t->cell->cell == LK_CELL_LSTM ? t->c->in[MORE] : LK_NO_VAR;
     for (int64_t k = 0; k < t->n; k++) {
@@ -141,7 +141,7 @@ lk_status lk__recurrent_compose(lk_call *c, const lk__rec_cell *cell, const lk_v
     lk_var d = dout[1], dc = lstm ? dout[2] : LK_NO_VAR;
     LK_TRY(lk__tape_room(c->tape, t.n * (int64_t)sizeof *t.at, &t.at));
     LK_TRY(lk__tape_room(c->tape, t.n * (int64_t)sizeof *t.list, &t.list));
-    LK_TRY(steps_go(&t));
+    LK_TRY(steps_run(&t));
     if (t.n > 0) {
         LK_TRY(steps_return(&t, dout[0], &d, &dc));
         LK_TRY(times_stack(&t, offsetof(lk__rec_time, dx), &din[X]));

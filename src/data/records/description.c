@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-lk_status lk__record_note(const lk_dataset_info *info, char out[LK_RECORD_TEXT])
+lk_status lk__record_description(const lk_dataset_info *info, char out[LK_RECORD_TEXT])
 {
     int at = 0;
     for (int f = 0; f < info->n_fields && at < LK_RECORD_TEXT; f++)
@@ -24,11 +24,11 @@ lk_status lk__record_note(const lk_dataset_info *info, char out[LK_RECORD_TEXT])
 }
 
 /* Behind `word` at the beginning of an item of the note; NULL: no item has it. */
-static const char *find_item(const char *note, const char *word)
+static const char *find_item(const char *description, const char *word)
 {
     size_t n = strlen(word);
-    for (const char *at = note; at; at = strstr(at, ", ")) {
-        at += at > note ? 2 : 0;
+    for (const char *at = description; at; at = strstr(at, ", ")) {
+        at += at > description ? 2 : 0;
         if (strncmp(at, word, n) == 0)
             return at + n;
     }
@@ -66,13 +66,14 @@ static bool read_shape(const char *at, lk_shape *out)
     return *at == ']';
 }
 
-bool lk__record_note_field(const char *note, const char *name, lk_dtype *dtype, lk_shape *shape)
+bool lk__record_description_field(const char *description, const char *name, lk_dtype *dtype,
+                                  lk_shape *shape)
 {
     char word[LK_FIELD_NAME + 1];
     lk_dtype found;
     lk_shape is;
     snprintf(word, sizeof word, "%s ", name);
-    const char *at = note ? find_item(note, word) : NULL;
+    const char *at = description ? find_item(description, word) : NULL;
     if (!at || !read_dtype(&at, &found) || !read_shape(at, &is))
         return false;
     *dtype = found;
@@ -80,13 +81,13 @@ bool lk__record_note_field(const char *note, const char *name, lk_dtype *dtype, 
     return true;
 }
 
-int64_t lk__record_note_classes(const char *note)
+int64_t lk__record_description_classes(const char *description)
 {
-    size_t n = note ? strlen(note) : 0, tail = strlen(" classes");
-    if (n <= tail || strcmp(note + n - tail, " classes") != 0)
+    size_t n = description ? strlen(description) : 0, tail = strlen(" classes");
+    if (n <= tail || strcmp(description + n - tail, " classes") != 0)
         return 0;
-    const char *at = note + n - tail;
-    while (at > note && at[-1] >= '0' && at[-1] <= '9')
+    const char *at = description + n - tail;
+    while (at > description && at[-1] >= '0' && at[-1] <= '9')
         at--;
     long long classes = strtoll(at, NULL, 10);
     return classes > 0 && classes <= LK_MAX_CLASSES ? classes : 0;
