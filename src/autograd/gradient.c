@@ -1,4 +1,5 @@
-/* Sums of gradients: of a value during a pass, and into the leaves. */
+/* Adding up gradients: of a value during backward, and into the leaves at its end. backward.c and
+ * ops call it, on the tape's thread. */
 #include "autograd/tape.h"
 #include "base/fpenv.h"
 #include "kernel/each.h"

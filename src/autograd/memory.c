@@ -1,4 +1,5 @@
-/* Blocks in chunks: small ones by size class, large ones that split and join. */
+/* lk__memory: the allocator of a tape's tensors; small blocks by size class, large ones that split
+ * and merge.  See memory.h. */
 #include "autograd/memory.h"
 
 #include "base/memory/region.h"

@@ -1,4 +1,5 @@
-/* Objects that ops keep on the tape, the 512 used last. */
+/* The cache of plans on a tape: objects that ops compute once per shape (a convolution's plan), the
+ * 512 used last.  lk_call_plan() asks it, on the tape's thread. */
 #include "autograd/tape.h"
 
 #include <lockstep/hash.h>

@@ -1,4 +1,5 @@
-/* Ops by name: those of the build, and those that the program registered. */
+/* lk_op_find(): ops by name, those of the build and those that the program registered; any thread.
+ */
 #include <lockstep/extra/suggest.h>
 #include <lockstep/op.h>
 

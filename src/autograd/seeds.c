@@ -1,4 +1,5 @@
-/* Seeds: the gradients that a pass starts from. */
+/* The seeds of backward: the gradients of the outputs that a pass starts from, checked and set
+ * before it. */
 #include "autograd/tape.h"
 
 enum { SMALL = 1024 }; /* elements of a seed that are copied sooner than compared with all leaves */

@@ -1,4 +1,5 @@
-/* The tape as the program sees it: values go in, values come out. */
+/* lk_tape: made, reset and freed by the program or a trainer; values in and out.  One thread uses a
+ * tape. */
 #include "autograd/tape.h"
 
 lk_status lk_tape_new(lk_tape **out)

@@ -1,4 +1,4 @@
-/* What a tape is made of, for this room.
+/* struct lk_tape and what it is made of, for the files of this room; its thread alone uses it.
  *
  * Values and nodes lie in pages that never move, so a pointer to one stays good while the tape
  * grows.  What a node needs besides (its inputs, its attributes) lies in `node_arena`, which is filled

@@ -1,4 +1,5 @@
-/* What other rooms may do with a tape from inside.
+/* What other rooms (ops, nn, dist, parallel, train) may do with a tape besides
+ * <lockstep/autograd.h>.
  *
  * An extension is what a room keeps for a tape beside it: dist, the messages that are under way
  * (dist/common/pending.c).  The room makes it, the tape calls it on its own thread and frees it.

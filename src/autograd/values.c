@@ -1,4 +1,5 @@
-/* Slots of values and nodes, who owns a value, and where its elements are. */
+/* The slots of a tape's values and nodes: which are free, who owns a value, and where its elements
+ * lie.  For the files of this room, on the tape's thread. */
 #include "autograd/tape.h"
 
 /* One more page of `bytes` bytes in a list of pages. */

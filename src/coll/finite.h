@@ -1,4 +1,6 @@
-/* Whether what is summed is finite, where the communicator asks for that (lk_comm_set_finite_check()). */
+/* lk__finite: the search for NaN and infinities in what ranks give to a sum, where the communicator
+ * asks for it (lk_comm_set_finite_check()). run.c and DDL make one around a call, on the rank's
+ * thread; finite.c draws it. */
 #ifndef LK_COLL_FINITE_H
 #define LK_COLL_FINITE_H
 

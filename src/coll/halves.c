@@ -1,4 +1,6 @@
-/* Recursive halving: partners at distance 1, 2, 4, ... each give the other half of what they have.
+/* lk__schedule_halve(): recursive halving, the part of a schedule that allreduce_halving.c and
+ * reduce_scatter_halving.c share.  Partners at distance 1, 2, 4, ... each give the other half of
+ * what they have.
  *
  *     ranks   0 ◄─► 1   2 ◄─► 3        each keeps one half of the parts and joins it: after the
  *             0 ◄─────► 2              first step 0+1 and 2+3, after the second (0+1)+(2+3)

@@ -1,4 +1,5 @@
-/* Subtrees of the fixed tree, wherever they come from, are joined as far as they go.
+/* lk__schedule_merge(): joining subtrees of the fixed tree that one rank has received, as far as
+ * they are siblings.  Algorithms write it into their schedules.
  *
  *     leaves   [0 1] [2] [3]   [5]        8 pieces: 2+3, then (0+1)+(2+3); 5 stays alone
  *     become   [0 . . 3]       [5]

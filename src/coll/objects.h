@@ -1,4 +1,5 @@
-/* Objects from inside: how one is cut for the wires.  For objects.c, its tests, and multinode. */
+/* How an object of bytes is cut into messages: for objects.c, its tests, and multinode iterators.
+ */
 #ifndef LK_COLL_OBJECTS_H
 #define LK_COLL_OBJECTS_H
 

@@ -1,4 +1,5 @@
-/* The short calls of coll.h, such as lk_allreduce(): each fills in an lk_collective and runs it. */
+/* lk_allreduce(), lk_bcast() and the other short calls of coll.h: each fills in an lk_collective
+ * and calls lk_coll_run(). */
 #include <lockstep/coll.h>
 
 /* One call: the arguments are the fields that are not zero. */

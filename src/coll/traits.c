@@ -1,4 +1,5 @@
-/* Comparing ranks: each with rank 0, the first difference is reported by all in the same words. */
+/* Comparing numbers that must be equal on all ranks: each rank with rank 0, and the first
+ * difference is reported on all in the same words.  See traits.h. */
 #include "coll/traits.h"
 
 #include <lockstep/coll.h>

@@ -1,6 +1,6 @@
-/* What ranks must have alike is compared as numbers: by jobs and trainers, and by what a program makes on all
- * ranks, where it would otherwise be noticed late, or never.
- */
+/* Traits: what must be the same on all ranks (options, shapes, versions), as named numbers that are
+ * gathered and compared.  Jobs, trainers and multi-node objects call it once, when they are made;
+ * otherwise a difference would show late, or never.  Collective, on the rank's thread. */
 #ifndef LK_COLL_TRAITS_H
 #define LK_COLL_TRAITS_H
 

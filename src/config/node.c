@@ -1,4 +1,5 @@
-/* Positions in experiment files as text, and the keys of their maps. */
+/* lk__yaml_node: finding the key of a map, and the position of a node as text for error messages.
+ * See node.h. */
 #include "config/node.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* {rank} and {size} in paths, so that every rank can have a file of its own. */
+/* {rank} and {size} in paths of an experiment, replaced so that every rank can have a file of its
+ * own: lk_path_expand() for one, lk_experiment_expand() for all of an experiment.  Any thread. */
 #include <lockstep/config.h>
 
 #include <string.h>

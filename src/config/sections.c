@@ -1,4 +1,5 @@
-/* The sections of an experiment: their tables of options, and the registry that lists them. */
+/* The sections of an experiment file (data, model, train, parallel, ...): their tables of options,
+ * and the registry that lists them for `lockstep help`. experiment.c binds a file to them. */
 #include "config/sections.h"
 
 #include <lockstep/extra/pipeline.h>

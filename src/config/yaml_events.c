@@ -1,4 +1,5 @@
-/* Events of libyaml: checking the text, places, and errors. */
+/* lk__yaml_events: the text is checked, then libyaml's events are given one by one, with their
+ * positions.  See yaml_events.h. */
 #ifdef LK_HAVE_YAML
 #    include "config/yaml_events.h"
 

@@ -1,6 +1,5 @@
-/* The fields of a dataset and boxes of them: their checks, cutting them out of rows, and lk_dataset_read_box().  Who
- * asks is a loader or the program, on any thread.
- */
+/* The fields of a dataset and boxes of them: checking a box, cutting it out of a row, and
+ * lk_dataset_read_box(), which a loader or the program calls on any thread. */
 #include "base/fpenv.h"
 #include "data/dataset.h"
 

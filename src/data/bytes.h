@@ -1,4 +1,5 @@
-/* Numbers in files: little-endian (le) or big-endian (be), whatever the machine. */
+/* Numbers in files, little-endian (le) or big-endian (be) whatever the machine: inline, for readers
+ * and writers of formats. */
 #ifndef LK_DATA_BYTES_H
 #define LK_DATA_BYTES_H
 

@@ -1,4 +1,5 @@
-/* Drawing for generated datasets, with +, -, *, / and square roots: the same pixels everywhere. */
+/* Drawing strokes and shapes into the images of generated datasets, with +, -, *, / and square
+ * roots alone: the same pixels on every machine. */
 #include "data/generate.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
-/* lk_dataset: samples that come from a function, and their checks.  Formats
- * and programs make them; loaders read them, on any thread.
- */
+/* lk_dataset: samples by number, from functions that a format or the program gives, with the checks
+ * around them.  Counted references; loaders read it on any thread. */
 #include "data/dataset.h"
 
 #include "base/fpenv.h"

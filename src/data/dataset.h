@@ -1,4 +1,5 @@
-/* lk_dataset from inside: what loaders and the comparison of ranks need besides data.h. */
+/* What loaders, caches and the comparison of ranks need of an lk_dataset besides data.h: rows in
+ * memory, prefetch, runs, and the stamp of its files. */
 #ifndef LK_DATA_DATASET_H
 #define LK_DATA_DATASET_H
 

@@ -1,4 +1,5 @@
-/* Empty datasets, from inside: for the format of that name and for parts of empty sets. */
+/* Making empty datasets (empty.c): for the format of that name, subsets of empty sets, and scatter.
+ */
 #ifndef LK_DATA_EMPTY_H
 #define LK_DATA_EMPTY_H
 

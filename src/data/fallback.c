@@ -1,6 +1,4 @@
-/* Where sets are looked for that are not where the options say, and the generated ones that take their
- * place.
- */
+/* Finding the files of known datasets: see fallback.h. */
 #include "data/fallback.h"
 
 #include "base/env.h"

@@ -1,5 +1,5 @@
-/* Sets that are looked for where systems keep them, with generated ones in their place: for formats of
- * known sets, such as mnist.
+/* Where known datasets such as mnist are looked for: in the folder given, where the system keeps
+ * them, and otherwise generated images in their place.  Their formats call it when a set is opened.
  */
 #ifndef LK_DATA_FALLBACK_H
 #define LK_DATA_FALLBACK_H

@@ -1,4 +1,5 @@
-/* The registry of data formats: finding, opening, guessing and writing. */
+/* The registry of data formats: lk_dataset_open() by name or by guessing from the files, writing,
+ * and checks of labels that formats share. */
 #include "data/format.h"
 
 #include "base/fpenv.h"

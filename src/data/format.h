@@ -1,4 +1,4 @@
-/* What data formats share: for the files of src/data/formats. */
+/* What the files of src/data/formats share: checks of labels, and shapes that options give. */
 #ifndef LK_DATA_FORMAT_H
 #define LK_DATA_FORMAT_H
 

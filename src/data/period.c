@@ -1,4 +1,5 @@
-/* lk_period: how often something happens in a loop over batches. */
+/* lk_period: how often something happens in a loop over batches ("100 steps", "1 epoch"), read and
+ * asked. */
 #include "data/period.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* How often something happens, as text.  For config and multinode. */
+/* Reading an lk_period from text: for experiment files and early-stop triggers. */
 #ifndef LK_DATA_PERIOD_H
 #define LK_DATA_PERIOD_H
 

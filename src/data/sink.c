@@ -1,4 +1,5 @@
-/* lk__sink: a file that appears complete or not at all. */
+/* lk__sink: a file that is written under a temporary name, synced and renamed: it appears complete
+ * or not at all.  See sink.h. */
 #include "data/sink.h"
 
 #include "base/storage/storage.h"

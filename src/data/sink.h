@@ -1,5 +1,7 @@
-/* A file to write: it takes its name when it is complete and on disk, so that no half of it is ever
- * found, not even after a power cut.  A link of that name is replaced; its target is not touched. */
+/* lk__sink: a file being written.  It takes its name when it is complete and on disk, so that no
+ * half of it is ever found, not even after a power cut.  A link of that name is replaced; its
+ * target is not touched.  Formats, archives, reports and weights write to one; one thread at a
+ * time. */
 #ifndef LK_DATA_SINK_H
 #define LK_DATA_SINK_H
 

@@ -1,4 +1,5 @@
-/* Bytes to read from: a file, a compressed file that was unpacked (spill.h), or memory.
+/* lk__source: bytes to read from: a file, a compressed file that was unpacked (spill.h), or memory.
+ * Readers open one and free it; any thread may read.
  *
  * All readers of formats stand on it.  It never reads beyond the end, and its errors name the file
  * and the offset, so a reader only has to check what the bytes say.

@@ -1,4 +1,4 @@
-/* lk__append: a file that grows, for JSON lines and event files. */
+/* lk__append: a file that only grows, kept open for JSON lines and event files: see append.h. */
 #include "io/append.h"
 
 #include "base/failure.h"

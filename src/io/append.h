@@ -1,5 +1,6 @@
-/* A file that others read while it grows: a write is seen by them when it returns, and one that
- * fails leaves no half of itself.
+/* lk__append: a file that others read while it grows: a write is visible when it returns, and one
+ * that fails leaves no half of itself. jsonl.c and tfevents.c have one each, on the thread of the
+ * run.
  *
  * What could not be written is kept in memory, up to LK__APPEND_KEPT bytes, and written before what
  * comes next: a disk that is full for a while leaves no gap.  A link is not followed: where the file

@@ -1,4 +1,5 @@
-/* With which axes ranks see the tensors that they hold boxes of.
+/* Agreeing on the axes of the tensors that ranks hold boxes of, when an exchange opens: the same
+ * memory may be seen as [6] or [2][3].  Collective.
  *
  * A rank that holds a part says the axes; where it holds all or nothing, any will do.  So the axes of each
  * tensor are the largest numbers that anybody says, and whoever holds a part must have said these.

@@ -1,4 +1,5 @@
-/* The elements of a box, out of a tensor that is read a MiB at a time. */
+/* lk__fill: picking the elements of a box out of a tensor that is read a MiB at a time: see
+ * box_read.h. */
 #include "io/box_read.h"
 
 #include "io/checkpoint/checkpoint.h"

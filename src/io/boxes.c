@@ -1,4 +1,5 @@
-/* Bands of files, and where what goes between files and boxes lies at both ends. */
+/* The arithmetic of boxes.h: bands of files, and the offsets at both ends of what goes between
+ * files and boxes. */
 #include "io/boxes.h"
 
 #include "base/memory/grow.h"

@@ -1,6 +1,5 @@
-/* Waiting for the disks of other ranks: for checkpoints and the files of runs, on the thread that has
- * the communicator.
- */
+/* lk__disk_do(): work on one rank's disk while the others wait within their deadline, and reports
+ * of a slow one; disk.h says how.  On the thread that has the communicator. */
 #include "io/disk.h"
 
 #include "base/fpenv.h"

@@ -1,10 +1,11 @@
-/* Work on the disk of one rank, for which others wait.
+/* lk__disk: work on the disk of one rank, for which others wait.  Checkpoints and the files of runs
+ * make one.
  *
- * A disk may take longer than any message, and a rank that waits for it is not stuck; but a rank that
- * was stopped writes nothing, and waiting for it is in vain.  So the work is done by a thread of its
- * own, while the rank itself meets the others again and again, within the deadline of their
- * communicator, and says whether it is still at it and what it does.  A slow disk is then told, and a
- * rank that no longer comes ends the job at the deadline as everywhere.
+ * A disk may take longer than any message, and a rank that waits for it is not stuck; but a rank
+ * that was stopped writes nothing, and waiting for it would never end.  So the work is done by a
+ * thread of its own, while the rank itself communicates with the others again and again, within the
+ * deadline of their communicator, and says whether it is still working and on what.  A slow disk is
+ * then reported, and a rank that no longer takes part ends the job at the deadline as everywhere.
  */
 #ifndef LK_IO_DISK_H
 #define LK_IO_DISK_H

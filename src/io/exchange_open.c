@@ -1,5 +1,5 @@
-/* What goes where in an exchange: boxes go from those who hold them to those who have the files, and
- * back comes, when a state is saved, what each is to give. */
+/* The opening of an exchange (exchange.h): ranks that hold boxes send them to the ranks that have
+ * the files, and when a state is saved the latter answer with what each is to give.  Collective. */
 #include "io/checkpoint/checkpoint.h"
 #include "io/exchange.h"
 

@@ -1,4 +1,5 @@
-/* Who gives which elements of a tensor that many ranks hold boxes of. */
+/* Which rank gives which elements of a tensor whose boxes overlap on several ranks: the lowest that
+ * holds them.  For exchanges that save. */
 #include "base/memory/grow.h"
 #include "io/boxes.h"
 

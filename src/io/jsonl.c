@@ -1,4 +1,5 @@
-/* lk_jsonl: a file of JSON lines, such as metrics.jsonl, which the run's output opens on rank 0. */
+/* lk_jsonl: a file of JSON lines such as metrics.jsonl.  The run's output (train/run/output.c)
+ * opens it on rank 0. */
 #include "io/jsonl.h"
 
 #include "data/source.h"

@@ -1,7 +1,7 @@
-/* A text, or bytes, that grows.
+/* lk__out: a string builder, for texts and bytes.  The writer has it on its stack or in its struct.
  *
- * The first failure is kept and all that follows does nothing, so that who writes a long text asks
- * once, at the end.  A text that is cleared keeps its memory.
+ * The first failure is kept and all that follows does nothing, so that the writer of a long text
+ * checks once, at the end.  A text that is cleared keeps its memory.
  */
 #ifndef LK_IO_OUT_H
 #define LK_IO_OUT_H

@@ -1,4 +1,5 @@
-/* Slices of slabs as tensors of a state. */
+/* The slices of a slab (parameters, optimizer state) as named tensors of an lk_state, for
+ * checkpoints and hashes. */
 #include "base/memory/grow.h"
 
 #include <lockstep/checkpoint.h>

@@ -1,4 +1,5 @@
-/* Who counts which elements of tensors that ranks hold boxes of, and the hash of a state. */
+/* lk__sums: which rank hashes which elements of tensors held as boxes, and the hash of a state: see
+ * sums.h. */
 #include "io/sums.h"
 
 #include "base/memory/grow.h"

@@ -1,4 +1,5 @@
-/* The sums that tensors are hashed by, of which ranks hold boxes: who counts which elements.
+/* lk__sums: the parts of a state's hash that each rank computes.  Tensors are hashed by sums over
+ * elements, so ranks that hold boxes can share them; a trainer makes one.  Collective.
  *
  * Made once for boxes that stay where they are, and used whenever the values have changed.  An element is
  * counted by the lowest rank that holds it; ranks whose boxes are equal share what falls to them evenly.

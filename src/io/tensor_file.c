@@ -1,4 +1,5 @@
-/* Boxes of tensors in files of any form. */
+/* lk__tensor_file: boxes of tensors in safetensors, .npy, .npz and checkpoints, by one interface:
+ * see tensor_file.h. */
 #include "io/tensor_file.h"
 
 #include "base/text/text.h"

@@ -1,5 +1,6 @@
-/* A file of named tensors, or a checkpoint, of which boxes are read: whatever the form, no whole tensor is
- * ever in memory.  Opened by whoever loads weights, on its thread. */
+/* lk__tensor_file: an open file of named tensors, or a checkpoint, of which boxes are read:
+ * whatever the form, no whole tensor is ever in memory. weights.c and tensors.c open one, on their
+ * caller's thread. */
 #ifndef LK_IO_TENSOR_FILE_H
 #define LK_IO_TENSOR_FILE_H
 

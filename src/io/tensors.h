@@ -1,4 +1,5 @@
-/* lk_tensors from inside: what they are read from. */
+/* What tensors.c, tensor_file.c and checkpoint/metadata.c share: the form of a file by its name,
+ * and a checkpoint's metadata as those of lk_tensors. */
 #ifndef LK_IO_TENSORS_H
 #define LK_IO_TENSORS_H
 

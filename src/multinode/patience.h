@@ -1,4 +1,5 @@
-/* Progress, and how long there was none: for triggers of programs and for runs of experiments. */
+/* Early stopping's rule: whether a value is better than the best so far, and how many checks have
+ * passed without progress.  For early_stop.c and the runs of experiments (train/run/run.c). */
 #ifndef LK_MULTINODE_PATIENCE_H
 #define LK_MULTINODE_PATIENCE_H
 

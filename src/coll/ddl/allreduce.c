@@ -1,4 +1,5 @@
-/* DDL's allreduce: along the tiers, each timed on its own; several tensors in groups. */
+/* lk_ddl_allreduce(): one tensor, or several in groups, along the tiers of an lk_ddl, each tier
+ * timed.  Collective, on the rank's thread. */
 #include "base/fpenv.h"
 #include "coll/ddl/ddl.h"
 #include "coll/finite.h"

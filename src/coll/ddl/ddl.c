@@ -1,4 +1,5 @@
-/* lk_ddl: made by lk_ddl_init() on each rank, freed at its end; its broadcast. */
+/* lk_ddl: made on each rank by lk_ddl_init(), with its broadcast, and freed by the program.
+ * Collective, on the rank's thread. */
 #include "coll/ddl/ddl.h"
 
 #include "base/env.h"

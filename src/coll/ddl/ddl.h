@@ -1,4 +1,5 @@
-/* What an lk_ddl is made of.
+/* struct lk_ddl: the interface of IBM's DDL (<lockstep/ddl.h>) over this library's collectives, and
+ * what its files share.  One on each rank.
  *
  *     ddl.c             begin, end, broadcast
  *     options.c     the text of options

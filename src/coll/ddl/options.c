@@ -1,4 +1,5 @@
-/* The text of DDL's options: `-mode b:4x3 -dump_iter 100`, each once, in any order. */
+/* The text of DDL's options, as `-mode b:4x3 -dump_iter 100`: each once, in any order.
+ * lk_ddl_init() reads it. */
 #include "coll/ddl/ddl.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Rates of lk_ddl's tiers, measured when it is made, and which way each goes. */
+/* The latency and bandwidth of lk_ddl's tiers, measured when it is made, and the algorithm chosen
+ * for each. */
 #include "coll/ddl/ddl.h"
 
 #include <string.h>

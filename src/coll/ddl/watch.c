@@ -1,4 +1,5 @@
-/* -dump_iter and -rebind_iter: every N calls the ranks tell each other how long they took.
+/* The options -dump_iter and -rebind_iter of lk_ddl: every N calls the ranks exchange how long they
+ * took.
  *
  * The slowest rank is the one that spends the most time between calls: the others wait for it.
  */

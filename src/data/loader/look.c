@@ -1,5 +1,5 @@
-/* What a loader says of itself: its set, the sizes of its batches, and the seed, which can be changed.
- * Anybody on its thread may ask. */
+/* The getters of an lk_loader: its dataset, batch and shard sizes, and the seed, which can be set.
+ * On the loader's thread. */
 #include "data/loader/loader.h"
 
 lk_dataset *lk_loader_dataset(const lk_loader *l)

@@ -1,4 +1,4 @@
-/* The table of lk_loader_options, and what shards follow from it. */
+/* The table of lk_loader_options, and the number of shards that follows from them. */
 #include <lockstep/data.h>
 
 #include <math.h>

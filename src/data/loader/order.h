@@ -1,4 +1,5 @@
-/* The order in which a loader gives samples: see order.c.  For slot.c and buffers.c. */
+/* lk__order_*(): which sample is at which position of an epoch, as order.c defines it.  For slot.c,
+ * buffers.c and keep.c. */
 #ifndef LK_DATA_ORDER_H
 #define LK_DATA_ORDER_H
 

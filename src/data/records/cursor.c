@@ -1,4 +1,4 @@
-/* Cursors on records: see cursor.h. */
+/* lk__record_cursor: seeking to a record, checking it, and reading its values: see cursor.h. */
 #include "data/records/cursor.h"
 
 #include "data/dataset.h"

@@ -1,5 +1,5 @@
-/* The note of records that are written here, see fields.h: formats/tfrecord.c writes it, and
- * fields.c reads it in the first record of a set.  It comes from a file and is not trusted.
+/* The description of a set in records that are written here (fields.h): formats/tfrecord.c writes
+ * it, and fields.c reads it in the first record of a set.  It comes from a file and is not trusted.
  */
 #include "data/format.h"
 #include "data/records/fields.h"

@@ -1,4 +1,5 @@
-/* The index of the records of a set: see index.h. */
+/* lk__record_index: the offsets of all records of a set's files, found when the set is opened: see
+ * index.h. */
 #include "data/records/index.h"
 
 #include "base/memory/grow.h"

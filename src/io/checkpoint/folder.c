@@ -1,4 +1,5 @@
-/* The folder of a run's checkpoints: taken by one run, freed of what dead ones left. */
+/* lk_checkpoint_dir: opening the folder of a run's checkpoints, which one run has at a time: lock,
+ * identity, and removing what interrupted runs left.  Collective, on the rank's thread. */
 #include "base/fpenv.h"
 #include "io/checkpoint/checkpoint.h"
 

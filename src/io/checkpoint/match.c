@@ -1,4 +1,5 @@
-/* Whether a checkpoint is of a state: the same tensors in any order, and the same numbers. */
+/* Whether a checkpoint fits a state: the same tensors in any order, and the same numbers. load.c
+ * asks before it reads. */
 #include "io/checkpoint/checkpoint.h"
 
 #include <lockstep/extra/alloc.h>

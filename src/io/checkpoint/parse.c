@@ -1,4 +1,5 @@
-/* Reading a MANIFEST: its checksum first, then every member in its place, then whether they agree. */
+/* Reading a MANIFEST, which is not trusted: its checksum first, then every member in its order,
+ * then whether they agree. */
 #include "base/memory/grow.h"
 #include "base/text/json.h"
 #include "io/checkpoint/checkpoint.h"

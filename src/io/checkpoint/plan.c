@@ -1,4 +1,5 @@
-/* Parts of a state: tensors in the order they are given, as many to a part as have room. */
+/* lk__plan: which tensors of a state go to which part (file) of a checkpoint, in the order they are
+ * given, as many to a part as have room.  Every rank computes the same plan; save.c makes it. */
 #include "io/checkpoint/checkpoint.h"
 #include "io/safetensors/safetensors.h"
 

@@ -1,4 +1,5 @@
-/* Checkpoints on disk: which there are, and whether they are what their MANIFEST says. */
+/* Checkpoints on disk: listing them, and verifying one against its MANIFEST, for loading and for
+ * `lockstep ckpt`. */
 #include "base/memory/grow.h"
 #include "io/checkpoint/checkpoint.h"
 

@@ -1,4 +1,5 @@
-/* The table of what labels were taken for: the darker a cell, the larger its share of the row. */
+/* The confusion table of a report: labels by predictions, the darker a cell, the larger its share
+ * of the row. */
 #include "base/memory/grow.h"
 #include "base/text/json.h"
 #include "io/report/report.h"

@@ -1,5 +1,5 @@
-/* How a report looks: one column of text, charts side by side where there is room, light or dark as
- * the reader's system is. */
+/* The style sheet of a report: one column of text, charts side by side where there is room, light
+ * or dark as the reader's system is. */
 #include "io/report/report.h"
 
 const char *const lk__report_style =

@@ -1,4 +1,5 @@
-/* Boxes of the tensors in a safetensors file: written by all ranks that hold some, read by any. */
+/* Boxes of tensors in safetensors files: one file written by all ranks that hold boxes, and boxes
+ * read by any rank. */
 #include "data/sink.h"
 #include "io/box_read.h"
 #include "io/checkpoint/checkpoint.h"

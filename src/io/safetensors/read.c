@@ -1,4 +1,5 @@
-/* Reading safetensors: the header is checked whole before anything else is done. */
+/* lk_safetensors: opening a file.  It is not trusted: the header is checked as a whole before
+ * anything else is done. */
 #include "base/memory/grow.h"
 #include "base/text/json.h"
 #include "data/bytes.h"
