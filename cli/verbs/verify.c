@@ -274,7 +274,9 @@ static int verify_configs(struct verify *v)
     if (*v->layouts.pieces) /* JSON has stdout for itself */
         fprintf(v->o->json ? stderr : stdout,
                 "pieces: %s for all layouts (the file says nothing)\n", v->layouts.pieces);
-    report_begin(&v->out, columns, N_COLUMNS, v->o->json);
+    report_measure(&v->out, columns, N_COLUMNS, v->o->json);
+    verify_layouts_measure(&v->layouts, &v->out);
+    report_print(&v->out);
     progress_begin(&v->progress);
     status = places_verify(v);
     verify_trace_free(&v->first);

@@ -4,6 +4,7 @@
 #include "verify/layouts.h"
 
 #include "experiment.h"
+#include "report.h"
 #include "term.h"
 #include "verb.h"
 
@@ -301,6 +302,16 @@ int verify_layouts_of_ranks(const lk_option_ints *given_ranks, int n, char **ope
         status = layouts_open(out, false, n, operand);
     verify_version_free(&given);
     return status;
+}
+
+void verify_layouts_measure(const verify_layouts *l, report *out)
+{
+    int width = 0;
+    for (int i = 0; i < l->n; i++)
+        width = (int)strlen(l->item[i].word) > width ? (int)strlen(l->item[i].word) : width;
+    for (int i = 0; i < out->n; i++)
+        if (strcmp(out->column[i].key, "layout") == 0 && width > -out->column[i].width)
+            out->column[i].width = -width;
 }
 
 void verify_layouts_free(verify_layouts *l)

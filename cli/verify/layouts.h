@@ -49,6 +49,10 @@ int verify_layouts_read(const char *words, int n, char **operand, verify_layouts
 int verify_layouts_of_ranks(const lk_option_ints *ranks, int n, char **operand,
                             verify_layouts *out);
 
+/** Widen the column of layouts of a table that is measured, for the longest word. */
+struct report;
+void verify_layouts_measure(const verify_layouts *layouts, struct report *out);
+
 void verify_layouts_free(verify_layouts *layouts);
 
 /** The experiment as it is given, for as many ranks as there will be.  Returns an exit status;

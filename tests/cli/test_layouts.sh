@@ -41,6 +41,11 @@ fi
 status 0 "$lockstep" run -n 2 --transport local -- verify --trace --layouts data2 --steps 4 "$work/net.yaml"
 out "step 4 state $state loss "
 
+# Long words widen their column, so that all others stay below their titles.
+status 0 "$lockstep" verify "$work/net.yaml" --layouts 1,stages2,data2.2x1.features2.stages2 --steps 1
+awk '$5 == "layout" { at = index($0, "state") } at && $5 != "layout" && NF == 10 { n++; bad = bad || substr($0, at - 2, 2) != "  " || substr($0, at, 16) !~ /^[0-9a-f]+$/ }
+    END { exit bad || n != 3 }' "$work/out" || fail 'columns are not below their titles'
+
 # Pieces that the experiment lacks: the coarsest that allow all layouts, for all of them.  What training on
 # them comes to is not looked at here.
 pieces()
