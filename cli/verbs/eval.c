@@ -127,8 +127,10 @@ const lk__verb lk__verb_eval = {
     .operands = "FILE.yaml [KEY=VALUE...]",
     .about =
         "Loads weights into the model of an experiment and prints loss and metrics of its test "
-        "set, or of another one; on as many ranks as parallel says, or a launcher starts, with the "
-        "same numbers.\nJSON: an object with the set's loss and metrics, and samples.",
+        "set, or of another one; on as many ranks as parallel says (data, spatial, features, "
+        "stages "
+        "and their products), or a launcher starts, with the same numbers.\nJSON: an object with "
+        "the set's loss and metrics, and samples.",
     .options = options,
     .options_size = sizeof(struct eval_options),
     .min_operands = 1,

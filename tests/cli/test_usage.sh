@@ -29,6 +29,17 @@ status 0 "$lockstep" selfcheck --help
 out '(default'
 out '1,2,3,4)'
 
+# verbs that take layouts name all ways to cut the work
+for verb in train eval run verify plan; do
+    status 0 "$lockstep" $verb --help
+    for word in data features stages; do
+        grep -q "$word" "$work/out" || fail "$verb --help does not name $word"
+    done
+    grep -q 'spatial\|2x2' "$work/out" || fail "$verb --help names no grid"
+done
+status 0 "$lockstep" train --help
+out 'parallel.devices'
+
 # unknown names
 status 2 "$lockstep" selfchek
 err 'unknown verb "selfchek"; did you mean "selfcheck"?'
