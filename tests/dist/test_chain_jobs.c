@@ -255,3 +255,23 @@ RANKS_TEST(a_chain_and_a_model_are_not_mixed_up)
     lk_dataset_free(set);
     lk_experiment_free(e);
 }
+
+RANKS_TEST(an_experiment_may_be_a_text)
+{
+    lk_job *job = NULL;
+    lk_dataset *set = net_set();
+    const char *good = "data: {type: given, batch: 4, shards: 4}\n"
+                       "model: [flatten, {type: linear, units: 3}]\n"
+                       "loss: softmax_cross_entropy\noptimizer: sgd\ntrain: {steps: 1}\n";
+    lk_job_spec spec = {.text = good, .comm = comm, .set = {[LK_TRAIN] = set}};
+    if (lk_comm_size(comm) <= 4) {
+        ASSERT_OK(lk_job_new_spec(&spec, &job));
+        ASSERT_OK(lk_job_run(job, NULL, NULL));
+        lk_job_free(job);
+    }
+    spec.text = "data: {type: given}\nmodle: []\n";
+    ASSERT_FAILS(lk_job_new_spec(&spec, &job), LK_EINVAL, "text:2:1");
+    spec.text = NULL;
+    ASSERT_FAILS(lk_job_new_spec(&spec, &job), LK_EINVAL, "an experiment or its text");
+    lk_dataset_free(set);
+}

@@ -18,6 +18,33 @@ static lk_dataset *small_set(void)
     return ds;
 }
 
+/* The set that small_set() makes of tensors, of arrays. */
+TEST(arrays_are_a_dataset)
+{
+    float x[7][2];
+    int64_t y[7];
+    for (int i = 0; i < 14; i++)
+        x[i / 2][i % 2] = (float)i;
+    for (int i = 0; i < 7; i++)
+        y[i] = i % 3;
+    lk_dataset *of_tensors = small_set(), *ds;
+    uint64_t wanted, hash;
+    ASSERT_OK(lk_dataset_from_arrays(7, LK_SHAPE(2), x[0], y, 3, &ds));
+    ASSERT_OK(lk_dataset_hash(of_tensors, &wanted));
+    ASSERT_OK(lk_dataset_hash(ds, &hash));
+    ASSERT_TRUE(hash == wanted);
+    lk_dataset_free(of_tensors);
+    lk_dataset_free(ds);
+    ASSERT_FAILS(lk_dataset_from_arrays(7, LK_SHAPE(2), x[0], y, 0, &ds), LK_EINVAL, "0 classes");
+    ASSERT_FAILS(lk_dataset_from_arrays(7, LK_SHAPE(2), x[0], y, 2, &ds), LK_EINVAL,
+                 "sample 2 has the label 2");
+    ASSERT_FAILS(lk_dataset_from_arrays(-1, LK_SHAPE(2), x[0], y, 3, &ds), LK_EINVAL, "-1");
+    ASSERT_FAILS(lk_dataset_from_arrays(7, LK_SHAPE(1, 1, 1, 1, 1, 1, 1, 2), x[0], y, 3, &ds),
+                 LK_ESHAPE, "8 axes");
+    ASSERT_FAILS(lk_dataset_open("given", NULL, LK_TRAIN, &ds), LK_EINVAL, "lk_job_spec.set");
+    ASSERT_TRUE(!ds);
+}
+
 TEST(tensors_are_a_dataset)
 {
     lk_dataset *ds = small_set();
