@@ -2,21 +2,20 @@
 #include "bench/allreduce.h"
 
 #include <lockstep/coll.h>
-#include <lockstep/extra/clock.h>
 
 lk_status bench_rounds_run(lk_comm *comm, int sides, double seconds, bench_turn *turn, void *arg,
                            bench_rounds *out)
 {
-    int64_t start = lk_clock_ns();
+    double end = bench_now() + seconds;
     int32_t go = 1;
     out->n = 0;
-    for (int warm = 0; go && out->n < BENCH_MAX_ROUNDS; warm++) {
+    for (int warm = 0; go; warm++) {
         for (int k = 0; k < sides; k++) {
             int side = (k + warm) % sides;
             LK_TRY(turn(arg, side, &out->seconds[side][out->n]));
         }
         out->n += warm > 0;
-        go = out->n < BENCH_MIN_ROUNDS || 1e-9 * (double)(lk_clock_ns() - start) < seconds;
+        go = bench_goes_on(out->n, end);
         LK_TRY(lk_bcast(comm, &go, 1, LK_I32, 0, "go on"));
     }
     return LK_OK;

@@ -1,4 +1,5 @@
-/* What `lockstep bench allreduce` measures besides the bare collective, and the rounds in which all of it is measured. */
+/* What `lockstep bench allreduce` measures besides the bare collective, and the rounds in which all of it is
+ * measured. */
 #ifndef LK_CLI_BENCH_ALLREDUCE_H
 #define LK_CLI_BENCH_ALLREDUCE_H
 

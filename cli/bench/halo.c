@@ -281,14 +281,14 @@ static lk_status rounds_run(struct race *r)
 {
     int32_t go = 1;
     LK_TRY(warm(r));
-    double end = 1e-9 * (double)lk_clock_ns() + r->c->seconds;
-    for (; r->round < BENCH_MAX_ROUNDS && go; r->round++) {
+    double end = bench_now() + r->c->seconds;
+    for (; go; r->round++) {
         for (int k = 0; k < HALO_SIDES; k++) {
             int side = (k + r->round) % HALO_SIDES;
             if (takes_part(r, side))
                 LK_TRY(turn(r, side, r->passes, &r->seconds[side][r->round]));
         }
-        go = r->round + 1 < BENCH_MIN_ROUNDS || 1e-9 * (double)lk_clock_ns() < end;
+        go = bench_goes_on(r->round + 1, end);
         LK_TRY(lk_bcast(r->comm, &go, 1, LK_I32, 0, "go on"));
     }
     return LK_OK;

@@ -202,8 +202,8 @@ static lk_status loop_measure(struct crew *c, double work, double seconds, bench
         if (took >= shortest_sample)
             break;
     }
-    double end = 1e-9 * (double)lk_clock_ns() + seconds;
-    while (n < BENCH_MIN_ROUNDS || (n < BENCH_MAX_ROUNDS && 1e-9 * (double)lk_clock_ns() < end))
+    double end = bench_now() + seconds;
+    while (bench_goes_on(n, end))
         LK_TRY(crew_run(c, &sample[n++]));
     *out = bench_rate(work * c->calls * c->threads, bench_median(sample, n));
     return LK_OK;

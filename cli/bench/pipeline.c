@@ -207,8 +207,8 @@ static lk_status rounds_run(struct race *r)
     struct turn t;
     double field[TURN];
     LK_TRY(warm(r));
-    double end = 1e-9 * (double)lk_clock_ns() + r->c->seconds;
-    for (; r->round < BENCH_MAX_ROUNDS && go; r->round++) {
+    double end = bench_now() + r->c->seconds;
+    for (; go; r->round++) {
         for (int k = 0; k < PIPELINE_SIDES; k++) {
             int side = (k + r->round) % PIPELINE_SIDES;
             LK_TRY(turn_run(r, side, &t));
@@ -216,7 +216,7 @@ static lk_status rounds_run(struct race *r)
             for (int i = 0; i < TURN; i++)
                 r->turn[side][i][r->round] = field[i];
         }
-        go = r->round + 1 < BENCH_MIN_ROUNDS || 1e-9 * (double)lk_clock_ns() < end;
+        go = bench_goes_on(r->round + 1, end);
         LK_TRY(lk_bcast(r->comm, &go, 1, LK_I32, 0, "go on"));
     }
     return LK_OK;

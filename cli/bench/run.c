@@ -139,10 +139,8 @@ static lk_status measure(struct runner *runner, const bench_operands *o, const b
     for (int i = 0; i < n; i++)
         if (i == 0 || r->peer[i - 1].done)
             LK_TRY(choose_calls(&runner[i], o, s->threads));
-    int64_t start = lk_clock_ns();
-    for (int k = 0; k < BENCH_MAX_ROUNDS; k++) {
-        if (k >= BENCH_MIN_ROUNDS && 1e-9 * (double)(lk_clock_ns() - start) > s->seconds)
-            break;
+    double end = bench_now() + s->seconds;
+    for (int k = 0; bench_goes_on(k, end); k++) {
         for (int q = 0; q < n; q++) {
             int i = (q + k) % n;
             if (i > 0 && !r->peer[i - 1].done)

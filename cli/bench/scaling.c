@@ -6,7 +6,6 @@
 #include "bench/scaling.h"
 
 #include <lockstep/extra/alloc.h>
-#include <lockstep/extra/clock.h>
 #include <lockstep/thread.h>
 
 #include <pthread.h>
@@ -31,17 +30,12 @@ struct scene {
     atomic_int ready;
 };
 
-static double now(void)
-{
-    return 1e-9 * (double)lk_clock_ns();
-}
-
 static lk_status time_calls(const struct copy *c, int calls, double *seconds)
 {
-    double start = now();
+    double start = bench_now();
     for (int i = 0; i < calls; i++)
         LK_TRY(c->scene->fn(c->given));
-    *seconds = now() - start;
+    *seconds = bench_now() - start;
     return LK_OK;
 }
 
@@ -87,10 +81,10 @@ static lk_status time_copies(struct scene *s, double *seconds)
 static lk_status threads_settle(const struct scene *s, int threads)
 {
     LK_TRY(lk_threads_set(threads));
-    double start = now();
+    double start = bench_now();
     do
         LK_TRY(s->fn(s->copy[0].given));
-    while (threads > 1 && now() - start < settling);
+    while (threads > 1 && bench_now() - start < settling);
     return LK_OK;
 }
 
@@ -120,11 +114,8 @@ static lk_status measure(struct scene *s, double seconds, bench_scaling *r)
     double one[BENCH_MAX_ROUNDS], many[BENCH_MAX_ROUNDS], copies[BENCH_MAX_ROUNDS];
     int n = 0;
     LK_TRY(choose_calls(s));
-    double start = now();
-    do {
+    for (double end = bench_now() + seconds; bench_goes_on(n, end); n++)
         LK_TRY(round_run(s, &one[n], &many[n], &copies[n]));
-        n++;
-    } while (n < BENCH_MAX_ROUNDS && (n < BENCH_MIN_ROUNDS || now() - start < seconds));
     r->rounds = n;
     r->one = bench_scaled(1.0 / s->calls, bench_median(one, n));
     r->many = bench_scaled(1.0 / s->calls, bench_median(many, n));

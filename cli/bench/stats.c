@@ -1,9 +1,21 @@
 /* Medians over rounds, and what is computed of them. */
 #include "bench/stats.h"
 
+#include <lockstep/extra/clock.h>
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+double bench_now(void)
+{
+    return 1e-9 * (double)lk_clock_ns();
+}
+
+bool bench_goes_on(int n, double end)
+{
+    return n < BENCH_MIN_ROUNDS || (n < BENCH_MAX_ROUNDS && bench_now() < end);
+}
 
 /* More rounds than this make no figure surer. */
 enum { INDEPENDENT_ROUNDS = 25 };

@@ -21,6 +21,11 @@
 /* How many rounds a bench has: fewer say nothing of their noise. */
 enum { BENCH_MIN_ROUNDS = 7, BENCH_MAX_ROUNDS = 400 };
 
+/** Seconds of the clock; and whether another round comes behind `n`: up to the least, and then, up to the most,
+ * while the clock is before `end`. */
+double bench_now(void);
+bool bench_goes_on(int n, double end);
+
 /** All zero: it was not measured. */
 typedef struct bench_figure {
     bool measured;

@@ -227,12 +227,12 @@ static lk_status rounds_run(struct race *r)
     int steps = 0;
     int32_t go = 1;
     LK_TRY(warm(r, &steps));
-    double end = 1e-9 * (double)lk_clock_ns() + r->b->seconds;
-    for (; r->round < BENCH_MAX_ROUNDS && go; r->round++) {
+    double end = bench_now() + r->b->seconds;
+    for (; go; r->round++) {
         for (int side = 0; side < STEP_SIDES; side++)
             if (takes_part(r, side))
                 LK_TRY(turn(r, side, steps, &r->seconds[side][r->round]));
-        go = r->round + 1 < BENCH_MIN_ROUNDS || 1e-9 * (double)lk_clock_ns() < end;
+        go = bench_goes_on(r->round + 1, end);
         LK_TRY(lk_bcast(r->b->comm, &go, 1, LK_I32, 0, "go on"));
     }
     figures_make(r);

@@ -38,7 +38,8 @@ bool launch_start_is_stuck(const launch_start *s, pid_t launcher, int64_t since_
 void launch_start_complain(const launch_start *s, pid_t launcher);
 
 /** Before rank `rank` meets the others, if nobody watches it from outside, because it was started by mpirun or
- * srun, or on another host than `lockstep run`: it then ends by itself if they do not come.  False after a message if LK_START_DEADLINE is no number. */
+ * srun, or on another host than `lockstep run`: it then ends by itself if they do not come.  False after a message if
+ * LK_START_DEADLINE is no number. */
 bool launch_alarm_set(int rank);
 
 /** It has met them. */

@@ -27,9 +27,9 @@ typedef struct verify_config {
 const verify_version *verify_version_of(const verify_config *place);
 
 /**
- * Train there as many of the steps as `out` has, with a snapshot at the end unless `snapshot` is NULL.  Returns an exit status, after a
- * message on stderr if it is not LK_EXIT_DONE.  If the algorithm cannot be used on these ranks, `why`
- * says so; otherwise it is "".
+ * Train there as many of the steps as `out` has, with a snapshot at the end unless `snapshot` is NULL.  Returns
+ * an exit status, after a message on stderr if it is not LK_EXIT_DONE.  If the algorithm cannot be used on these
+ * ranks, `why` says so; otherwise it is "".
  *
  * Processes are started as `lockstep verify --trace`, whose output is read.
  */

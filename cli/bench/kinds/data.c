@@ -6,7 +6,6 @@
 #include "bench/stats.h"
 #include "verb.h"
 
-#include <lockstep/extra/clock.h>
 #include <lockstep/lockstep.h>
 
 #include <string.h>
@@ -106,8 +105,8 @@ static lk_status measure(struct bench *b, struct sides *s, struct figures *f)
     if (strstr(s->c->name, "stream")) /* as many as are read, not only taken from a buffer */
         batches = b->o->samples / DATA_BATCH;
     batches += s->readers - batches % s->readers;
-    double end = 1e-9 * (double)lk_clock_ns() + b->o->seconds;
-    while (n < BENCH_MAX_ROUNDS && (n < BENCH_MIN_ROUNDS || 1e-9 * (double)lk_clock_ns() < end)) {
+    double end = bench_now() + b->o->seconds;
+    while (bench_goes_on(n, end)) {
         LK_TRY(data_side_read(&s->all, batches, &ours[n]));
         ours[n] /= (double)batches;
         for (int p = 0; p < N_PEERS; p++)

@@ -181,8 +181,8 @@ static lk_status measure(struct race *r, double seconds, struct figures *f)
     int n = 0;
     LK_TRY(side_time(&r->all, 2, &once));
     r->repeats = once < 0.05 ? (int)(0.1 / (once + 1e-9)) + 1 : 2;
-    double end = 1e-9 * (double)lk_clock_ns() + seconds;
-    while (n < BENCH_MAX_ROUNDS && (n < BENCH_MIN_ROUNDS || 1e-9 * (double)lk_clock_ns() < end)) {
+    double end = bench_now() + seconds;
+    while (bench_goes_on(n, end)) {
         LK_TRY(side_step(&r->all));
         LK_TRY(side_time(&r->all, r->repeats, &all[n]));
         LK_TRY(copies_time(r, &copies[n++]));

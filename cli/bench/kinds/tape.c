@@ -114,8 +114,8 @@ static lk_status measure(struct ours *u, bench_torch *torch, const char *chain, 
     int repeats = once < 0.01 ? (int)(0.02 / (once + 1e-9)) + 1 : 1;
     snprintf(request, sizeof request, "%s %lld %lld", chain, (long long)u->o->ops,
              (long long)u->o->elements);
-    double end = 1e-9 * (double)lk_clock_ns() + u->o->seconds;
-    while (n < BENCH_MAX_ROUNDS && (n < BENCH_MIN_ROUNDS || 1e-9 * (double)lk_clock_ns() < end)) {
+    double end = bench_now() + u->o->seconds;
+    while (bench_goes_on(n, end)) {
         LK_TRY(ours_sample(u, chain, repeats, &ours[n]));
         ours[n] /= repeats;
         int few = repeats / 8 + 1; /* they are slower */

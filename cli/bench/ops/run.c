@@ -95,10 +95,8 @@ static lk_status rounds_run(struct timed *t, int threads, double seconds, bench_
     LK_TRY(calls_choose(t, threads, sides));
     for (int side = 0; side < sides && torch; side++)
         LK_TRY(theirs_sample(t, side, torch, &t->theirs[side][0]));
-    double end = 1e-9 * (double)lk_clock_ns() + seconds;
-    for (*n = 0; *n < BENCH_MAX_ROUNDS; ++*n) {
-        if (*n >= BENCH_MIN_ROUNDS && 1e-9 * (double)lk_clock_ns() > end)
-            break;
+    double end = bench_now() + seconds;
+    for (*n = 0; bench_goes_on(*n, end); ++*n)
         for (int q = 0; q < all; q++) {
             int k = (q + *n) % all, side = k % sides;
             if (k < sides)
@@ -106,7 +104,6 @@ static lk_status rounds_run(struct timed *t, int threads, double seconds, bench_
             else
                 LK_TRY(theirs_sample(t, side, torch, &t->theirs[side][*n]));
         }
-    }
     return LK_OK;
 }
 

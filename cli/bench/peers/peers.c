@@ -79,7 +79,7 @@ const lk__peer *peer_open(const peer_entry *entry, char *why, size_t size)
     return NULL;
 }
 
-/* ---- how threads wait: the variables of three runtimes, that of the standard, GNU's, and LLVM's and Intel's ---- */
+/* ---- how threads wait ---- */
 
 /* More rounds of a loop, and more milliseconds, than one would call a short wait. */
 static const double many_rounds = 1e6, many_milliseconds = 10;
@@ -123,6 +123,7 @@ static bool is_many_milliseconds(const char *value)
     return is_at_least(value, units, many_milliseconds);
 }
 
+/* Of three runtimes: that of the standard, GNU's, and LLVM's and Intel's. */
 static const struct {
     const char *name, *passive;
     bool (*spins)(const char *value); /* NULL: not one of OpenMP's */
