@@ -272,23 +272,6 @@ int lk__coll_args_holder(const lk__coll_args *k, int64_t piece)
     return low;
 }
 
-bool lk__coll_args_aligned(const lk__coll_args *k)
-{
-    if (k->size & (k->size - 1) || k->work != k->c.dtype)
-        return false;
-    if (k->pieces == k->size && !k->c.first)
-        return true;
-    for (int step = 2; step <= k->size;
-         step *= 2) /* the halves of each range are halves of the tree */
-        for (int r = 0; r < k->size; r += step) {
-            int64_t n = k->first[r + step] - k->first[r],
-                    lower = k->first[r + step / 2] - k->first[r];
-            if (lower == 0 || lower == n || lower != lk_tree_half(n))
-                return false;
-        }
-    return true;
-}
-
 int lk__coll_args_rounds(const lk__coll_args *k)
 {
     int rounds = 0;

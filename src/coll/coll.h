@@ -156,12 +156,6 @@ static inline const unsigned char *lk__coll_args_in(const lk__coll_args *k)
 /** The rank that holds a piece; ranks without pieces hold none. */
 int lk__coll_args_holder(const lk__coll_args *k, int64_t piece);
 
-/**
- * Whether the ranks themselves are the leaves of the tree: a power of two of them, each with one subtree,
- * and every aligned range of 2^k ranks has one too.
- */
-bool lk__coll_args_aligned(const lk__coll_args *k);
-
 /** ceil(log2 P): the rounds of whatever doubles. */
 int lk__coll_args_rounds(const lk__coll_args *k);
 

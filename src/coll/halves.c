@@ -47,3 +47,27 @@ lk_status lk__schedule_halve(lk__schedule *s, const lk__coll_args *k, lk__halves
     int64_t at = h->bound[h->from[h->n]];
     return lk__schedule_finish(s, h->acc + at * k->elem, h->bound[h->to[h->n]] - at);
 }
+
+/* Whether the ranks themselves are the leaves of the tree. */
+static bool is_aligned(const lk__coll_args *k)
+{
+    if (k->size & (k->size - 1) || k->work != k->c.dtype)
+        return false;
+    if (k->pieces == k->size && !k->c.first)
+        return true;
+    for (int step = 2; step <= k->size;
+         step *= 2) /* the halves of each range are halves of the tree */
+        for (int r = 0; r < k->size; r += step) {
+            int64_t n = k->first[r + step] - k->first[r],
+                    lower = k->first[r + step / 2] - k->first[r];
+            if (lower == 0 || lower == n || lower != lk_tree_half(n))
+                return false;
+        }
+    return true;
+}
+
+bool lk__aligned_eligible(const lk__coll_args *k, const char **why)
+{
+    *why = "it needs a power of two of ranks with one subtree each, and no f16 or bf16";
+    return is_aligned(k);
+}

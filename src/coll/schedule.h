@@ -95,13 +95,21 @@ lk_range lk__coll_args_share(const lk__coll_args *k, int r);
  */
 lk_status lk__schedule_shares(lk__schedule *s, const lk__coll_args *k, void *out) LK_NODISCARD;
 
+/** The cost of that, with the sums going to all; and where parts go to their ranks as they are. */
+double lk__shares_cost(const lk__coll_args *k, const lk__rates *r);
+double lk__direct_cost(const lk__coll_args *k, const lk__rates *r);
+
 /** Up the fixed tree: the sum over all vectors of `count` elements is in `out`, on the rank that holds
  * piece 0.  Not for f16 and bf16. */
 lk_status lk__schedule_up(lk__schedule *s, const lk__coll_args *k, int64_t count,
                           void *out) LK_NODISCARD;
 bool lk__tree_eligible(const lk__coll_args *k, const char **why);
 
-/** The ranks of lk__coll_args_aligned() halve what they work on until each has one part. */
+/** Whether the ranks themselves are the leaves of the tree: a power of two of them, each with one subtree,
+ * and every aligned range of 2^k ranks has one too. */
+bool lk__aligned_eligible(const lk__coll_args *k, const char **why);
+
+/** The ranks of lk__aligned_eligible() halve what they work on until each has one part. */
 typedef struct lk__halves {
     unsigned char *acc;       /* the vector, in the order of `bound`; a copy of the input */
     const int64_t *bound;     /* [size + 1] where the parts begin, in elements */

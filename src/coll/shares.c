@@ -103,3 +103,15 @@ done:
     lk_free(first_leaf);
     return st;
 }
+
+double lk__shares_cost(const lk__coll_args *k, const lk__rates *r)
+{
+    double others = k->size - 1, n = (double)k->bytes;
+    double m = (double)k->pieces < k->size ? 1 : (double)lk__coll_args_subtrees(k, 0, NULL, 0);
+    return 2 * others * r->alpha + others / k->size * n * (m + 1) * r->beta + m * n * r->gamma;
+}
+
+double lk__direct_cost(const lk__coll_args *k, const lk__rates *r)
+{
+    return (k->size - 1) * r->alpha + (double)(k->extent * k->elem) * r->beta;
+}

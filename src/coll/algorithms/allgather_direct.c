@@ -4,11 +4,6 @@
  */
 #include "coll/schedule.h"
 
-static double direct_cost(const lk__coll_args *k, const lk__rates *r)
-{
-    return (k->size - 1) * r->alpha + (double)(k->extent * k->elem) * r->beta;
-}
-
 static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     unsigned char *out = k->c.out, *own = out + k->offsets[k->rank] * k->elem;
@@ -27,5 +22,5 @@ static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 const lk__coll lk__coll_allgather_direct = {.call = LK_CALL_ALLGATHER,
                                             .name = "direct",
                                             .summary = "every rank sends its part to all",
-                                            .cost = direct_cost,
+                                            .cost = lk__direct_cost,
                                             .schedule = direct_schedule};

@@ -9,13 +9,6 @@
  */
 #include "coll/schedule.h"
 
-static double direct_cost(const lk__coll_args *k, const lk__rates *r)
-{
-    double others = k->size - 1, n = (double)k->bytes;
-    double m = (double)k->pieces < k->size ? 1 : (double)lk__coll_args_subtrees(k, 0, NULL, 0);
-    return 2 * others * r->alpha + others / k->size * n * (m + 1) * r->beta + m * n * r->gamma;
-}
-
 static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     unsigned char *out = k->c.out;
@@ -35,5 +28,5 @@ static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 const lk__coll lk__coll_allreduce_direct = {.call = LK_CALL_ALLREDUCE,
                                             .name = "direct",
                                             .summary = "each rank joins its share of the vector",
-                                            .cost = direct_cost,
+                                            .cost = lk__shares_cost,
                                             .schedule = direct_schedule};

@@ -10,12 +10,6 @@
  */
 #include "coll/schedule.h"
 
-static bool doubling_eligible(const lk__coll_args *k, const char **why)
-{
-    *why = "it needs a power of two of ranks with one subtree each, and no f16 or bf16";
-    return lk__coll_args_aligned(k);
-}
-
 static double doubling_cost(const lk__coll_args *k, const lk__rates *r)
 {
     double n = (double)k->bytes;
@@ -47,6 +41,6 @@ const lk__coll lk__coll_allreduce_doubling = {
     .name = "doubling",
     .summary = "partners exchange whole vectors",
     .needs = "a power of two of ranks with a subtree each, not f16 and bf16",
-    .eligible = doubling_eligible,
+    .eligible = lk__aligned_eligible,
     .cost = doubling_cost,
     .schedule = doubling_schedule};

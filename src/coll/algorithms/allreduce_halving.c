@@ -11,12 +11,6 @@
 
 #include <lockstep/extra/alloc.h>
 
-static bool halving_eligible(const lk__coll_args *k, const char **why)
-{
-    *why = "it needs a power of two of ranks with one subtree each, and no f16 or bf16";
-    return lk__coll_args_aligned(k);
-}
-
 static double halving_cost(const lk__coll_args *k, const lk__rates *r)
 {
     double part = (double)(k->size - 1) / k->size * (double)k->bytes;
@@ -52,6 +46,6 @@ const lk__coll lk__coll_allreduce_halving = {
     .name = "halving",
     .summary = "recursive halving, then doubling",
     .needs = "a power of two of ranks with a subtree each, not f16 and bf16",
-    .eligible = halving_eligible,
+    .eligible = lk__aligned_eligible,
     .cost = halving_cost,
     .schedule = halving_schedule};

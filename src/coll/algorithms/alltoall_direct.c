@@ -6,11 +6,6 @@
  */
 #include "coll/schedule.h"
 
-static double direct_cost(const lk__coll_args *k, const lk__rates *r)
-{
-    return (k->size - 1) * r->alpha + (double)(k->extent * k->elem) * r->beta;
-}
-
 static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     const unsigned char *in = k->c.in;
@@ -37,5 +32,5 @@ static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 const lk__coll lk__coll_alltoall_direct = {.call = LK_CALL_ALLTOALL,
                                            .name = "direct",
                                            .summary = "every rank sends to all others, in turn",
-                                           .cost = direct_cost,
+                                           .cost = lk__direct_cost,
                                            .schedule = direct_schedule};

@@ -4,11 +4,6 @@
  */
 #include "coll/schedule.h"
 
-static double direct_cost(const lk__coll_args *k, const lk__rates *r)
-{
-    return (k->size - 1) * r->alpha + (double)(k->extent * k->elem) * r->beta;
-}
-
 static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     unsigned char *out = k->c.out;
@@ -26,5 +21,5 @@ static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 const lk__coll lk__coll_gather_direct = {.call = LK_CALL_GATHER,
                                          .name = "direct",
                                          .summary = "every rank sends its part to the root",
-                                         .cost = direct_cost,
+                                         .cost = lk__direct_cost,
                                          .schedule = direct_schedule};

@@ -7,13 +7,6 @@
  */
 #include "coll/schedule.h"
 
-static double direct_cost(const lk__coll_args *k, const lk__rates *r)
-{
-    double others = k->size - 1, n = (double)k->bytes;
-    double m = (double)k->pieces < k->size ? 1 : (double)lk__coll_args_subtrees(k, 0, NULL, 0);
-    return 2 * others * r->alpha + others / k->size * n * (m + 1) * r->beta + m * n * r->gamma;
-}
-
 static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     lk_range mine = lk__coll_args_share(k, k->rank);
@@ -38,5 +31,5 @@ static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 const lk__coll lk__coll_reduce_direct = {.call = LK_CALL_REDUCE,
                                          .name = "direct",
                                          .summary = "each rank joins its share for the root",
-                                         .cost = direct_cost,
+                                         .cost = lk__shares_cost,
                                          .schedule = direct_schedule};

@@ -4,11 +4,6 @@
  */
 #include "coll/schedule.h"
 
-static double direct_cost(const lk__coll_args *k, const lk__rates *r)
-{
-    return (k->size - 1) * r->alpha + (double)(k->extent * k->elem) * r->beta;
-}
-
 static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     int64_t mine = k->counts[k->rank] * k->elem;
@@ -26,5 +21,5 @@ static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 const lk__coll lk__coll_scatter_direct = {.call = LK_CALL_SCATTER,
                                           .name = "direct",
                                           .summary = "the root sends each rank its part",
-                                          .cost = direct_cost,
+                                          .cost = lk__direct_cost,
                                           .schedule = direct_schedule};
