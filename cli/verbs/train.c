@@ -324,6 +324,7 @@ static int run_job(const struct train_options *o, lk_job *job)
 static int train_on_rank(void *arg)
 {
     const job_call *call = arg;
+    const struct train_options *o = call->options;
     lk_experiment *experiment = NULL;
     lk_job *job = NULL;
     lk_comm *comm = NULL;
@@ -333,12 +334,11 @@ static int train_on_rank(void *arg)
     if (status == LK_EXIT_DONE)
         status = job_read(comm, call, &experiment);
     if (status == LK_EXIT_DONE) {
-        experiment->train.resume = experiment->train.resume ||
-                                   ((const struct train_options *)call->options)->resume;
+        experiment->train.resume = experiment->train.resume || o->resume;
         status = job_make(experiment, comm, &job);
     }
     if (status == LK_EXIT_DONE)
-        status = run_job(call->options, job);
+        status = run_job(o, job);
     lk_job_free(job);
     lk_experiment_free(experiment);
     ranks_close(comm);

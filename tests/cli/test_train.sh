@@ -131,3 +131,11 @@ for wrong in 'model.1.units=0' 'model.0=conv' 'data.shards=51' 'loss=mean_square
     [ "$(wc -l <"$work/err")" -eq 1 ] || fail "not one line: $wrong"
 done
 status 2 "$lockstep" train "$work/none.yaml"
+
+# Ranks that are threads share what was read of the file, but each has paths of its own.
+printf '1,2,0\n2,3,1\n3,4,0\n4,5,1\n' >"$work/rank-0.csv"
+set -- parallel.data=2 train.epochs=1 "data={type: csv, path: '$work/rank-{rank}.csv', batch: 4, shards: 4}"
+status 1 "$lockstep" train --quiet "$work/small.yaml" "$@"
+err 'rank-1.csv: there is no such file'
+cp "$work/rank-0.csv" "$work/rank-1.csv"
+status 0 "$lockstep" train --quiet "$work/small.yaml" "$@"
