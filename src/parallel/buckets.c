@@ -62,18 +62,6 @@ lk_status lk__buckets_make(lk__groups *g)
     return LK_OK;
 }
 
-void lk__buckets_free(lk__groups *g)
-{
-    lk_free(g->bucket);
-}
-
-void lk__buckets_begin(lk__groups *g)
-{
-    g->n_started = 0;
-    for (int b = 0; b < g->n_buckets; b++)
-        g->bucket[b].waits = g->bucket[b].slices;
-}
-
 /* Start the buckets whose turn it is; `all`: complete or not, because backward has ended. */
 static lk_status start(lk__groups *g, bool all)
 {

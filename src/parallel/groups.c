@@ -129,7 +129,7 @@ void lk__groups_free(lk__groups *g)
     if (!g)
         return;
     lk__pending_sums_free(g);
-    lk__buckets_free(g);
+    lk_free(g->bucket);
     lk__wire_free(g->wire);
     lk_free(g->first);
     lk_free(g->group);
@@ -149,15 +149,6 @@ void lk__groups_free(lk__groups *g)
 
 /* Backward sets the gradients of each micro-batch, so they need not be zero before; a rank without a
  * micro-batch gives zeros. */
-static void accumulators_begin(lk__groups *g)
-{
-    g->accumulator = g->all + (g->pending.result ? (1 - g->pending.set) * slabs(g) : 0);
-    for (int i = 0; i < g->n_microbatches; i++)
-        lk_accumulator_begin(g->accumulator[i]);
-    if (g->n_microbatches == 0)
-        lk_accumulator_clear(g->accumulator[0]);
-}
-
 /* The shards of this rank's replica.  Where each has one micro-batch (g->first), they are one subtree; ranges
  * are found again only where the number of shards is not that of the batch before. */
 static lk_range range_begin(lk__groups *g, int64_t shards)
@@ -223,8 +214,14 @@ lk_range lk__groups_begin(lk__groups *g, int64_t shards, int64_t samples)
     (void)lk__groups_deal_batch(g, shards, samples);
     lk__groups_weights_changed(g);
     levels_begin(g);
-    accumulators_begin(g);
-    lk__buckets_begin(g);
+    g->accumulator = g->all + (g->pending.result ? (1 - g->pending.set) * slabs(g) : 0);
+    for (int i = 0; i < g->n_microbatches; i++)
+        lk_accumulator_begin(g->accumulator[i]);
+    if (g->n_microbatches == 0)
+        lk_accumulator_clear(g->accumulator[0]);
+    g->n_started = 0; /* of the buckets, of which none is complete */
+    for (int b = 0; b < g->n_buckets; b++)
+        g->bucket[b].waits = g->bucket[b].slices;
     return g->range;
 }
 

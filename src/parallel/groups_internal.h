@@ -148,10 +148,6 @@ int64_t lk__buckets_count(const lk_model *model, int64_t joined, int64_t bucket)
 
 /** Cut the gradients into buckets, if the plan says so. */
 lk_status lk__buckets_make(lk__groups *groups) LK_NODISCARD;
-void lk__buckets_free(lk__groups *groups);
-
-/** Begin a batch: nothing is complete. */
-void lk__buckets_begin(lk__groups *groups);
 
 /** Backward has ended. */
 void lk__backward_unwatch(lk__groups *groups);

@@ -202,16 +202,6 @@ static lk_status update(lk_trainer *t, int64_t shards, lk_step_report *report)
     return LK_OK;
 }
 
-/* The pass over the whole batch, or over its shards. */
-static lk_status run_batch(lk_trainer *t, const lk_batch *batch, double *sum, lk_step_seconds *time)
-{
-    lk_status st = t->chained->shards ? shard_passes(t, batch, sum, time)
-                                      : train_pass(t, batch, sum, time);
-    if (st != LK_OK)
-        LK_TRY(lk__pass_failed(t, st));
-    return LK_OK;
-}
-
 static void zeros_free(lk_batch *batch, lk_status unread)
 {
     if (unread == LK_OK)
@@ -224,7 +214,10 @@ static lk_status step_run(lk_trainer *t, lk_batch *batch, lk_status unread, lk_s
 {
     double own = 0, sum = 0;
     int64_t shard_size = lk_loader_shard_size(t->spec.train), clock;
-    LK_TRY(run_batch(t, batch, &own, &report->time));
+    lk_status st = t->chained->shards ? shard_passes(t, batch, &own, &report->time)
+                                      : train_pass(t, batch, &own, &report->time);
+    if (st != LK_OK)
+        LK_TRY(lk__pass_failed(t, st));
     clock = lk_clock_ns();
     LK_TRY(control_exchange(t, unread, own, &sum));
     report->time.wait = lk__seconds_since(&clock);

@@ -44,13 +44,6 @@ int64_t lk__pending_shards(const lk_trainer *t)
     return lk__groups_pending(t->groups, &shards) ? shards : 0;
 }
 
-lk_status lk__pending_save(lk_trainer *t)
-{
-    if (t->pending)
-        LK_TRY(lk__groups_save_pending(t->groups, t->pending));
-    return LK_OK;
-}
-
 lk_status lk__pending_load(lk_trainer *t, int64_t shards)
 {
     if (!t->pending)

@@ -5,11 +5,6 @@
 #include "nn/model.h"
 #include "train/trainer.h"
 
-static int64_t params_of(const lk_model *model)
-{
-    return lk_slab_layout_slices(lk_model_layout(model));
-}
-
 /* Mark the layers that stay. */
 static lk_status layers_mark(lk_trainer *t)
 {
@@ -43,7 +38,7 @@ lk_status lk__frozen_make(lk_trainer *t)
     LK_TRY(lk_arena_alloc(t->arena, &t->marks, lk__model_marks(model), sizeof *t->marks));
     lk__model_get_marks(model, t->marks);
     LK_TRY(layers_mark(t));
-    int64_t n = params_of(model), moving = 0;
+    int64_t n = lk_slab_layout_slices(lk_model_layout(model)), moving = 0;
     LK_TRY(lk_arena_alloc(t->arena, &t->frozen, n, sizeof *t->frozen));
     for (int64_t i = 0; i < n; i++) {
         t->frozen[i] = !lk_model_param_moves(model, i);

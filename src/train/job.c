@@ -13,8 +13,6 @@
 #include "parallel/chain/chain.h"
 #include "train/same.h"
 
-#include <lockstep/thread.h>
-
 #include <string.h>
 
 /* The training set: the program's, or that of the experiment. */
@@ -40,23 +38,17 @@ static lk_status set_open(lk_job *job, lk_split split)
     return LK_OK;
 }
 
-/* A set without fields is for ranks whose samples are on other ranks, never for a model. */
-static lk_status data_check(const lk_job *job, const lk_dataset *set)
+/* What is trained on, and what is kept of it for validation.  A set without fields is for ranks whose samples
+ * are on other ranks, never for a model. */
+static lk_status sets_cut(lk_job *job, lk_dataset *all)
 {
-    const lk_dataset_info *info = lk_dataset_info_of(set);
+    const lk_experiment *e = job->experiment;
+    const lk_dataset_info *info = lk_dataset_info_of(all);
+    lk_dataset *chosen;
     LK_CHECK(info->n_fields > 0 || job->spec.chain, LK_EINVAL,
              "the data is empty: it has %lld samples without x and y, a model has nothing to learn "
              "there",
              (long long)info->count);
-    return LK_OK;
-}
-
-/* What is trained on, and what is kept of it for validation. */
-static lk_status sets_cut(lk_job *job, lk_dataset *all)
-{
-    const lk_experiment *e = job->experiment;
-    lk_dataset *chosen;
-    LK_TRY(data_check(job, all));
     LK_TRY(lk_dataset_sample(all, e->seed, e->loader.samples, &chosen));
     lk_status st = lk_dataset_split(chosen, e->seed, e->loader.validation, &job->set[LK_TRAIN],
                                     &job->set[LK_VALIDATION]);
@@ -77,15 +69,6 @@ static lk_status sets_open(lk_job *job)
     return LK_TRACE(set_open(job, LK_TEST));
 }
 
-/* Whether a core of this rank's is left when its threads compute. */
-static lk_status core_left(const lk_job *job, bool *out)
-{
-    int threads, ranks = job->comm ? lk_comm_node_size(job->comm) : 1;
-    LK_TRY(lk_threads_now(&threads));
-    *out = lk__threads_share(lk__cores(), lk__cores_of_node(), ranks) > threads;
-    return LK_OK;
-}
-
 /* Whole numbers that the model takes, or this rank's first model of the chain that takes the data; 0: it
  * takes real numbers. */
 static int64_t index_limit(const lk_job *job)
@@ -99,24 +82,19 @@ static int64_t index_limit(const lk_job *job)
     return 0;
 }
 
-/* Whether samples are there at once: in memory, or kept there. */
-static bool is_at_hand(const lk_job *job, const lk_loader_options *options)
-{
-    const lk_dataset *set = job->set[LK_TRAIN];
-    return lk_dataset_info_of(set)->in_memory || lk__keep_bytes(set, options) > 0;
-}
-
-/* A set in memory is prefetched where a core is left for it: otherwise the thread would only
+/* A set in memory, or kept there, is prefetched where a core is left for it: otherwise the thread would only
  * interrupt a rank, for which the others then wait. */
 static lk_status loaders_make(lk_job *job)
 {
     lk_loader_options options = job->experiment->loader;
+    int ranks = job->comm ? lk_comm_node_size(job->comm) : 1;
     bool left;
     options.dtype = job->experiment->dtype;
     options.indices = index_limit(job);
-    options.ranks = job->comm ? lk_comm_node_size(job->comm) : 1;
-    LK_TRY(core_left(job, &left));
-    if (!left && is_at_hand(job, &options))
+    options.ranks = ranks;
+    LK_TRY(lk__threads_leave_core(ranks, &left));
+    const lk_dataset *set = job->set[LK_TRAIN];
+    if (!left && (lk_dataset_info_of(set)->in_memory || lk__keep_bytes(set, &options) > 0))
         options.prefetch = 0;
     if (job->experiment->parallel.mode == LK_REDUCTION_FAST) /* the ranks are the shards */
         options.shards = job->comm ? lk_comm_size(job->comm) : 1;
@@ -200,14 +178,6 @@ static lk_status parts_make(lk_job *job)
     return LK_TRACE(devices_make(job));
 }
 
-static lk_status job_make(lk_job *job)
-{
-    LK_TRY(lk_agree(job->comm, parts_make(job)));
-    LK_TRY(lk__job_compare(job));
-    LK_TRY(lk__job_begin_phases(job));
-    return LK_TRACE(lk__job_compare_samples(job));
-}
-
 lk_status lk_job_new_spec(const lk_job_spec *spec, lk_job **out)
 {
     LK_FP_GUARD();
@@ -229,15 +199,17 @@ lk_status lk_job_new_spec(const lk_job_spec *spec, lk_job **out)
     job->spec = *spec;
     for (int split = 0; split < LK_N_SPLITS; split++)
         job->is_given = job->is_given || spec->set[split];
-    st = job_make(job);
-    if (st != LK_OK) {
-        lk_job_free(job);
-        LK_TRY(st);
-    }
+    LK_TRY_TO(fail, lk_agree(comm, parts_make(job)));
+    LK_TRY_TO(fail, lk__job_compare(job));
+    LK_TRY_TO(fail, lk__job_begin_phases(job));
+    LK_TRY_TO(fail, lk__job_compare_samples(job));
     *out = job;
     return LK_OK;
 fail:
-    lk_experiment_free(parsed);
+    if (job)
+        lk_job_free(job); /* and what was parsed */
+    else
+        lk_experiment_free(parsed);
     return st;
 }
 

@@ -228,7 +228,8 @@ lk_status lk__state_hash_as_of(lk_trainer *t, int ranks, uint64_t *out)
 {
     lk_hash h = lk_hash_start();
     *out = 0;
-    LK_TRY(lk__pending_save(t));
+    if (t->pending)
+        LK_TRY(lk__groups_save_pending(t->groups, t->pending));
     LK_TRY(copies_sum(t));
     state_add(t, ranks, &h);
     LK_TRY(states_compare(t, lk_hash_value(&h)));

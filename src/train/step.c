@@ -82,24 +82,20 @@ lk_status lk__pass_failed(lk_trainer *t, lk_status st)
 
 /* ---- with the others ---- */
 
-/* What this rank's micro-batches have of a loss. */
-static void loss_gather(const lk_trainer *t, int microbatches, const lk__summand *s)
-{
-    int64_t leaves = lk__pass_leaves(t, s);
-    for (int64_t k = 0; k < microbatches * leaves; k++)
-        s->own[k] = lk__accumulator_term(lk__groups_accumulator(t->groups, (int)(k / leaves)),
-                                         s->term, k % leaves);
-}
-
-/* Exchange how the parts of all ranks went. */
+/* Exchange how the parts of all ranks went, and what their micro-batches have of each loss. */
 static lk_status control_exchange(lk_trainer *t, lk_status st)
 {
     lk_range range[LK_MAX_SUBTREES];
     int n = lk__groups_microbatches(t->groups, range);
     for (int k = 0; st != LK_OK && k < n; k++)
         lk_accumulator_clear(lk__groups_accumulator(t->groups, k));
-    for (int64_t i = 0; i < t->n_summands; i++)
-        loss_gather(t, n, &t->summand[i]);
+    for (int64_t i = 0; i < t->n_summands; i++) {
+        const lk__summand *s = &t->summand[i];
+        int64_t leaves = lk__pass_leaves(t, s);
+        for (int64_t k = 0; k < n * leaves; k++)
+            s->own[k] = lk__accumulator_term(lk__groups_accumulator(t->groups, (int)(k / leaves)),
+                                             s->term, k % leaves);
+    }
     LK_TRY(lk__groups_finish_overlap(t->groups));
     return LK_TRACE(lk__losses_exchange(t, st));
 }

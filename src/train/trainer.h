@@ -139,9 +139,8 @@ lk_status lk__pending_state_make(lk_trainer *t) LK_NODISCARD;
 /** How many shards the batch had whose sums are pending; 0: none are. */
 int64_t lk__pending_shards(const lk_trainer *t);
 
-/** Wait until they are joined and copy them to t->pending; and the other way, those of a batch of so many
- * shards.  Nothing if t->pending is NULL. */
-lk_status lk__pending_save(lk_trainer *t) LK_NODISCARD;
+/** Take t->pending for those of a batch of so many shards, as lk__groups_save_pending() has put them there.
+ * Nothing if it is NULL. */
 lk_status lk__pending_load(lk_trainer *t, int64_t shards) LK_NODISCARD;
 
 /** Whether the node has one copy of t->held->tensor[i]. */

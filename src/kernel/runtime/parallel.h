@@ -72,6 +72,10 @@ int lk__cores_of_node(void);
 /** Threads for one of `ranks` on a node of `node` cores, with `mask` cores in its affinity mask. */
 int lk__threads_share(int mask, int node, int ranks);
 
+/** Whether a core is left when the threads of this process compute, which is one of so many ranks of a node.
+ * Errors: as lk_threads_now(). */
+lk_status lk__threads_leave_core(int ranks, bool *out) LK_NODISCARD;
+
 /** Ranks on this node as the launcher's environment tells, 1 if it does not. */
 int lk__ranks_on_node(void);
 

@@ -136,6 +136,14 @@ lk_status lk_threads_now(int *out)
     return LK_TRACE(lk__threads_of(lk__thread_binding(), out));
 }
 
+lk_status lk__threads_leave_core(int ranks, bool *out)
+{
+    int threads;
+    LK_TRY(lk_threads_now(&threads));
+    *out = lk__threads_share(lk__cores(), lk__cores_of_node(), ranks) > threads;
+    return LK_OK;
+}
+
 lk_status lk_threads_set(int n)
 {
     LK_CHECK(n >= 0 && n <= LK_MAX_THREADS, LK_EINVAL,

@@ -75,11 +75,6 @@ static const char *row_list(const lk__chain_row *row)
     return row->kind == LK__ROW_IN ? "in_ranks" : "out_ranks";
 }
 
-static bool is_input(const lk__chain_row *row)
-{
-    return row->kind == LK__ROW_IN && !(row->flags & LK__IS_CARRY);
-}
-
 static lk_status rank_check(const lk__chain_table *t, int rank)
 {
     int64_t output = -1, in = 0;
@@ -88,7 +83,8 @@ static lk_status rank_check(const lk__chain_table *t, int rank)
         LK_CHECK(row->kind == LK__ROW_COMPONENT || (row->peer >= 0 && row->peer < t->ranks),
                  LK_EINVAL, "%s: %s names rank %lld, there are %d", row_component(t, rank, i).s,
                  row_list(row), (long long)row->peer, t->ranks);
-        in = row->kind == LK__ROW_COMPONENT ? 0 : in + is_input(row);
+        bool is_input = row->kind == LK__ROW_IN && !(row->flags & LK__IS_CARRY);
+        in = row->kind == LK__ROW_COMPONENT ? 0 : in + is_input;
         LK_CHECK(!(row->flags & LK__IS_MODEL) || in < 2, LK_EINVAL,
                  "%s is a model, which takes one value, and has several in_ranks: add a function "
                  "that joins what comes from them",

@@ -57,12 +57,6 @@ typedef struct run {
     size_t bad_size;
 } run;
 
-static void component_failed(const run *r, int64_t k)
-{
-    lk__error_prefix(
-        "%s: ", lk__component_name(lk_comm_rank(r->chain->comm), k, r->chain->component[k].name).s);
-}
-
 /* Values from `rank`, of which a trial says first whether there are any. */
 static lk_status list_receive(run *r, const lk__component *c, int rank, lk_list *to)
 {
@@ -260,7 +254,7 @@ static lk_status components_run(run r, const lk_var *x, lk_list *out)
         if (st == LK_OK && lk__component_is_output(c) && out)
             st = output_copy(&chain->out, out);
         if (st != LK_OK && !lk__is_end(st))
-            component_failed(&r, k);
+            lk__error_prefix("%s: ", lk__component_name(lk_comm_rank(chain->comm), k, c->name).s);
         if (!r.trial || lk__is_end(st))
             LK_TRY(told(chain, st));
         if (st != LK_OK) {

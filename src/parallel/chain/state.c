@@ -115,23 +115,17 @@ static lk_shape shape_of(const lk__chain_tensor *t)
     return shape;
 }
 
-/* All of a tensor along one axis, which has an empty box also where the tensor has no axis. */
-static lk_status flat_of(lk_shape shape, lk_shape *out)
-{
-    *out = (lk_shape){.ndim = 1};
-    return LK_TRACE(lk_shape_count(shape, &out->dim[0]));
-}
-
 /* ---- the parameters ---- */
 
 static lk_status params_layout(const lk__chain_state *s, lk_slab_layout *layout)
 {
     for (int64_t i = 0; i < s->n; i++) {
         const lk__chain_tensor *t = &s->tensor[i];
-        lk_shape shape = shape_of(t), flat;
+        /* All along one axis, which has an empty box also where the tensor has no axis. */
+        lk_shape shape = shape_of(t), flat = {.ndim = 1};
         if (t->is_state)
             continue;
-        LK_TRY(flat_of(shape, &flat));
+        LK_TRY(lk_shape_count(shape, &flat.dim[0]));
         if (is_own(s, i))
             LK_TRY(lk_slab_layout_add(layout, t->name, (lk_dtype)t->dtype, shape));
         else

@@ -31,15 +31,6 @@ static lk_status metric_check(const lk_trainer *t, int i, lk_tensor_type out, lk
     return LK_TRACE(m->check(t->options.metrics.item[i].options, out, target));
 }
 
-/* Metrics are known by their names, in files and where early stopping looks. */
-static lk_status name_check(const lk_trainer *t, int i)
-{
-    for (int k = 0; k < i; k++)
-        LK_CHECK(t->metric[k] != t->metric[i], LK_EINVAL, "metric %s is given twice: leave one out",
-                 t->metric[i]->descriptor.name);
-    return LK_OK;
-}
-
 /* Whether there is a loss on this rank: of a chain, where there is an output. */
 static bool has_loss(const lk_trainer *t)
 {
@@ -99,7 +90,9 @@ lk_status lk__criteria_make(lk_trainer *t)
     t->options.metrics.item = metrics;
     for (int i = 0; i < t->options.metrics.n; i++) {
         t->metric[i] = (const lk_metric *)(const void *)metrics[i].descriptor;
-        LK_TRY(name_check(t, i));
+        for (int k = 0; k < i; k++) /* files and early stopping know metrics by their names */
+            LK_CHECK(t->metric[k] != t->metric[i], LK_EINVAL,
+                     "metric %s is given twice: leave one out", t->metric[i]->descriptor.name);
         if (has_loss(t))
             LK_TRY(metric_check(t, i, t->out, target));
         int64_t n = t->metric[i]->numbers(metrics[i].options, t->out);

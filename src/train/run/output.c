@@ -57,17 +57,6 @@ static lk_status path_of(const lk__output *o, const char *file, char path[LK_PAT
 
 /* ---- what could not be written ---- */
 
-static void file_ended(lk__output *o, lk_missing file, const char *name, lk_status st,
-                       lk_status *first)
-{
-    lk__ledger_note(&o->ledger, file, name, st, first);
-}
-
-static lk_status files_status(const lk__output *o, lk_status first)
-{
-    return lk__ledger_status(&o->ledger, first);
-}
-
 lk__ledger *lk__output_ledger(lk__output *o)
 {
     return &o->ledger;
@@ -75,16 +64,11 @@ lk__ledger *lk__output_ledger(lk__output *o)
 
 /* ---- the files ---- */
 
-static int64_t file_bytes(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 ? info.st_size : 0;
-}
-
 /* How much of a file that grows was there when the checkpoint was saved. */
 static int64_t go_on_from(lk__output *o, const char *path, lk_missing file, int64_t bytes)
 {
-    int64_t there = file_bytes(path);
+    struct stat info;
+    int64_t there = stat(path, &info) == 0 ? info.st_size : 0;
     if (there >= bytes)
         lk__ledger_clear(&o->ledger, file);
     else if (there > 0 || o->ledger.missing & file) {
@@ -159,10 +143,10 @@ lk_status lk__output_sync(lk__output *o)
     lk_status first = LK_OK;
     if (!o->lines) /* the run is over */
         return LK_OK;
-    file_ended(o, LK_MISSING_METRICS, LINES, lk__jsonl_sync(o->lines), &first);
-    file_ended(o, LK_MISSING_EVENTS, EVENTS, lk__tfevents_sync(o->events), &first);
+    lk__ledger_note(&o->ledger, LK_MISSING_METRICS, LINES, lk__jsonl_sync(o->lines), &first);
+    lk__ledger_note(&o->ledger, LK_MISSING_EVENTS, EVENTS, lk__tfevents_sync(o->events), &first);
     lk__best_again(&o->best, &first);
-    return files_status(o, first);
+    return lk__ledger_status(&o->ledger, first);
 }
 
 bool lk__output_stop(const lk__output *o)
@@ -191,7 +175,7 @@ void lk__output_free(lk__output *o)
 void lk__output_note_weights(lk__output *o, lk_missing file, lk_status st)
 {
     lk_status first = LK_OK;
-    file_ended(o, file, file == LK_MISSING_BEST ? BEST : WEIGHTS, st, &first);
+    lk__ledger_note(&o->ledger, file, file == LK_MISSING_BEST ? BEST : WEIGHTS, st, &first);
 }
 
 static lk_status weights_save(const lk__output *o, const char *file)
@@ -238,10 +222,11 @@ lk_status lk__output_step(lk__output *o, const lk_step_report *report)
         r.kv[r.n_kvs++] = lk_kv_real("norm", report->norm);
     lk_status first = LK_OK;
     record_losses(&r, o, "step", report->losses);
-    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.kv, r.n_kvs), &first);
-    file_ended(o, LK_MISSING_EVENTS, EVENTS,
-               lk_tfevents_add(o->events, report->step + 1, r.scalar, r.n_scalars), &first);
-    return files_status(o, first);
+    lk__ledger_note(&o->ledger, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.kv, r.n_kvs),
+                    &first);
+    lk__ledger_note(&o->ledger, LK_MISSING_EVENTS, EVENTS,
+                    lk_tfevents_add(o->events, report->step + 1, r.scalar, r.n_scalars), &first);
+    return lk__ledger_status(&o->ledger, first);
 }
 
 /* Loss and metrics of one set. */
@@ -331,14 +316,15 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
     if (marks.s[0])
         r.kv[r.n_kvs++] = lk_kv_text("marks", marks.s);
     lk_status first = LK_OK;
-    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.kv, r.n_kvs), &first);
-    file_ended(o, LK_MISSING_EVENTS, EVENTS,
-               lk_tfevents_add(o->events, report->step, r.scalar, r.n_scalars), &first);
+    lk__ledger_note(&o->ledger, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.kv, r.n_kvs),
+                    &first);
+    lk__ledger_note(&o->ledger, LK_MISSING_EVENTS, EVENTS,
+                    lk_tfevents_add(o->events, report->step, r.scalar, r.n_scalars), &first);
     if (report->best && has_weights(o))
         lk__best_now(&o->best, report->step, &first);
     else
         lk__best_again(&o->best, &first);
-    return files_status(o, first);
+    return lk__ledger_status(&o->ledger, first);
 }
 
 /* ---- the end ---- */
@@ -355,9 +341,9 @@ static lk_status report_write(const lk__output *o, const lk_run_result *end, con
 static void files_close(lk__output *o, lk_status *first)
 {
     lk__output_sizes(o, &o->lines_bytes, &o->events_bytes);
-    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_close(o->lines), first);
+    lk__ledger_note(&o->ledger, LK_MISSING_METRICS, LINES, lk_jsonl_close(o->lines), first);
     o->lines = NULL;
-    file_ended(o, LK_MISSING_EVENTS, EVENTS, lk_tfevents_close(o->events), first);
+    lk__ledger_note(&o->ledger, LK_MISSING_EVENTS, EVENTS, lk_tfevents_close(o->events), first);
     o->events = NULL;
     lk__best_again(&o->best, first);
 }
@@ -385,14 +371,14 @@ lk_status lk__output_end(lk__output *o, const lk_run_result *end, bool before)
         snprintf(ended, sizeof ended, "stopped on request after step %lld",
                  (long long)lk_trainer_position(trainer_of(o)).step);
     if (!end->stopped && has_weights(o) && lk__output_needs_weights(o, before))
-        file_ended(o, LK_MISSING_WEIGHTS, WEIGHTS, weights_save(o, WEIGHTS), &first);
+        lk__ledger_note(&o->ledger, LK_MISSING_WEIGHTS, WEIGHTS, weights_save(o, WEIGHTS), &first);
     if (!before || is_lost(o, LK_MISSING_REPORT, REPORT))
-        file_ended(o, LK_MISSING_REPORT, REPORT, report_write(o, end, ended[0] ? ended : NULL),
-                   &first);
+        lk__ledger_note(&o->ledger, LK_MISSING_REPORT, REPORT,
+                        report_write(o, end, ended[0] ? ended : NULL), &first);
     files_close(o, &first);
     if (!end->stopped)
         (void)lk__output_stop(o); /* too late: the run is complete */
-    return files_status(o, first);
+    return lk__ledger_status(&o->ledger, first);
 }
 
 void lk__output_failed(lk__output *o, const lk_run_result *end)
@@ -404,7 +390,7 @@ void lk__output_failed(lk__output *o, const lk_run_result *end)
     snprintf(ended, sizeof ended, "failed after step %lld: %s",
              (long long)lk_trainer_position(trainer_of(o)).step, failure.message);
     if (o->lines) {
-        file_ended(o, LK_MISSING_REPORT, REPORT, report_write(o, end, ended), &first);
+        lk__ledger_note(&o->ledger, LK_MISSING_REPORT, REPORT, report_write(o, end, ended), &first);
         files_close(o, &first);
     }
     lk__failure_set(&failure);

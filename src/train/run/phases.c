@@ -26,11 +26,6 @@ int64_t lk__run_last_step(const lk__run *r)
     return limited(r, spec->first + epochs * lk_loader_batches(spec->train));
 }
 
-bool lk__run_is_last_phase(const lk__run *r)
-{
-    return r->job->phase + 1 >= r->job->experiment->n_phases;
-}
-
 /* Let the run go on with the job's trainer, which is that of a phase. */
 static lk_status phase_follow(lk__run *r)
 {

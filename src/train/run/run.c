@@ -226,8 +226,8 @@ static bool is_phase_over(lk__run *r)
 /* Whether the run is over.  One that has nothing left to do is complete, whatever it was asked. */
 static bool is_over(lk__run *r)
 {
-    bool complete = r->trainer->step >= lk__run_last_step(r) ||
-                    (is_phase_over(r) && lk__run_is_last_phase(r));
+    bool last = r->job->phase + 1 >= r->job->experiment->n_phases;
+    bool complete = r->trainer->step >= lk__run_last_step(r) || (is_phase_over(r) && last);
     r->result.stopped = r->result.stopped && !complete;
     return complete || r->result.stopped;
 }

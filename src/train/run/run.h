@@ -36,8 +36,6 @@ lk_status lk__run_monitor(lk__run *r) LK_NODISCARD;
 int64_t lk__run_phase_end(const lk__run *r);
 int64_t lk__run_last_step(const lk__run *r);
 
-bool lk__run_is_last_phase(const lk__run *r);
-
 /** Enter the phase of the newest checkpoint, to load it.  Collective. */
 lk_status lk__run_find_phase(lk__run *r) LK_NODISCARD;
 

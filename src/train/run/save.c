@@ -209,12 +209,6 @@ static lk_status folder_open(lk__saver *s)
     return LK_TRACE(st);
 }
 
-static lk_status saver_make(lk__saver *s)
-{
-    LK_TRY(lk_agree(s->job->comm, lk__saver_describe(s)));
-    return LK_TRACE(folder_open(s));
-}
-
 lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_run_callbacks *callbacks,
                          lk__saver **out)
 {
@@ -233,7 +227,9 @@ lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_run_callb
     s->progress = progress;
     s->callbacks = callbacks;
     s->saving = s->saved = -1;
-    lk_status st = saver_make(s);
+    lk_status st = lk_agree(job->comm, lk__saver_describe(s));
+    if (st == LK_OK)
+        st = folder_open(s);
     if (st != LK_OK) {
         lk__saver_close(s);
         LK_TRY(st);
