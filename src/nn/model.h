@@ -154,6 +154,9 @@ struct lk_accumulator {
     void *scratch;     /* of lk_pass_batch_stat(): as large as the largest state */
 };
 
+/** What backward does of a layer once more where values are not kept. */
+typedef enum lk__again { LK__NOT_AGAIN, LK__RUN_AGAIN, LK__JOINED_AGAIN } lk__again;
+
 /* What lk_model_forward() adds to lk_pass for the layers.  A caller of this library may prepare one, by which
  * it says what a program cannot: its `model` is NULL then. */
 struct lk__pass_run {
@@ -165,6 +168,7 @@ struct lk__pass_run {
     const lk_list *first; /* the carry that it begins with; NULL: zeros */
     lk_list *last;        /* where the carry goes that it ends with, or NULL */
     double most;          /* elements of a segment; 0: backward computes nothing again */
+    lk__again *again;     /* by number: of a pass that only notes this of its layers; else NULL */
     lk_act act;           /* of lk_pass_fused_act() */
     bool asked;           /* the layer whose forward runs has called lk_pass_tile() */
     bool named;           /* the message of a failure says which layer */
@@ -409,6 +413,12 @@ double lk__segments_size(const lk__net *net, int64_t n);
 /** Run some layers of a list in segments, which backward runs again. */
 lk_status lk__segments_run(const lk_pass *pass, const lk__list *list, lk_range layers, lk_var x,
                            lk_var *out) LK_NODISCARD;
+
+/** Which layers of the model's list, and of lists within them, backward runs again in a pass of `n` segments; of a
+ * layer that is joined again its lists are not, unless they say so.  `part`: what this rank does of each, or NULL;
+ * `again` [layers of the net] is LK__NOT_AGAIN before. */
+lk_status lk__segments_note(const lk_model *model, int64_t n, const lk_layer_part *part,
+                            lk_range layers, lk__again *again) LK_NODISCARD;
 
 /* ---- terms ---- */
 

@@ -11,7 +11,8 @@
  *                                                                                    the join and these
  *
  * Each layer is run twice at most: within a segment there is no other.  Where lists are cut depends on the
- * model alone, so that ranks meet in the second run as in the first.
+ * model alone, so that ranks meet in the second run as in the first, and a plan can say what that sends: then
+ * nothing is run, and it is noted which layers would be run again.
  */
 #include "autograd/tape_access.h"
 #include "nn/model.h"
@@ -94,21 +95,35 @@ static lk_status segment_keep(const lk_pass *pass, segment *s, lk_var *x)
     return LK_OK;
 }
 
+/* Note which layers of the segment are run again. */
+static void segment_note(const segment *s, const lk__net *net, lk__again *again)
+{
+    for (int64_t i = s->layers.first; i < s->layers.first + s->layers.n; i++)
+        again[s->list->instance[i]] = LK__RUN_AGAIN;
+    if (s->joins)
+        again[s->joins - net->instance] = LK__JOINED_AGAIN;
+}
+
 /* The segment is complete: run it.  *x becomes what it gives.  The last one's values are needed at once,
  * nothing is saved by a second run. */
 static lk_status segment_end(const lk_pass *pass, segment *s, bool last, lk_var *x)
 {
     segment *kept = NULL;
+    bool once = last || s->layers.n == 0;
     if (s->layers.n == 0 && !s->joins)
         return LK_OK;
+    if (pass->run->again) {
+        if (!once)
+            segment_note(s, pass->run->model->net, pass->run->again);
+        return LK_OK;
+    }
     s->pass = *pass;
     s->run = *pass->run;
     s->run.most = 0;
     lk_status st = lk__tape_room(pass->tape, (int64_t)sizeof *kept, &kept);
     if (st == LK_OK) {
         *kept = *s;
-        st = last || s->layers.n == 0 ? segment_run(pass->tape, kept, x)
-                                      : segment_keep(pass, kept, x);
+        st = once ? segment_run(pass->tape, kept, x) : segment_keep(pass, kept, x);
         pass->run->named |= kept->run.named;
     }
     return LK_TRACE(st);
@@ -160,6 +175,16 @@ static segment begin_at(const lk__list *list, int64_t i, lk_var x)
     return (segment){.list = list, .layers = {i, 0}, .x = {x}};
 }
 
+static lk_status lists_note(const lk_pass *pass, const lk_layer_instance *instance, lk_var x)
+{
+    const lk__net *net = pass->run->model->net;
+    for (int k = 0; k < instance->n_lists; k++) {
+        const lk__list *list = &net->list[instance->list[k]];
+        LK_TRY(lk__segments_run(pass, list, (lk_range){0, list->n}, x, &x));
+    }
+    return LK_OK;
+}
+
 /* Run the lists of a layer, *s becomes the segment that begins with its join. */
 static lk_status open_at(const lk_pass *pass, const lk_layer_instance *instance, int64_t i,
                          lk_var x, segment *s)
@@ -169,6 +194,9 @@ static lk_status open_at(const lk_pass *pass, const lk_layer_instance *instance,
     s->joins = instance;
     LK_TRY(lk_shape_count(instance->out.shape, &count));
     s->size = (double)count;
+    if (pass->run->again) {
+        return LK_TRACE(lists_note(pass, instance, x));
+    }
     return LK_TRACE(lk__layer_run_lists(pass, instance, x, s->x));
 }
 
@@ -198,4 +226,15 @@ lk_status lk__segments_run(const lk_pass *pass, const lk__list *list, lk_range l
     LK_TRY(segment_end(pass, &s, !inner, &x));
     *out = x;
     return LK_OK;
+}
+
+lk_status lk__segments_note(const lk_model *model, int64_t n, const lk_layer_part *part,
+                            lk_range layers, lk__again *again)
+{
+    struct lk__pass_run run = {
+        .model = (lk_model *)model, .most = lk__segments_size(model->net, n), .again = again};
+    lk_pass_parts parts = {.layer = part};
+    lk_pass pass = {.parts = part ? &parts : NULL, .run = &run};
+    lk_var none = LK_NO_VAR;
+    return LK_TRACE(lk__segments_run(&pass, &model->net->list[0], layers, none, &none));
 }

@@ -110,6 +110,7 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
                          .microbatch = t->spec.parallel.micro_batch,
                          .lag = t->spec.parallel.lag,
                          .recompute_stages = t->spec.parallel.recompute,
+                         .recompute = t->spec.recompute,
                          .splits_loss = lk__criteria_splits(t),
                          .places = lk__criteria_takes(t, true),
                          .measures = lk__criteria_takes(t, false)};

@@ -110,6 +110,8 @@ RANKS_TEST(a_step_of_features_sends_what_was_planned)
         snprintf(layout, sizeof layout, "parallel={features: %d}", features);
         expect_sent(comm, (const char *[MAX_SETTINGS]){layout});
         expect_sent(comm, (const char *[MAX_SETTINGS]){layout, "dtype=f64"});
+        expect_sent(comm, (const char *[MAX_SETTINGS]){layout, "train.recompute=3"});
+        expect_sent(comm, (const char *[MAX_SETTINGS]){layout, "train.recompute=12"});
         expect_sent(comm, (const char *[MAX_SETTINGS]){layout, recurrent});
         expect_sent(comm, (const char *[MAX_SETTINGS]){layout, recurrent, "metrics=[confusion]"});
         expect_sent(comm, (const char *[MAX_SETTINGS]){
@@ -119,13 +121,17 @@ RANKS_TEST(a_step_of_features_sends_what_was_planned)
         if (size > features) {
             expect_sent(comm, (const char *[MAX_SETTINGS]){layout});
             expect_sent(comm, (const char *[MAX_SETTINGS]){layout, shared});
+            expect_sent(comm, (const char *[MAX_SETTINGS]){layout, "train.recompute=8"});
         }
+        if (size > features)
+            expect_sent(comm, (const char *[MAX_SETTINGS]){layout, "parallel.recompute=true"});
         snprintf(layout, sizeof layout, "parallel={features: %d, spatial: %dx1}", features,
                  size / features);
-        if (size == 2 * features)
-            expect_sent(
-                comm, (const char *[MAX_SETTINGS]){
-                          layout, "pieces={blocks: 4, least_block: 2, tiles: 2x2, least_tile: 1}"});
+        for (int i = 0; size == 2 * features && i < 3; i++)
+            expect_sent(comm,
+                        (const char *[MAX_SETTINGS]){
+                            layout, "pieces={blocks: 4, least_block: 2, tiles: 2x2, least_tile: 1}",
+                            (const char *[]){NULL, "train.recompute=4", "train.recompute=20"}[i]});
     }
 }
 

@@ -226,6 +226,19 @@ static const char still[] =
     "optimizer: sgd\n"
     "phases: [{name: last, epochs: 1, layers: [last]}]\n";
 
+/* In segments, those of lists within a layer among them; filters are fetched once all the same. */
+RANKS_TEST(what_is_computed_again_is_sent_again_as_planned)
+{
+    static const char less[] = "train.recompute=3", least[] = "train.recompute=20";
+    expect_planned(comm, classes, "pieces.tiles=4x3", "pieces.least_tile=0", planes, less);
+    expect_planned(comm, images, "pieces.tiles=4x3", "pieces.least_tile=4", planes, least);
+    expect_planned(comm, filters, "pieces.tiles=4x3", "pieces.least_tile=0", planes, least);
+    expect_planned(comm, positions, "pieces.tiles=4x3", "pieces.least_tile=0", planes, less);
+    expect_planned(comm, volumes, "pieces.tiles=3x2x2", "pieces.least_tile=1", cubes, less);
+    expect_planned(comm, series, "pieces.tiles=4x3", "pieces.least_tile=1", few, least);
+    expect_planned(comm, still, "pieces.tiles=4x3", "pieces.least_tile=0", planes, least);
+}
+
 RANKS_TEST(backward_ends_above_what_does_not_move)
 {
     lk_experiment *e = NULL;

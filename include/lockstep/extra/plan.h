@@ -107,9 +107,10 @@ typedef struct lk_plan_spec {
     lk_pipeline_kind schedule;
     int64_t microbatch, lag;
     bool recompute_stages;
-    bool splits_loss; /* the loss takes features of which ranks have some each, */
-    bool places;      /* and metrics the place of the label among them, */
-    bool measures;    /* or all of them */
+    int64_t recompute; /* segments of the model that backward runs again; 0, 1: none */
+    bool splits_loss;  /* the loss takes features of which ranks have some each, */
+    bool places;       /* and metrics the place of the label among them, */
+    bool measures;     /* or all of them */
 } lk_plan_spec;
 
 /** What this rank does in a step: fields are to be read, on any thread.  A trainer makes one and runs from

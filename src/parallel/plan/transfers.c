@@ -12,6 +12,7 @@
  *     stages             of each micro-batch what comes out, and back its gradient
  *     sum over tiles     one collective along each axis that has several ranks (sum_tiles.c)
  *     features           of each value that changes, and of sums over blocks (feature_transfers.c)
+ *     recompute          what forward has sent, of layers that backward runs again (again.c)
  *
  * lk_plan_new() calls this, on each rank.
  */
@@ -32,8 +33,9 @@ typedef struct walk {
     int64_t max_transfers;
     bool *needs;    /* by layer: whether its input has a gradient */
     int64_t passes; /* of a step; of a model that uses a parameter more than once, one a shard */
-    int64_t samples, own; /* of all of them, and those of them that are whole on this rank */
-    int space, all;       /* ranks of a replica, and of all replicas */
+    int64_t samples, own;   /* of all of them, and those of them that are whole on this rank */
+    int space, all;         /* ranks of a replica, and of all replicas */
+    lk__sent_forward *sent; /* by layer: which of the transfers are its in forward */
 } walk;
 
 static lk_status add(walk *w, lk_transfer t)
@@ -270,6 +272,8 @@ static lk_status layer_forward(walk *w, int64_t number, bool needs, bool *made)
     const lk_layer_part *part = w->plan->part ? &w->plan->part[number] : &whole;
     if (!w->plan->runs[number])
         return LK_OK;
+    lk__sent_forward *sent = &w->sent[number];
+    sent->first = w->plan->n_transfers;
     needs = needs || part->before != LK_STAY;
     w->needs[number] = needs;
     if (part->before != LK_STAY)
@@ -287,9 +291,11 @@ static lk_status layer_forward(walk *w, int64_t number, bool needs, bool *made)
         LK_TRY(mean_add(w, LK_IN_FORWARD, l));
     *made = needs || l->n_params > 0 || is_collective(l, part) || part->after != LK_STAY;
     LK_TRY(lists_forward(w, l, needs, made));
+    sent->after = w->plan->n_transfers;
     if (part->after != LK_STAY)
         LK_TRY(change_add(w, LK_IN_FORWARD, l->name, part->after, part->after_at, l->out,
                           y_varies(w, number) && part->features.after == LK_FEATURES_STAY));
+    sent->end = w->plan->n_transfers;
     return LK_OK;
 }
 
@@ -486,10 +492,12 @@ static lk_status step_walk(walk *w)
     int features = p->split ? p->split->size : 1;
     int64_t losses = 0, n = p->n_layers, world = (int64_t)w->all * p->stages * features;
     LK_TRY(lk_alloc_zero(&w->needs, n + 1, sizeof *w->needs));
+    LK_TRY(lk_alloc_zero(&w->sent, n + 1, sizeof *w->sent));
     LK_TRY(list_forward(w, 0, p->stage > 0, &made));
     LK_TRY(boundary_add(w, LK_IN_FORWARD, p->layers.first + p->layers.n - 1));
     if (p->stage == p->stages - 1 && !p->spec.no_loss)
         LK_TRY(out_features_add(w));
+    LK_TRY(lk__transfers_again(p, w->model, w->sent, &w->max_transfers));
     LK_TRY(list_backward(w, 0));
     LK_TRY(boundary_add(w, LK_IN_BACKWARD, p->layers.first - 1));
     LK_TRY(buckets_add(w));
@@ -527,5 +535,6 @@ lk_status lk__transfers_plan(lk_plan *p, const lk_model *model)
         return LK_OK;
     lk_status st = step_walk(&w);
     lk_free(w.needs);
+    lk_free(w.sent);
     return LK_TRACE(st);
 }
