@@ -113,13 +113,30 @@ static bool note_features(const lk_plan *p, char out[PLAN_NOTE])
     return true;
 }
 
+/* What an update rule sends besides. */
+static bool note_sums(const lk_plan *p, char out[PLAN_NOTE])
+{
+    long long most = (long long)p->spec.rule_sums;
+    if (most == 0 || p->sum_calls == 0)
+        return false;
+    snprintf(out, PLAN_NOTE,
+             "the optimizer's sums over all parameters are not counted, whose number differs from "
+             "step to step: each is %lld call%s of %lld bytes, and a step has up to %lld, so %lld "
+             "bytes",
+             (long long)p->sum_calls, p->sum_calls == 1 ? "" : "s", (long long)p->sum_bytes, most,
+             most * (long long)p->sum_bytes);
+    return true;
+}
+
 /* The note of a layer; behind the last one those of the rank. */
 static bool note_at(const lk_plan *p, int64_t at, char out[PLAN_NOTE])
 {
     if (at == p->n_layers)
         return note_idle(p, out);
-    if (at > p->n_layers)
+    if (at == p->n_layers + 1)
         return note_features(p, out);
+    if (at > p->n_layers)
+        return note_sums(p, out);
     const lk_layer_plan *l = &p->layer[at];
     if (!plan_has_space(p) || !l->can_tile || l->tiled)
         return false;
@@ -133,7 +150,7 @@ static bool note_at(const lk_plan *p, int64_t at, char out[PLAN_NOTE])
 
 bool plan_note_next(const lk_plan *p, int64_t *at, char out[PLAN_NOTE])
 {
-    while (*at <= p->n_layers + 1)
+    while (*at <= p->n_layers + 2)
         if (note_at(p, (*at)++, out))
             return true;
     return false;

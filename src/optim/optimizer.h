@@ -70,6 +70,9 @@ lk_status lk__blocks_tensor(const lk_optimizer_blocks *blocks, int64_t tensor,
 /** Whether each step takes the norm of all gradients, for clip_norm. */
 bool lk__optimizer_clips(const lk_optimizer *o);
 
+/** The most sums over all parameters that the rule takes in a step besides, as lbfgs does; it may take fewer. */
+int64_t lk__optimizer_most_sums(const lk_optimizer *o);
+
 /** lk_optimizer_new_config() where steps are given `positions` of the parameters that are not all here. */
 lk_status lk__optimizer_new_parts(lk_slab *params, const lk_config *rule,
                                   lk_optimizer **out) LK_NODISCARD;

@@ -98,6 +98,7 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
                          .shard_size = shard_size,
                          .sample_bytes = lk__sample_bytes(t->spec.train),
                          .clips = lk__optimizer_clips(t->optimizer),
+                         .rule_sums = lk__optimizer_most_sums(t->optimizer),
                          .pieces = t->spec.pieces,
                          .fast = fast,
                          .wire = (lk_wire)t->spec.parallel.wire,

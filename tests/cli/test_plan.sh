@@ -171,6 +171,12 @@ status 0 "$@" pieces.least_block=10
 status 0 "$@" 'model=[{type: local_conv, filters: 64, kernel: 3}, flatten, {type: linear, units: 10}]'
 out 'note: features cut nothing: no layer of this model that is wide enough can be cut, so'
 
+# what an optimizer sends besides, as much as it takes in a step
+status 0 "$lockstep" plan $file "$small" --layout stages2 'optimizer={type: lbfgs, history: 4}'
+out 'note: the optimizer'"'"'s sums over all parameters are not counted, whose number differs from step to step: each is 1 call of 48 bytes, and a step has up to 15, so 720 bytes'
+status 0 "$lockstep" plan $file "$small" --layout data2 'optimizer={type: lbfgs, history: 4}'
+! grep -q '^note:' "$work/out" || fail 'a note about sums that each rank takes for itself'
+
 # refused
 status 2 "$lockstep" plan $file --layout 2x2
 err 'spatial 2x2 is more than the tiles of pieces, 1x1; the line `pieces: {tiles: 2x2}` allows it'

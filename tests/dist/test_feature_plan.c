@@ -135,6 +135,40 @@ RANKS_TEST(a_step_of_features_sends_what_was_planned)
     }
 }
 
+/* A rule may take fewer sums over all parameters than it might, each of them as planned. */
+RANKS_TEST(sums_of_lbfgs_are_of_the_size_that_is_planned)
+{
+    static const char lbfgs[] = "optimizer={type: lbfgs, history: 2}";
+    static const char *const layout[] = {"parallel={features: 2}",
+                                         "parallel={features: 2, stages: 2}"};
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    int size = lk_comm_size(comm);
+    if (size != 2 && size != 4)
+        return;
+    ASSERT_OK(
+        job_of(network, comm, (const char *[MAX_SETTINGS]){layout[size / 4], lbfgs}, &e, &job));
+    lk_trainer *t = lk_job_trainer(job);
+    const lk_plan *p = lk_trainer_plan(t);
+    int64_t taken = 0;
+    ASSERT_EQ(p->spec.rule_sums, 9);
+    ASSERT_EQ(p->sum_calls, size / 2);
+    for (int step = 0; step < 5; step++) {
+        int64_t before, after;
+        planned want = planned_of(p);
+        int64_t bytes = calls_so_far(lk_trainer_mesh(t), &before).all;
+        ASSERT_OK(lk_trainer_step(t, NULL));
+        bytes = calls_so_far(lk_trainer_mesh(t), &after).all - bytes;
+        int64_t more = after - before - want.calls;
+        taken = more / p->sum_calls > taken ? more / p->sum_calls : taken;
+        ASSERT_EQ(more % p->sum_calls, 0);
+        ASSERT_EQ(bytes - want.joined - want.gathered, more / p->sum_calls * p->sum_bytes);
+    }
+    ASSERT_TRUE(taken > 1 && taken <= p->spec.rule_sums);
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
 /* ---- memory ---- */
 
 /* Wide layers, whose parameters are most of what a rank holds. */
@@ -234,3 +268,15 @@ RANKS_TEST(ranks_share_what_one_rank_holds)
     }
     lk_plan_free(one);
 }
+<<<<<<< HEAD
+=======
+
+#define TEST_OF(name) \
+    {                 \
+#        name, name   \
+    }
+RANKS_MAIN(TEST_OF(sums_of_lbfgs_are_of_the_size_that_is_planned),
+           TEST_OF(a_plan_says_of_which_kind_each_node_is),
+           TEST_OF(a_step_of_features_sends_what_was_planned),
+           TEST_OF(features_take_what_was_planned), TEST_OF(ranks_share_what_one_rank_holds))
+>>>>>>> 07f585b1 (parallel: plan the size of L-BFGS's sums)

@@ -88,10 +88,11 @@ typedef struct lk_plan_spec {
     int64_t shard_size;      /* samples of a shard */
     int64_t sample_bytes;    /* bytes that the loader holds for each sample of a rank */
     int64_t optimizer_slabs; /* as large as the parameters */
-    bool clips; /* a norm over all parameters is taken; what rules take besides is not planned */
-    lk_pieces pieces;      /* tiles: zeros are 1 */
-    bool fast;             /* ranks are the shards, joined in any order */
-    lk_wire wire;          /* what gradients travel as; other than dtype: in fast mode */
+    bool clips;              /* a norm over all parameters is taken */
+    int64_t rule_sums; /* the most sums over all parameters that the rule takes in a step besides */
+    lk_pieces pieces;  /* tiles: zeros are 1 */
+    bool fast;         /* ranks are the shards, joined in any order */
+    lk_wire wire;      /* what gradients travel as; other than dtype: in fast mode */
     bool double_buffering; /* sums of a batch travel while the next one is computed */
     bool shared;           /* the ranks of a node share one copy of parameters and optimizer */
     int ranks_of_node;     /* that share it */
@@ -155,6 +156,9 @@ typedef struct lk_plan {
     lk_range in_features; /* those of this rank */
     int64_t n_transfers;
     lk_transfer *transfer;
+    /* Calls of one sum over all parameters, and the bytes that this rank gives to them.  Those of spec.rule_sums are
+     * not among the transfers: how many there are differs from step to step. */
+    int64_t sum_calls, sum_bytes;
     lk_plan_memory memory;
 } lk_plan;
 

@@ -149,3 +149,11 @@ const lk_update_rule lk__update_rule_lbfgs = {
     .whole = true,
     .state = lbfgs_state,
     .update = lbfgs_update};
+
+int64_t lk__optimizer_most_sums(const lk_optimizer *o)
+{
+    if (o->rule != &lk__update_rule_lbfgs)
+        return 0;
+    /* two for a new pair, three for each that is remembered, and one for the newest */
+    return 2 + 3 * ((const lbfgs_options *)o->options)->history + 1;
+}

@@ -485,6 +485,23 @@ static int64_t blocks_count(const walk *w)
     return sum;
 }
 
+/* A sum over all parameters, of a norm: of the blocks of those that are cut, and of those of all stages. */
+static lk_status parameters_add(walk *w, int features)
+{
+    lk_plan *p = w->plan;
+    int64_t blocks = features > 1 ? blocks_count(w) : 0,
+            params = p->stages > 1 ? w->net->n_params : 0;
+    p->sum_calls = (blocks > 0) + (p->stages > 1);
+    p->sum_bytes = (blocks + params) * (int64_t)sizeof(double);
+    if (!p->spec.clips)
+        return LK_OK;
+    LK_TRY(add(w, (lk_transfer){LK_BEFORE_UPDATE, LK_JOINED, "sums of blocks", features, blocks > 0,
+                                blocks * (int64_t)sizeof(double)}));
+    return LK_TRACE(
+        add(w, (lk_transfer){LK_BEFORE_UPDATE, LK_JOINED, "sums over parameters", p->stages,
+                             p->stages > 1, params * (int64_t)sizeof(double)}));
+}
+
 static lk_status step_walk(walk *w)
 {
     bool made;
@@ -507,12 +524,7 @@ static lk_status step_walk(walk *w)
     LK_TRY(gradients_add(w));
     if (p->stages > 1)
         LK_TRY(shared_add(w));
-    if (features > 1 && p->spec.clips && blocks_count(w) > 0)
-        LK_TRY(add(w, (lk_transfer){LK_BEFORE_UPDATE, LK_JOINED, "sums of blocks", features, 1,
-                                    blocks_count(w) * (int64_t)sizeof(double)}));
-    if (p->stages > 1 && p->spec.clips)
-        LK_TRY(add(w, (lk_transfer){LK_BEFORE_UPDATE, LK_JOINED, "sums over parameters", p->stages,
-                                    1, w->net->n_params * (int64_t)sizeof(double)}));
+    LK_TRY(parameters_add(w, features));
     if (w->plan->spec.shared)
         LK_TRY(add(w, (lk_transfer){LK_AFTER_UPDATE, LK_JOINED, "updated", w->all, 1, 0}));
     return LK_OK;
