@@ -68,14 +68,14 @@ typedef enum lk_option_type {
     LK_OPTION_REAL,   /* double, finite */
     LK_OPTION_TEXT,   /* const char *, in the arena; NULL if not given */
     LK_OPTION_INTS,   /* lk_option_ints: "1,2,4" */
-    LK_OPTION_REALS,  /* lk_option_reals: "0.5,0.25" */
+    LK_OPTION_REALS,  /* lk_option_reals, or lk_option_long_reals: "0.5,0.25" */
     LK_OPTION_NAMES,  /* lk_option_names: "a,b" */
     LK_OPTION_CHOICE, /* int: which of `choices` */
     LK_OPTION_CONFIG, /* lk_config: one of `registry`, its `descriptor` NULL if not given */
     LK_OPTION_CONFIGS /* lk_configs: a list of such */
 } lk_option_type;
 
-enum { LK_OPTION_MAX_ITEMS = 16, LK_OPTION_NAME_SIZE = 32 };
+enum { LK_OPTION_MAX_ITEMS = 16, LK_OPTION_MAX_LONG = 4096, LK_OPTION_NAME_SIZE = 32 };
 
 typedef struct lk_option_ints {
     int n;
@@ -86,6 +86,12 @@ typedef struct lk_option_reals {
     int n;
     double item[LK_OPTION_MAX_ITEMS];
 } lk_option_reals;
+
+/** With LK_OPTION_LONG in place of lk_option_reals: one number for each of many, such as classes. */
+typedef struct lk_option_long_reals {
+    int n;
+    double item[LK_OPTION_MAX_LONG];
+} lk_option_long_reals;
 
 typedef struct lk_option_names {
     int n;
@@ -98,6 +104,7 @@ enum {
     LK_OPTION_OPEN_MIN = 4, /* a number must be above `min`, not equal to it */
     LK_OPTION_OPEN_MAX = 8, /* below `max` */
     LK_OPTION_NO_HASH = 16, /* does not belong to what the run computes: paths, speed, output */
+    LK_OPTION_LONG = 64,    /* of LK_OPTION_REALS: the field is lk_option_long_reals */
     LK_OPTION_LATER = 32    /* in the hash only where it is not the default, which what has no such
                                option did: runs from before it came keep their identity */
 };

@@ -139,3 +139,21 @@ status 1 "$lockstep" train --quiet "$work/small.yaml" "$@"
 err 'rank-1.csv: there is no such file'
 cp "$work/rank-0.csv" "$work/rank-1.csv"
 status 0 "$lockstep" train --quiet "$work/small.yaml" "$@"
+
+# Weights of classes, of more than the 16 items that other lists may have.
+cat >"$work/classes.yaml" <<'YAML'
+data: {type: glyphs, count: 16, test_count: 0, shape: [8, 8, 1], batch: 8, shards: 2}
+model: [flatten, {type: linear, units: 20}]
+loss: softmax_cross_entropy
+optimizer: sgd
+train: {steps: 1}
+YAML
+ones=1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
+status 0 "$lockstep" train --quiet "$work/classes.yaml"
+cp "$work/out" "$work/plain"
+status 0 "$lockstep" train --quiet "$work/classes.yaml" "loss={type: softmax_cross_entropy, weights: [$ones,1]}"
+cmp -s "$work/out" "$work/plain" || fail 'weights of 1 change the state'
+status 0 "$lockstep" train --quiet "$work/classes.yaml" "loss={type: softmax_cross_entropy, weights: [0.5,$ones]}"
+! cmp -s "$work/out" "$work/plain" || fail 'weights are not taken'
+status 2 "$lockstep" train --quiet "$work/classes.yaml" "loss={type: softmax_cross_entropy, weights: [$ones]}"
+err '19 weights, but the model gives 20 classes: one for each'

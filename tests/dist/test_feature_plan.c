@@ -268,15 +268,3 @@ RANKS_TEST(ranks_share_what_one_rank_holds)
     }
     lk_plan_free(one);
 }
-<<<<<<< HEAD
-=======
-
-#define TEST_OF(name) \
-    {                 \
-#        name, name   \
-    }
-RANKS_MAIN(TEST_OF(sums_of_lbfgs_are_of_the_size_that_is_planned),
-           TEST_OF(a_plan_says_of_which_kind_each_node_is),
-           TEST_OF(a_step_of_features_sends_what_was_planned),
-           TEST_OF(features_take_what_was_planned), TEST_OF(ranks_share_what_one_rank_holds))
->>>>>>> 07f585b1 (parallel: plan the size of L-BFGS's sums)

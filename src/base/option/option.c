@@ -153,6 +153,24 @@ static lk_status add_name(lk_option_names *list, const char *item, bool *twice)
     return LK_OK;
 }
 
+/* Numbers of a list, which both of its lengths have behind how many there are. */
+static double *reals_of(const lk_option *o, void *field)
+{
+    return o->flags & LK_OPTION_LONG ? ((lk_option_long_reals *)field)->item
+                                     : ((lk_option_reals *)field)->item;
+}
+
+static lk_status add_real(const lk_option *o, void *field, const char *item, bool *twice)
+{
+    double *list = reals_of(o, field);
+    int *n = field;
+    LK_TRY(read_real(o, item, &list[*n]));
+    for (int i = 0; i < *n && o->flags & LK_OPTION_ONCE; i++)
+        *twice = *twice || list[i] == list[*n];
+    ++*n;
+    return LK_OK;
+}
+
 lk_status lk_option_add(const lk_option *o, void *fields, const char *item)
 {
     LK_FP_GUARD();
@@ -160,8 +178,9 @@ lk_status lk_option_add(const lk_option *o, void *fields, const char *item)
     const int *n = field; /* all lists begin with their length */
     bool twice = false;
     LK_CHECK(*item, LK_EINVAL, "\"\" is an empty item of the list");
-    LK_CHECK(*n < LK_OPTION_MAX_ITEMS, LK_EINVAL,
-             "\"%s\" is one item too many, at most %d are allowed", item, LK_OPTION_MAX_ITEMS);
+    int most = o->flags & LK_OPTION_LONG ? LK_OPTION_MAX_LONG : LK_OPTION_MAX_ITEMS;
+    LK_CHECK(*n < most, LK_EINVAL, "\"%s\" is one item too many, at most %d are allowed", item,
+             most);
     if (o->type == LK_OPTION_INTS) {
         lk_option_ints *list = field;
         LK_TRY(read_int(o, item, &list->item[list->n]));
@@ -169,11 +188,7 @@ lk_status lk_option_add(const lk_option *o, void *fields, const char *item)
             twice = twice || list->item[i] == list->item[list->n];
         list->n++;
     } else if (o->type == LK_OPTION_REALS) {
-        lk_option_reals *list = field;
-        LK_TRY(read_real(o, item, &list->item[list->n]));
-        for (int i = 0; i < list->n; i++)
-            twice = twice || list->item[i] == list->item[list->n];
-        list->n++;
+        LK_TRY(add_real(o, field, item, &twice));
     } else {
         LK_TRY(add_name(field, item, &twice));
     }

@@ -10,25 +10,25 @@
 #include <lockstep/op.h>
 
 typedef struct cross_options {
-    lk_option_reals weights;
+    lk_option_long_reals weights;
 } cross_options;
 
 static const lk_option options[] = {
     {"weights", LK_OPTION_REALS, offsetof(cross_options, weights), .value = "W,W,...", .max = 1e9,
-     .flags = LK_OPTION_LATER,
+     .flags = LK_OPTION_LATER | LK_OPTION_LONG,
      .help = "one for each class: what the loss of a position (or sample) of that class is "
              "multiplied with, before the mean over positions; 1 by default"},
     {0}};
 
 /* Options may be missing: no weights. */
-static const lk_option_reals *weights_of(const void *given)
+static const lk_option_long_reals *weights_of(const void *given)
 {
-    static const lk_option_reals none = {0};
+    static const lk_option_long_reals none = {0};
     const cross_options *o = given;
     return o ? &o->weights : &none;
 }
 
-static lk_status weights_check(const lk_option_reals *w, lk_shape out)
+static lk_status weights_check(const lk_option_long_reals *w, lk_shape out)
 {
     int64_t classes = out.dim[out.ndim - 1];
     double most = 0;
@@ -82,7 +82,7 @@ static int64_t cross_parts(lk_tensor_type out)
 }
 
 /* The weights as a constant of the tape, of y's dtype. */
-static lk_status weights_enter(const lk_option_reals *w, lk_var y, lk_var *out)
+static lk_status weights_enter(const lk_option_long_reals *w, lk_var y, lk_var *out)
 {
     LK_TRY(lk_constant_data(y.tape, LK_F64, LK_SHAPE(w->n), w->item, out));
     return LK_TRACE(lk_cast(*out, lk_dtype_of(y), out));
@@ -101,7 +101,7 @@ static lk_status weights_at(lk_var weights, lk_var label, lk_var *out)
 
 static lk_status cross_apply(const void *given, lk_var y, lk_var target, lk_var *out)
 {
-    const lk_option_reals *w = weights_of(given);
+    const lk_option_long_reals *w = weights_of(given);
     lk_var weights;
     if (w->n == 0) {
         return LK_TRACE(lk_softmax_cross_entropy(y, target, LK_LOSS_SUM, out));
@@ -121,7 +121,7 @@ static lk_status cross_apply(const void *given, lk_var y, lk_var target, lk_var 
 static lk_status cross_split(const void *given, const lk_feature_split *split, int64_t classes,
                              lk_var y, lk_var label, lk_var *out)
 {
-    const lk_option_reals *w = weights_of(given);
+    const lk_option_long_reals *w = weights_of(given);
     lk_loss_reduction reduction = w->n == 0 ? LK_LOSS_SUM : LK_LOSS_NONE;
     lk_var weights;
     LK_TRY(lk_dist_feature_cross_entropy(split, classes, y, label, reduction, "loss", out));
