@@ -1,5 +1,7 @@
 /* The arithmetic of <lockstep/pieces.h>: ranges, shards, tiles, blocks, boxes and the fixed tree of
  * a sum.  Pure functions of their arguments, which every room that cuts work asks. */
+#include "base/integer.h"
+
 #include <lockstep/pieces.h>
 
 #include <string.h>
@@ -109,16 +111,11 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return a / b + (a % b > 0);
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t tile_first(int64_t n, int64_t t, int64_t tiles, int64_t grid)
 {
     /* t * n / (tiles * grid) without the product: n = q * tiles * grid + rest. */
     int64_t unit = tiles * grid, q = n / unit, rest = n % unit;
-    return smaller(n, grid * (t * q + ceil_div(t * rest, unit)));
+    return lk__min(n, grid * (t * q + ceil_div(t * rest, unit)));
 }
 
 lk_range lk_tile_range(int64_t n, int64_t t, int64_t tiles, int64_t grid)
@@ -129,15 +126,15 @@ lk_range lk_tile_range(int64_t n, int64_t t, int64_t tiles, int64_t grid)
 
 int64_t lk_block_size(int64_t n, int64_t blocks, int64_t least)
 {
-    int64_t unit = smaller(16, least < 1 ? 1 : least);
+    int64_t unit = lk__min(16, least < 1 ? 1 : least);
     int64_t size = ceil_div(ceil_div(n, blocks), unit) * unit;
     return size < least ? least : size < 1 ? 1 : size;
 }
 
 lk_range lk_block_range(int64_t n, int64_t size, lk_range blocks)
 {
-    int64_t first = smaller(n, blocks.first * size);
-    return (lk_range){first, smaller(n, (blocks.first + blocks.n) * size) - first};
+    int64_t first = lk__min(n, blocks.first * size);
+    return (lk_range){first, lk__min(n, (blocks.first + blocks.n) * size) - first};
 }
 
 /* ---- boxes ---- */

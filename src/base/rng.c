@@ -1,6 +1,7 @@
 /* lk_rng: uniform draws from the blocks of Philox, by a key and a position in its stream.  No
  * state: the same arguments give the same numbers on any thread and rank. */
 #include "base/fpenv.h"
+#include "base/integer.h"
 #include "base/philox.h"
 
 #include <lockstep/extra/philox.h>
@@ -102,18 +103,13 @@ lk_status lk_rng_bits(lk_rng rng, lk_rng_at at, int64_t n, uint32_t *out)
     return LK_OK;
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 lk_status lk_rng_uniform_f32(lk_rng rng, lk_rng_at at, int64_t n, float *out)
 {
     LK_FP_GUARD();
     LK_TRY(place_check(at, n, out));
     uint32_t word[CHUNK];
     for (int64_t done = 0, m; done < n; done += m) {
-        m = smaller(n - done, CHUNK);
+        m = lk__min(n - done, CHUNK);
         words_make(rng, at, at.element + done, m, word);
         for (int64_t i = 0; i < m; i++)
             out[done + i] = (float)(int32_t)(word[i] >> 8) * 0x1p-24F;
@@ -133,7 +129,7 @@ lk_status lk_rng_uniform_f64(lk_rng rng, lk_rng_at at, int64_t n, double *out)
     LK_TRY(place_check(at, n, out));
     uint32_t word[CHUNK] = {0};
     for (int64_t done = 0, m; done < n; done += m) {
-        m = smaller(n - done, CHUNK / 2);
+        m = lk__min(n - done, CHUNK / 2);
         words_make(rng, at, 2 * (at.element + done), 2 * m, word);
         for (int64_t i = 0; i < m; i++)
             out[done + i] = (double)(int64_t)(pair_of(word, i) >> 11) * 0x1p-53;

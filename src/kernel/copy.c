@@ -11,6 +11,7 @@
  */
 #include "kernel/copy.h"
 
+#include "base/integer.h"
 #include "base/memory/rehearsal.h"
 #include "kernel/runtime/parallel.h"
 
@@ -46,16 +47,6 @@ typedef struct copy_plan {
     char *dst;
 } copy_plan;
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- rows ---- */
 
 /* `size` is a constant where this is called, so copies of elements are single moves. */
@@ -85,7 +76,7 @@ static void row_fill(int64_t size, int64_t n, const char *src, char *dst)
 {
     memcpy(dst, src, (size_t)size);
     for (int64_t have = size, more; have < n * size; have += more) {
-        more = smaller(smaller(have, BLOCK), n * size - have);
+        more = lk__min(lk__min(have, BLOCK), n * size - have);
         memcpy(dst + have, dst, (size_t)more);
     }
 }
@@ -148,8 +139,8 @@ static void pieces_copy(void *arg, int64_t first, int64_t last)
         to += index[i] * p->axis[i].to;
     }
     for (int64_t k = first; k < last; k++) {
-        piece_copy(p, smaller(p->piece_rows, p->rows - index[n - 2] * p->piece_rows),
-                   smaller(p->piece_cols, p->cols - index[n - 1] * p->piece_cols), p->src + from,
+        piece_copy(p, lk__min(p->piece_rows, p->rows - index[n - 2] * p->piece_rows),
+                   lk__min(p->piece_cols, p->cols - index[n - 1] * p->piece_cols), p->src + from,
                    p->dst + to);
         for (int i = n - 1; i >= 0; i--) {
             const copy_axis *a = &p->axis[i];
@@ -241,16 +232,16 @@ static void plane_find(copy_plan *p)
 /* Cut the plane into pieces, whose numbers become the last two axes.  Columns are cut where lines end. */
 static void plane_cut(copy_plan *p)
 {
-    const int64_t n = PIECE / p->size, line = larger(LINE / p->size, 1);
+    const int64_t n = PIECE / p->size, line = lk__max(LINE / p->size, 1);
     const bool transposed = p->kind == TILES || p->kind == ELEMENTS;
     p->rows = p->row.dim;
     p->cols = p->col.dim;
     if (transposed) {
-        p->piece_rows = smaller(p->rows, PIECE_ROWS);
-        p->piece_cols = smaller(p->cols, (n / p->piece_rows + line - 1) / line * line);
+        p->piece_rows = lk__min(p->rows, PIECE_ROWS);
+        p->piece_cols = lk__min(p->cols, (n / p->piece_rows + line - 1) / line * line);
     } else {
-        p->piece_cols = smaller(p->cols, n);
-        p->piece_rows = smaller(p->rows, larger(n / p->piece_cols, 1));
+        p->piece_cols = lk__min(p->cols, n);
+        p->piece_rows = lk__min(p->rows, lk__max(n / p->piece_cols, 1));
     }
     p->axis[p->n_axes++] = (copy_axis){.dim = (p->rows + p->piece_rows - 1) / p->piece_rows,
                                        .from = p->piece_rows * p->row.from,
@@ -278,7 +269,7 @@ lk_status lk__copy_run(const lk__copy_box *box, const char *src, char *dst)
              (p.kind == TILES || p.piece_cols * p.size >= PAST_ROW);
     if (p.kind == TILES || p.past)
         LK_TRY(lk__copy_get(&p.table));
-    const int64_t bytes = smaller(p.piece_rows * p.piece_cols * p.size, PIECE);
+    const int64_t bytes = lk__min(p.piece_rows * p.piece_cols * p.size, PIECE);
     if (lk__rehearses())
         pieces_copy(&p, 0, pieces);
     else

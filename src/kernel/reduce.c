@@ -13,6 +13,7 @@
 #include "kernel/reduce.h"
 
 #include "base/fpenv.h"
+#include "base/integer.h"
 #include "kernel/runtime/parallel.h"
 
 #include <lockstep/pieces.h>
@@ -63,15 +64,10 @@ struct target {
     void *lane;
 };
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void piece_reduce(const struct target *t, int64_t piece, void *y)
 {
     const struct plan *p = t->p;
-    int64_t first = piece * p->piece, n = smaller(p->piece, p->s->n - first);
+    int64_t first = piece * p->piece, n = lk__min(p->piece, p->s->n - first);
     const void *x = p->x + ((t->o * p->s->n + first) * p->s->inner + t->c) * p->elem;
     if (p->s->inner == 1)
         p->rows(1, n, x, y);
@@ -105,16 +101,16 @@ static void reduce_tasks(void *arg, int64_t first, int64_t last)
     for (int64_t i = first; i < last; i++) {
         int64_t run = i % p->n_runs, block = i / p->n_runs % p->n_blocks;
         struct target t = {p, i / p->n_runs / p->n_blocks, block * p->width, 0, lane};
-        t.width = smaller(p->width, s->inner - t.c);
+        t.width = lk__min(p->width, s->inner - t.c);
         int64_t piece = run * p->run;
         void *y = p->y + ((run * s->outer + t.o) * s->inner + t.c) * p->elem;
-        tree_reduce(&t, piece, smaller(p->run, p->n_pieces - piece), y);
+        tree_reduce(&t, piece, lk__min(p->run, p->n_pieces - piece), y);
     }
 }
 
 int64_t lk__reduce_width(int64_t columns, int64_t elem, int64_t wanted)
 {
-    int64_t line = LINE_BYTES / elem, width = smaller(columns, BLOCK_BYTES / elem);
+    int64_t line = LINE_BYTES / elem, width = lk__min(columns, BLOCK_BYTES / elem);
     while (width > line && (columns - 1) / width + 1 < wanted)
         width = (width / 2 + line - 1) / line * line;
     return width;
@@ -135,7 +131,7 @@ static void plan_cut(struct plan *p, int threads)
         return;
     /* More runs than threads, so that a thread that is late costs little. */
     p->run = 1;
-    while ((p->n_pieces - 1) / p->run + 1 > smaller(room, 8 * wanted))
+    while ((p->n_pieces - 1) / p->run + 1 > lk__min(room, 8 * wanted))
         p->run *= 2;
     p->n_runs = (p->n_pieces - 1) / p->run + 1;
 }
@@ -148,7 +144,7 @@ static lk_status plan_run(struct plan *p, void *y)
     plan_cut(p, threads);
     _Alignas(LINE_BYTES) unsigned char partial[PARTIAL_BYTES];
     p->y = p->n_runs > 1 ? partial : y;
-    int64_t per_task = smaller(s->n, p->run * p->piece) * p->width;
+    int64_t per_task = lk__min(s->n, p->run * p->piece) * p->width;
     const int64_t tasks = s->outer * p->n_blocks * p->n_runs;
     LK_TRY(lk__parallel(lk__tasks_bytes(tasks, per_task * p->elem), reduce_tasks, p));
     if (p->n_runs == 1)

@@ -9,6 +9,7 @@
  * A run goes on at the lane where the one before it ended, so how rows are cut into runs changes no bit.
  */
 #include "base/fpenv.h"
+#include "base/integer.h"
 #include "kernel/reduce.h"
 #include "kernel/runtime/parallel.h"
 #include "kernel/steps.h"
@@ -26,11 +27,6 @@ struct plan {
     lk__reduce_add_fn *add;
     lk__reduce_end_fn *end;
 };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* The rows of a piece: samples and three axes. */
 struct rows {
@@ -73,10 +69,10 @@ static void box_tasks(void *arg, int64_t first, int64_t last)
     _Alignas(LK_REDUCE_LINE_BYTES) unsigned char lane[LK_LANES * LK_REDUCE_BLOCK_BYTES];
     for (int64_t i = first; i < last; i++) {
         int64_t c = i % p->n_blocks * p->width, piece = i / p->n_blocks, sample = piece * p->piece;
-        lk__reduce_block t = {.width = smaller(p->width, p->channels - c), .lane = lane};
+        lk__reduce_block t = {.width = lk__min(p->width, p->channels - c), .lane = lane};
         p->begin(&t);
         if (p->extent > 0) {
-            struct rows r = {{smaller(p->piece, p->samples - sample), p->n[0], p->n[1], p->n[2]},
+            struct rows r = {{lk__min(p->piece, p->samples - sample), p->n[0], p->n[1], p->n[2]},
                              {p->sample_step, p->step[0], p->step[1], p->step[2]}};
             axes_join(&r);
             t.x = p->x + (sample * p->sample_step + c) * p->elem;

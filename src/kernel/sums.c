@@ -11,6 +11,7 @@
 #include "kernel/sums.h"
 
 #include "base/fpenv.h"
+#include "base/integer.h"
 #include "kernel/maps.h"
 #include "kernel/runtime/parallel.h"
 
@@ -47,11 +48,6 @@ typedef struct sums_job {
     char *lanes;             /* of each chunk: [terms][16][n] */
 } sums_job;
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t lane_bytes(const sums_job *j)
 {
     return j->s->n * j->elem;
@@ -59,7 +55,7 @@ static int64_t lane_bytes(const sums_job *j)
 
 static int64_t rows_of(const sums_job *j, int64_t piece)
 {
-    return smaller(j->piece, j->s->rows - piece * j->piece);
+    return lk__min(j->piece, j->s->rows - piece * j->piece);
 }
 
 /* Lines line ... line + count - 1 of a piece, of these the elements from `column` on. */
@@ -95,7 +91,7 @@ static void sheet_act(const sums_job *j, const lk__sheet *t)
 static void sheet_run(const sums_job *j, lk__sheet *t, int64_t first, int64_t last)
 {
     for (t->first = first; t->first < last && j->s->fn; t->first += j->few) {
-        t->last = smaller(t->first + j->few, last);
+        t->last = lk__min(t->first + j->few, last);
         j->s->fn(t);
         if (j->act)
             sheet_act(j, t);
@@ -108,10 +104,10 @@ static void lines_task(void *arg, int64_t first, int64_t last)
     const sums_job *j = arg;
     lk__sheet t = j->sheet;
     for (int64_t i = first; i < last; i += t.rows) {
-        const int64_t piece = smaller(i / j->lines, j->n_pieces - 1), line = i - piece * j->lines;
+        const int64_t piece = lk__min(i / j->lines, j->n_pieces - 1), line = i - piece * j->lines;
         const int64_t rows = rows_of(j, piece) - line * j->fold, whole = rows / j->fold;
         t.n = whole > 0 ? j->fold * j->s->n : rows * j->s->n;
-        sheet_set(j, &t, piece, line, whole > 0 ? smaller(smaller(whole, j->few), last - i) : 1, 0);
+        sheet_set(j, &t, piece, line, whole > 0 ? lk__min(lk__min(whole, j->few), last - i) : 1, 0);
         sheet_run(j, &t, 0, t.rows);
     }
 }
@@ -140,7 +136,7 @@ static void sheet_add(const sums_job *j, lk__sheet *t)
     const int64_t every = all ? t->rows : t->lanes;
     for (int64_t r = 0; r < t->rows; r += every)
         sheet_run(j, t, all ? 0 : r + t->lane_first,
-                  all ? t->rows : smaller(r + t->lane_last, t->rows));
+                  all ? t->rows : lk__min(r + t->lane_last, t->rows));
     t->type->down[j->s->down](t);
 }
 
@@ -152,7 +148,7 @@ static void rows_add(const sums_job *j, lk__sheet *t, int64_t piece, int64_t fir
     t->lane_first = first;
     t->lane_last = last;
     for (int64_t r = 0; r < rows; r += j->most) {
-        sheet_set(j, t, piece, r, smaller(j->most, rows - r), 0);
+        sheet_set(j, t, piece, r, lk__min(j->most, rows - r), 0);
         sheet_add(j, t);
     }
 }
@@ -165,10 +161,10 @@ static void lines_add(const sums_job *j, lk__sheet *t, int64_t piece, int64_t fi
     t->lane_first = 0;
     t->n = (last - first) * n;
     for (int64_t i = 0; i < whole; i += j->most) {
-        sheet_set(j, t, piece, i, smaller(j->most, whole - i), first * n);
+        sheet_set(j, t, piece, i, lk__min(j->most, whole - i), first * n);
         sheet_add(j, t);
     }
-    t->n = (smaller(last, rows % j->fold) - first) * n;
+    t->n = (lk__min(last, rows % j->fold) - first) * n;
     if (t->n > 0) {
         sheet_set(j, t, piece, whole, 1, first * n);
         sheet_add(j, t);
@@ -207,7 +203,7 @@ static void pieces_task(void *arg, int64_t first, int64_t last)
 {
     const sums_job *j = arg;
     for (int64_t i = first; i < last; i++) {
-        const int64_t end = smaller((i + 1) * j->chunk, j->n_pieces);
+        const int64_t end = lk__min((i + 1) * j->chunk, j->n_pieces);
         for (int64_t piece = i * j->chunk; piece < end; piece++) {
             lanes_run(j, piece, lanes_of(j, i), 0, LK_LANES);
             lanes_join(j, piece, lanes_of(j, i));
@@ -221,7 +217,7 @@ static void lanes_task(void *arg, int64_t first, int64_t last)
     const sums_job *j = arg;
     for (int64_t i = first, next; i < last; i = next) {
         const int64_t piece = i / LK_LANES, begin = piece * LK_LANES;
-        next = smaller(begin + LK_LANES, last);
+        next = lk__min(begin + LK_LANES, last);
         lanes_run(j, piece, lanes_of(j, piece), i - begin, next - begin);
     }
 }
@@ -256,7 +252,7 @@ static int64_t vectors_of(const sums_job *j, int k)
 /* Repeat what rows share as often as there are rows in a line. */
 static void inputs_repeat(sums_job *j, char *to)
 {
-    const int64_t bytes = lane_bytes(j), times = smaller(j->fold, j->piece);
+    const int64_t bytes = lane_bytes(j), times = lk__min(j->fold, j->piece);
     for (int k = 0; k < LK_SUMS_MAX_IN; k++) {
         const int64_t n = vectors_of(j, k) * times;
         const char *from = j->x[k];
@@ -272,13 +268,13 @@ static void inputs_repeat(sums_job *j, char *to)
 static sums_job job_plan(const lk__map_sums *s)
 {
     sums_job job = {.s = s, .elem = (int64_t)lk_dtype_size(s->dtype)}, *j = &job;
-    j->piece = s->piece > 0 ? smaller(s->piece, s->rows) : s->rows;
+    j->piece = s->piece > 0 ? lk__min(s->piece, s->rows) : s->rows;
     j->n_pieces = (s->rows - 1) / j->piece + 1;
     j->fold = s->folds && s->n < NARROW ? LK_LANES : 1;
     j->lines = (j->piece - 1) / j->fold + 1;
     const int64_t bytes = j->fold * s->n * j->elem;
-    j->few = smaller(FEW_BYTES / bytes + 1, LK_SHEET_ROWS);
-    j->most = smaller((SHEET_BYTES / bytes / LK_LANES + 1) * LK_LANES, LK_SHEET_ROWS);
+    j->few = lk__min(FEW_BYTES / bytes + 1, LK_SHEET_ROWS);
+    j->most = lk__min((SHEET_BYTES / bytes / LK_LANES + 1) * LK_LANES, LK_SHEET_ROWS);
     j->threads = s->rows * s->n * j->elem <= SMALL ? 1 : s->threads;
     j->chunk = j->n_pieces <= j->threads ? 1 : (j->n_pieces - 1) / (4 * j->threads) + 1;
     j->chunk = j->threads == 1 ? j->n_pieces : j->chunk; /* few lanes stay in cache */
@@ -305,7 +301,7 @@ lk_status lk__map_sums_room(lk__map_sums *s, int64_t *bytes)
     sums_job j = job_plan(s);
     *bytes = lanes_room(&j);
     for (int k = 0; k < LK_SUMS_MAX_IN; k++)
-        *bytes += vectors_of(&j, k) * smaller(j.fold, j.piece) * lane_bytes(&j);
+        *bytes += vectors_of(&j, k) * lk__min(j.fold, j.piece) * lane_bytes(&j);
     return LK_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "kernel/copy.h"
 
 #include "base/fpenv.h"
+#include "base/integer.h"
 #include "base/memory/rehearsal.h"
 #include "kernel/runtime/parallel.h"
 #include "tensor/convert.h"
@@ -19,11 +20,6 @@ enum {
     STRIP = 16,         /* elements of a row where src jumps along it */
     REHEARSED = 1 << 14 /* elements that a rehearsal does not copy */
 };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* The index of element number `number` of t, counted in row-major order. */
 static lk_shape index_of(const lk_tensor *t, int64_t number)
@@ -40,7 +36,7 @@ static lk_status row_check_real(const lk_tensor *src, lk_dtype to, const struct 
 {
     double v[CHUNK];
     for (int64_t done = 0, m; done < w->n; done += m) {
-        m = smaller(w->n - done, CHUNK);
+        m = lk__min(w->n - done, CHUNK);
         const char *from = w->row[0] + done * w->step[0] * w->bytes[0];
         lk__load_real(src->dtype, m, from, w->step[0], v);
         int64_t bad = lk__first_unfit_real(to, m, v);
@@ -55,7 +51,7 @@ static lk_status row_check_int(const lk_tensor *src, lk_dtype to, const struct l
 {
     int64_t v[CHUNK];
     for (int64_t done = 0, m; done < w->n; done += m) {
-        m = smaller(w->n - done, CHUNK);
+        m = lk__min(w->n - done, CHUNK);
         const char *from = w->row[0] + done * w->step[0] * w->bytes[0];
         lk__load_int(src->dtype, m, from, w->step[0], v);
         int64_t bad = lk__first_unfit_int(to, m, v);
@@ -108,7 +104,7 @@ static void row_convert(lk_dtype from, lk_dtype to, const struct lk__walk *w)
         int64_t whole[CHUNK];
     } v;
     for (int64_t done = 0, m; done < w->n; done += m) {
-        m = smaller(w->n - done, CHUNK);
+        m = lk__min(w->n - done, CHUNK);
         const char *src = w->row[0] + done * w->step[0] * w->bytes[0];
         char *dst = w->row[1] + done * w->step[1] * w->bytes[1];
         if (lk__is_real(from)) {
@@ -130,7 +126,7 @@ static void rows_convert(const lk_tensor *src, const lk_tensor *dst)
     const int64_t n = w.n, strip = w.step[0] > 1 && w.ndim > 1 ? STRIP : n;
     for (int64_t first = 0; first < n; first += strip) {
         lk__walk_start(&w, src, dst);
-        lk__walk_strip(&w, first, smaller(strip, n - first));
+        lk__walk_strip(&w, first, lk__min(strip, n - first));
         for (; w.rows_left > 0; lk__walk_next(&w))
             if (!row_convert_array(src->dtype, dst->dtype, &w))
                 row_convert(src->dtype, dst->dtype, &w);

@@ -7,6 +7,7 @@
 #ifndef LK_KERNEL_GEMM_H
 #define LK_KERNEL_GEMM_H
 
+#include "base/integer.h"
 #include "kernel/cross.h"
 #include "kernel/maps.h"
 
@@ -94,11 +95,6 @@ void lk__gemm_pieces(const struct lk__gemm_rows *b, const lk__gemm_job *job,
 
 /** The most rows of a block whose panels lk__gemm_pieces() can compute. */
 int64_t lk__gemm_pieces_rows(const lk__gemm_job *job);
-
-static inline int64_t lk__min(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* a / b rounded up. */
 static inline int64_t lk__parts(int64_t a, int64_t b)

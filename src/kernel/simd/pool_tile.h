@@ -16,15 +16,18 @@
 enum { POOL_NV = 4 };
 
 /* All channels: `tile`(t, c, nv, masked, n). */
-#    define POOL_CHANNELS(tile)                                          \
-        const int lanes = V(lanes);                                      \
-        int64_t c = 0;                                                   \
-        for (; c + POOL_NV * lanes <= t->channels; c += POOL_NV * lanes) \
-            tile(t, c, POOL_NV, false, lanes);                           \
-        for (; c + lanes <= t->channels; c += lanes)                     \
-            tile(t, c, 1, false, lanes);                                 \
-        if (c < t->channels)                                             \
-            tile(t, c, 1, true, (int)(t->channels - c));
+#    define POOL_DEFINE(name)                                                \
+        static void V(name)(const lk__pool_args *t)                          \
+        {                                                                    \
+            const int lanes = V(lanes);                                      \
+            int64_t c = 0;                                                   \
+            for (; c + POOL_NV * lanes <= t->channels; c += POOL_NV * lanes) \
+                V(name##_tile)(t, c, POOL_NV, false, lanes);                 \
+            for (; c + lanes <= t->channels; c += lanes)                     \
+                V(name##_tile)(t, c, 1, false, lanes);                       \
+            if (c < t->channels)                                             \
+                V(name##_tile)(t, c, 1, true, (int)(t->channels - c));       \
+        }
 #endif
 
 LK_INLINE VEC V(pool_get)(const V(elem) * p, const bool masked, int n)
@@ -221,42 +224,11 @@ LK_INLINE void V(pool_l2_backward_tile)(const lk__pool_args *t, int64_t c, const
         V(pool_put)((V(elem) *)t->to + c + v * lanes, acc[v], masked, n);
 }
 
-static void V(pool_max)(const lk__pool_args *t)
-{
-    POOL_CHANNELS(V(pool_max_tile))
-}
-
-static void V(pool_max_relu)(const lk__pool_args *t)
-{
-    POOL_CHANNELS(V(pool_max_relu_tile))
-}
-
-static void V(pool_avg)(const lk__pool_args *t)
-{
-    POOL_CHANNELS(V(pool_avg_tile))
-}
-
-static void V(pool_l2)(const lk__pool_args *t)
-{
-    POOL_CHANNELS(V(pool_l2_tile))
-}
-
-static void V(pool_max_backward)(const lk__pool_args *t)
-{
-    POOL_CHANNELS(V(pool_max_backward_tile))
-}
-
-static void V(pool_max_spread)(const lk__pool_args *t)
-{
-    POOL_CHANNELS(V(pool_max_spread_tile))
-}
-
-static void V(pool_avg_backward)(const lk__pool_args *t)
-{
-    POOL_CHANNELS(V(pool_avg_backward_tile))
-}
-
-static void V(pool_l2_backward)(const lk__pool_args *t)
-{
-    POOL_CHANNELS(V(pool_l2_backward_tile))
-}
+POOL_DEFINE(pool_max)
+POOL_DEFINE(pool_max_relu)
+POOL_DEFINE(pool_avg)
+POOL_DEFINE(pool_l2)
+POOL_DEFINE(pool_max_backward)
+POOL_DEFINE(pool_max_spread)
+POOL_DEFINE(pool_avg_backward)
+POOL_DEFINE(pool_l2_backward)

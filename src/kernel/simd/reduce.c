@@ -1,14 +1,10 @@
 /* Inner loops of reductions: contiguous rows, blocks of columns, and joins. */
 #include "kernel/reduce.h"
 
+#include "base/integer.h"
 #include "kernel/simd/lanes.h"
 
 #include <string.h>
-
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 #define VEC LK_VEC_F32
 #define LANE(name) LK_CAT(name, _f32)

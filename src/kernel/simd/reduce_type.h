@@ -50,7 +50,7 @@
     {                                                                                   \
         const V(elem) *x = t->x;                                                        \
         V(elem) *lane = t->lane;                                                        \
-        int64_t w = t->width, n = t->n * w, head = smaller((LK_LANES - first) * w, n);  \
+        int64_t w = t->width, n = t->n * w, head = lk__min((LK_LANES - first) * w, n);  \
         if (w != t->ld) {                                                               \
             for (int64_t j = 0; j < t->n; j++)                                          \
                 LANE(steps_##op)(lane + (first + j) % LK_LANES * w, x + j * t->ld, w);  \
@@ -60,7 +60,7 @@
         if (w == 1)                                                                     \
             head += LANE(rounds_##op)(lane, x + head, n - head);                        \
         for (int64_t i = head; i < n; i += LK_LANES * w)                                \
-            LANE(steps_##op)(lane, x + i, smaller(LK_LANES * w, n - i));                \
+            LANE(steps_##op)(lane, x + i, lk__min(LK_LANES * w, n - i));                \
     }                                                                                   \
                                                                                         \
     static void LANE(end_##op)(const lk__reduce_block *t, void *y)                      \

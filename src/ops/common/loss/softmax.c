@@ -1,6 +1,7 @@
 /* Softmax and log_softmax: the axis as rows, forward and backward. */
 #include "ops/common/loss/softmax.h"
 
+#include "base/integer.h"
 #include "kernel/runtime/parallel.h"
 #include "ops/common/ops.h"
 #include "ops/common/sums.h"
@@ -25,11 +26,6 @@ typedef struct transpose_job {
     void *dst;
 } transpose_job;
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 #define TRANSPOSE_TILE(type)                                             \
     {                                                                    \
         const type *from = (const type *)j->src + o * j->rows * j->cols; \
@@ -45,9 +41,9 @@ static void transpose_task(void *arg, int64_t first, int64_t last)
     const transpose_job *j = arg;
     int64_t strips = (j->cols - 1) / TILE + 1;
     for (int64_t i = first; i < last; i++) {
-        int64_t o = i / strips, c0 = i % strips * TILE, c1 = smaller(c0 + TILE, j->cols);
+        int64_t o = i / strips, c0 = i % strips * TILE, c1 = lk__min(c0 + TILE, j->cols);
         for (int64_t r0 = 0; r0 < j->rows; r0 += TILE) {
-            int64_t r1 = smaller(r0 + TILE, j->rows);
+            int64_t r1 = lk__min(r0 + TILE, j->rows);
             if (j->size == sizeof(float))
                 TRANSPOSE_TILE(float)
             else
