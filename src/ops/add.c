@@ -3,7 +3,6 @@
  *   dx = dz, dy = dz, each summed over the axes it was broadcast along
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 
 static lk_status add_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -16,10 +15,8 @@ static lk_status add_backward(lk_call *c, const lk_var *dout, lk_var *din)
 const lk_op lk__op_add = {
     .name = "add",
     .summary = "x + y",
-    LK_ARITY(2, 1),
+    LK_EACH_OP(2),
     .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = add_backward,
     .data = &(const lk__each){.loop = LK__LOOP_ADD},
     .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},

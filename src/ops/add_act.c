@@ -5,7 +5,6 @@
  */
 #include "ops/common/act.h"
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 
 static lk_act act_of(const lk_call *c)
 {

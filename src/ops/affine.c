@@ -3,7 +3,6 @@
  *   dx = scale * dy
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 
 static lk_status affine_infer(lk_call *c, lk_output_spec *out)
 {

@@ -7,13 +7,6 @@
 #include "ops/common/axes/extreme.h"
 #include "ops/common/ops.h"
 
-static lk_status argmax_infer(lk_call *c, lk_output_spec *out)
-{
-    LK_TRY(lk__axes_infer(c, out));
-    out->dtype = LK_I64;
-    return LK_OK;
-}
-
 static lk_status argmax_forward(lk_call *c)
 {
     return LK_TRACE(lk__extreme_find(c, false));
@@ -24,7 +17,7 @@ const lk_op lk__op_argmax = {
     .summary = "the position of the first largest element over axes, i64",
     LK_ARITY(1, 1),
     .attr_size = sizeof(lk_axes),
-    .infer = argmax_infer,
+    .infer = lk__extreme_infer,
     .forward = argmax_forward,
 };
 

@@ -3,7 +3,6 @@
  *   dx = dy, db = dy summed over all but the last axis
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 

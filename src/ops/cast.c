@@ -4,7 +4,6 @@
  *   dx = dy as x's dtype; for f32 and f64 alone
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 #include "ops/common/parts.h"
 
 static lk_status cast_infer(lk_call *c, lk_output_spec *out)

@@ -2,7 +2,6 @@
  *
  *   dx = dy where lo <= x <= hi, elsewhere 0               clip_grad(dy, x), linear in dy
  */
-#include "ops/common/ops.h"
 #include "ops/common/unary.h"
 
 #include <math.h>

@@ -4,7 +4,6 @@
  */
 #include "ops/common/each.h"
 #include "ops/common/grads.h"
-#include "ops/common/ops.h"
 
 static lk_status div_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -21,11 +20,9 @@ static lk_status div_backward(lk_call *c, const lk_var *dout, lk_var *din)
 const lk_op lk__op_div = {
     .name = "div",
     .summary = "x / y",
-    LK_ARITY(2, 1),
+    LK_EACH_OP(2),
     .flags = LK_EACH_FLAGS,
     .saves_in = 2,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = div_backward,
     .data = &(const lk__each){.loop = LK__LOOP_DIV},
     .samples =

@@ -4,7 +4,6 @@
  *   of that: dx = 0 where x > 0, elsewhere u * (alpha * e^x), u = dz * dy;   elu_bend(u, x)
  *   of that: du = elu_bend(dz, x), dx = elu_bend(dz * u, x)
  */
-#include "ops/common/ops.h"
 #include "ops/common/unary.h"
 
 static lk_status elu_bend(const lk_call *c, lk_var dz, lk_var *dx);

@@ -3,7 +3,6 @@
  *   dx = dy * s(x), s(x) = 2/sqrt(pi) e^-(x^2)             erf_grad(dy, x)
  *   of that: d(dy) = dz * s(x), dx = -2 x (dz * dy) * s(x)
  */
-#include "ops/common/ops.h"
 #include "ops/common/unary.h"
 
 static lk_status erf_bend(const lk_call *c, lk_var dz, lk_var *dx)
@@ -18,11 +17,9 @@ static lk_status erf_bend(const lk_call *c, lk_var dz, lk_var *dx)
 const lk_op lk__op_erf = {
     .name = "erf",
     .summary = "error function of x",
-    LK_ARITY(1, 1),
+    LK_EACH_OP(1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = lk__unary_backward,
     .data = &(const lk__each){.loop = LK__LOOP_ERF, .grad = LK__LOOP_ERF_GRAD, .bend = erf_bend},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 2, 3)}},

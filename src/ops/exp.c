@@ -3,7 +3,6 @@
  *   dx = dy * y
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 
 static lk_status exp_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -14,10 +13,8 @@ static lk_status exp_backward(lk_call *c, const lk_var *dout, lk_var *din)
 const lk_op lk__op_exp = {
     .name = "exp",
     .summary = "e^x",
-    LK_ARITY(1, 1),
+    LK_EACH_OP(1),
     .flags = LK_EACH_FLAGS,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = exp_backward,
     .data = &(const lk__each){.loop = LK__LOOP_EXP},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 2, 3)}},

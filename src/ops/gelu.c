@@ -7,7 +7,6 @@
  * lk_gelu() gives y; s is kept for backward, where there will be one.
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 
 static lk_status gelu_infer(lk_call *c, lk_output_spec *out)
 {
@@ -50,10 +49,8 @@ static lk_status gelu_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op gelu_value = {
     .name = "gelu_value",
     .summary = "x/2 (1 + erf(x / sqrt 2))",
-    LK_ARITY(1, 1),
+    LK_EACH_OP(1),
     .flags = LK_EACH_FLAGS,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .data = &(const lk__each){.loop = LK__LOOP_GELU},
 };
 

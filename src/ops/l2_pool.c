@@ -9,7 +9,6 @@
  *   gradient of x = the formula of dx with g for x;  of dy = u;  of y = - u dy / y
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 #include "ops/common/windows/pool.h"
 #include "tensor/tensor.h"
 
@@ -42,12 +41,10 @@ static lk_status ratio_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op ratio_op = {.name = "l2_pool_ratio",
                                .summary = "p a / b, 0 where b is 0",
-                               LK_ARITY(2, 1),
+                               LK_EACH_OP(2),
                                .flags = LK_EACH_FLAGS,
                                .attr_size = sizeof(double),
                                .saves_in = 2,
-                               .infer = lk__each_infer,
-                               .forward = lk__each_forward,
                                .backward = ratio_backward,
                                .data = &(const lk__each){.loop = LK__LOOP_RATIO}};
 

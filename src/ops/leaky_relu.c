@@ -2,7 +2,6 @@
  *
  *   dx = dy where x > 0, elsewhere slope * dy, also at 0   leaky_relu_grad(dy, x), linear in dy
  */
-#include "ops/common/ops.h"
 #include "ops/common/unary.h"
 
 const lk_op lk__op_leaky_relu = {

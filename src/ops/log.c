@@ -3,7 +3,6 @@
  *   dx = dy / x
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 
 static lk_status log_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -14,11 +13,9 @@ static lk_status log_backward(lk_call *c, const lk_var *dout, lk_var *din)
 const lk_op lk__op_log = {
     .name = "log",
     .summary = "natural logarithm of x",
-    LK_ARITY(1, 1),
+    LK_EACH_OP(1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = log_backward,
     .data = &(const lk__each){.loop = LK__LOOP_LOG},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 2, 3)}},

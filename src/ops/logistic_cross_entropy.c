@@ -9,7 +9,6 @@
  */
 #include "ops/common/each.h"
 #include "ops/common/loss/loss.h"
-#include "ops/common/ops.h"
 
 static lk_status logistic_cross_entropy_forward(lk_call *c)
 {
@@ -41,11 +40,9 @@ static lk_status grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op logistic_cross_entropy_grad = {
     .name = "logistic_cross_entropy_grad",
     .summary = "(1 / (1 + exp(-x)) - t) dl",
-    LK_ARITY(3, 1),
+    LK_EACH_OP(3),
     .flags = LK_EACH_FLAGS,
     .saves_in = 7,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = grad_backward,
     .data = &(const lk__each){.loop = LK__LOOP_LOGISTIC_LOSS_GRAD},
 };

@@ -4,7 +4,6 @@
  */
 #include "ops/common/each.h"
 #include "ops/common/grads.h"
-#include "ops/common/ops.h"
 
 static lk_status maximum_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -17,11 +16,9 @@ static lk_status maximum_backward(lk_call *c, const lk_var *dout, lk_var *din)
 const lk_op lk__op_maximum = {
     .name = "maximum",
     .summary = "the larger of x and y",
-    LK_ARITY(2, 1),
+    LK_EACH_OP(2),
     .flags = LK_EACH_FLAGS,
     .saves_in = 3,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = maximum_backward,
     .data = &(const lk__each){.loop = LK__LOOP_MAX},
     .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},

@@ -5,7 +5,6 @@
  */
 #include "ops/common/axes/axes.h"
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 /* over: x / n for a fixed number; dx = dy / n. */

@@ -3,7 +3,6 @@
  *   dx = dz * y, dy = dz * x, each summed over the axes it was broadcast along
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 
 static lk_status mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -18,11 +17,9 @@ static lk_status mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 const lk_op lk__op_mul = {
     .name = "mul",
     .summary = "x * y",
-    LK_ARITY(2, 1),
+    LK_EACH_OP(2),
     .flags = LK_EACH_FLAGS,
     .saves_in = 3,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = mul_backward,
     .data = &(const lk__each){.loop = LK__LOOP_MUL},
     .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},

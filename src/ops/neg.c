@@ -3,7 +3,6 @@
  *   dx = -dy
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 
 static lk_status neg_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -13,10 +12,8 @@ static lk_status neg_backward(lk_call *c, const lk_var *dout, lk_var *din)
 const lk_op lk__op_neg = {
     .name = "neg",
     .summary = "-x",
-    LK_ARITY(1, 1),
+    LK_EACH_OP(1),
     .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = neg_backward,
     .data = &(const lk__each){.loop = LK__LOOP_NEG},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}}, {0}},

@@ -6,7 +6,6 @@
 #include "ops/common/axes/axes.h"
 #include "ops/common/each.h"
 #include "ops/common/grads.h"
-#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/extra/map.h>

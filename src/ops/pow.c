@@ -12,7 +12,6 @@
  * Where x < 0, dy is NaN.
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 
 static lk_status pow_dx_apply(lk_var g, lk_var x, lk_var y, lk_var *out);
 
@@ -80,11 +79,9 @@ static lk_status pow_dy_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op pow_dx = {
     .name = "pow_dx",
     .summary = "g * (y * x^(y-1))",
-    LK_ARITY(3, 1),
+    LK_EACH_OP(3),
     .flags = LK_EACH_FLAGS,
     .saves_in = 7,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = pow_dx_backward,
     .data = &(const lk__each){.loop = LK__LOOP_POW_DX},
 };
@@ -92,11 +89,9 @@ static const lk_op pow_dx = {
 static const lk_op pow_dy = {
     .name = "pow_dy",
     .summary = "g * (x^y * log x)",
-    LK_ARITY(3, 1),
+    LK_EACH_OP(3),
     .flags = LK_EACH_FLAGS,
     .saves_in = 7,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = pow_dy_backward,
     .data = &(const lk__each){.loop = LK__LOOP_POW_DY},
 };
@@ -124,11 +119,9 @@ static lk_status pow_backward(lk_call *c, const lk_var *dout, lk_var *din)
 const lk_op lk__op_pow = {
     .name = "pow",
     .summary = "x^y",
-    LK_ARITY(2, 1),
+    LK_EACH_OP(2),
     .flags = LK_EACH_FLAGS,
     .saves_in = 3,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = pow_backward,
     .data = &(const lk__each){.loop = LK__LOOP_POW},
     .samples =

@@ -5,7 +5,6 @@
  *
  * x^1, x^2 and x^-1 are x, x * x and 1 / x.
  */
-#include "ops/common/ops.h"
 #include "ops/common/unary.h"
 
 static lk_status pow_scalar_forward(lk_call *c)

@@ -2,16 +2,13 @@
  *
  *   dx = dy where y > 0, elsewhere 0, also at 0            relu_grad(dy, y), linear in dy
  */
-#include "ops/common/ops.h"
 #include "ops/common/unary.h"
 
 const lk_op lk__op_relu = {
     .name = "relu",
     .summary = "x < 0 ? 0 : x",
-    LK_ARITY(1, 1),
+    LK_EACH_OP(1),
     .flags = LK_EACH_FLAGS,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = lk__unary_backward,
     .data = &(const lk__each){.loop = LK__LOOP_RELU, .grad = LK__LOOP_RELU_GRAD},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}},

@@ -3,7 +3,6 @@
  *   dx = dy * (y * (1 - y))                                sigmoid_grad(dy, y)
  *   of that: d(dy) = dz * (y * (1 - y)), d(y) = (dz * dy) * (1 - 2 y)
  */
-#include "ops/common/ops.h"
 #include "ops/common/unary.h"
 
 static lk_status sigmoid_bend(const lk_call *c, lk_var dz, lk_var *dy)
@@ -17,10 +16,8 @@ static lk_status sigmoid_bend(const lk_call *c, lk_var dz, lk_var *dy)
 const lk_op lk__op_sigmoid = {
     .name = "sigmoid",
     .summary = "1 / (1 + e^-x)",
-    LK_ARITY(1, 1),
+    LK_EACH_OP(1),
     .flags = LK_EACH_FLAGS,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = lk__unary_backward,
     .data = &(const lk__each){.loop = LK__LOOP_SIGMOID,
                               .grad = LK__LOOP_SIGMOID_GRAD,

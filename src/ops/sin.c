@@ -3,7 +3,6 @@
  *   dx = dy * cos x
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 
 static lk_status sin_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -16,11 +15,9 @@ static lk_status sin_backward(lk_call *c, const lk_var *dout, lk_var *din)
 const lk_op lk__op_sin = {
     .name = "sin",
     .summary = "sine of x",
-    LK_ARITY(1, 1),
+    LK_EACH_OP(1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = sin_backward,
     .data = &(const lk__each){.loop = LK__LOOP_SIN},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 2, 3)}},

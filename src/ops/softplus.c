@@ -3,7 +3,6 @@
  *   dx = dy * s, s = sigmoid(x)                            softplus_grad(dy, x)
  *   of that: d(dy) = dz * s, dx = (dz * dy) * (s * (1 - s))
  */
-#include "ops/common/ops.h"
 #include "ops/common/unary.h"
 
 static lk_status softplus_bend(const lk_call *c, lk_var dz, lk_var *dx)
@@ -19,11 +18,9 @@ static lk_status softplus_bend(const lk_call *c, lk_var dz, lk_var *dx)
 const lk_op lk__op_softplus = {
     .name = "softplus",
     .summary = "log(1 + e^x)",
-    LK_ARITY(1, 1),
+    LK_EACH_OP(1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = lk__unary_backward,
     .data = &(const lk__each){.loop = LK__LOOP_SOFTPLUS,
                               .grad = LK__LOOP_SOFTPLUS_GRAD,

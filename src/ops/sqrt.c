@@ -4,7 +4,6 @@
  *   of that, with z = dy / (2 y): d(dy) = dz / (2 y), d(y) = -(dz * (z / y))
  */
 #include "ops/common/grads.h"
-#include "ops/common/ops.h"
 #include "ops/common/unary.h"
 
 static lk_status sqrt_bend(const lk_call *c, lk_var dz, lk_var *dy)
@@ -17,10 +16,8 @@ static lk_status sqrt_bend(const lk_call *c, lk_var dz, lk_var *dy)
 const lk_op lk__op_sqrt = {
     .name = "sqrt",
     .summary = "square root of x",
-    LK_ARITY(1, 1),
+    LK_EACH_OP(1),
     .flags = LK_EACH_FLAGS,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = lk__unary_backward,
     .data = &(const lk__each){.loop = LK__LOOP_SQRT, .grad = LK__LOOP_SQRT_GRAD, .bend = sqrt_bend},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 2, 3)}},

@@ -3,7 +3,6 @@
  *   dx = 2 * (dy * x)                       square_grad(dy, x)
  *   of that: d(dy) = 2 * (dz * x), dx = 2 * (dz * dy)
  */
-#include "ops/common/ops.h"
 #include "ops/common/unary.h"
 
 static lk_status square_bend(const lk_call *c, lk_var dz, lk_var *dx)
@@ -14,11 +13,9 @@ static lk_status square_bend(const lk_call *c, lk_var dz, lk_var *dx)
 const lk_op lk__op_square = {
     .name = "square",
     .summary = "x * x",
-    LK_ARITY(1, 1),
+    LK_EACH_OP(1),
     .flags = LK_EACH_FLAGS,
     .saves_in = 1,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = lk__unary_backward,
     .data = &(
         const lk__each){.loop = LK__LOOP_SQUARE, .grad = LK__LOOP_SQUARE_GRAD, .bend = square_bend},

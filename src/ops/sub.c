@@ -3,7 +3,6 @@
  *   dx = dz, dy = -dz, each summed over the axes it was broadcast along
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 
 static lk_status sub_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
@@ -20,10 +19,8 @@ static lk_status sub_backward(lk_call *c, const lk_var *dout, lk_var *din)
 const lk_op lk__op_sub = {
     .name = "sub",
     .summary = "x - y",
-    LK_ARITY(2, 1),
+    LK_EACH_OP(2),
     .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = sub_backward,
     .data = &(const lk__each){.loop = LK__LOOP_SUB},
     .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},

@@ -3,7 +3,6 @@
  *   dx = dy * (1 - y^2)                                    tanh_grad(dy, y)
  *   of that: d(dy) = dz * (1 - y^2), d(y) = -2 (dz * dy) * y
  */
-#include "ops/common/ops.h"
 #include "ops/common/unary.h"
 
 static lk_status tanh_bend(const lk_call *c, lk_var dz, lk_var *dy)
@@ -17,10 +16,8 @@ static lk_status tanh_bend(const lk_call *c, lk_var dz, lk_var *dy)
 const lk_op lk__op_tanh = {
     .name = "tanh",
     .summary = "hyperbolic tangent of x",
-    LK_ARITY(1, 1),
+    LK_EACH_OP(1),
     .flags = LK_EACH_FLAGS,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = lk__unary_backward,
     .data = &(const lk__each){.loop = LK__LOOP_TANH, .grad = LK__LOOP_TANH_GRAD, .bend = tanh_bend},
     .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 2, 3)}},

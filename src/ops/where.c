@@ -6,7 +6,6 @@
  * The condition has any dtype, -0 is 0, NaN is not, and it has no gradient.
  */
 #include "ops/common/each.h"
-#include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 static lk_status where_infer(lk_call *c, lk_output_spec *out)

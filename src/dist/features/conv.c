@@ -132,11 +132,6 @@ static const lk_op conv = {.name = "feature_conv",
 
 /* ---- the call ---- */
 
-static int64_t or_one(int64_t n)
-{
-    return n == 0 ? 1 : n;
-}
-
 bool lk_feature_has_whole_groups(const lk_feature_split *split, int64_t groups, int64_t channels,
                                  int64_t filters)
 {
@@ -156,7 +151,7 @@ lk_status lk__feature_conv_check(const char *call, const lk_feature_split *split
              "%s: the sum is number %d; there are joined and partial", call, (int)a->sum);
     LK_CHECK(a->channels >= 0 && a->filters >= 0, LK_EINVAL, "%s: %lld channels and %lld filters",
              call, (long long)a->channels, (long long)a->filters);
-    int64_t groups = or_one(a->conv.groups);
+    int64_t groups = lk__or_one(a->conv.groups);
     LK_CHECK(groups == 1 || !lk_feature_is_cut(split, a->filters) ||
                  lk_feature_has_whole_groups(split, groups, a->channels, a->filters),
              LK_EINVAL,
@@ -171,11 +166,11 @@ lk_status lk__feature_conv_check(const char *call, const lk_feature_split *split
 lk_status lk__feature_conv_local(const lk_feature_split *split, const lk_feature_conv_attr *attr,
                                  lk_conv_attr *out, lk_var *w)
 {
-    int64_t groups = or_one(attr->conv.groups), each = attr->filters / groups;
+    int64_t groups = lk__or_one(attr->conv.groups), each = attr->filters / groups;
     if (each > 0)
         groups = lk__feature_held(split, attr->filters) / each;
     *out = attr->conv;
-    out->groups = or_one(groups);
+    out->groups = lk__or_one(groups);
     if (groups == 0 && lk_shape_of(*w).ndim > 1) { /* no filter of no channel */
         lk_shape shape = lk_shape_of(*w);
         shape.dim[shape.ndim - 2] = 0;
@@ -190,7 +185,7 @@ lk_status lk_dist_feature_conv(const lk_feature_split *split, const lk_feature_c
     conv_attr a;
     LK_TRY(lk__feature_begin(split, conv.name, x, out));
     LK_TRY(lk__feature_conv_check(conv.name, split, attr));
-    if (!lk_feature_is_cut(split, attr->filters) || or_one(attr->conv.groups) > 1) {
+    if (!lk_feature_is_cut(split, attr->filters) || lk__or_one(attr->conv.groups) > 1) {
         lk_conv_attr own;
         LK_TRY(lk__feature_conv_local(split, attr, &own, &w));
         return LK_TRACE(lk_conv(x, w, b, &own, out));

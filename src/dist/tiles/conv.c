@@ -13,6 +13,7 @@
  * rank has, joined by the tree over blocks.
  */
 #include "dist/common/feature_blocks.h"
+#include "dist/common/leaf_sums.h"
 #include "dist/common/pending.h"
 #include "dist/common/tile_conv.h"
 #include "ops/common/act.h"
@@ -21,11 +22,6 @@
 #include "tensor/tensor.h"
 
 #include <string.h>
-
-static int64_t or_one(int64_t n)
-{
-    return n == 0 ? 1 : n;
-}
 
 static bool is_transposed(const lk_tile *tile)
 {
@@ -76,8 +72,8 @@ lk_status lk__tile_conv_plan(lk_call *c, const lk__tile_side *x, const lk__tile_
         s.x_step[d] = from.step[d];
         s.y_step[d] = to.step[d];
         s.window.kernel[d] = w->kernel[d];
-        s.window.stride[d] = or_one(w->stride[d]);
-        s.window.dilation[d] = or_one(w->dilation[d]);
+        s.window.stride[d] = lk__or_one(w->stride[d]);
+        s.window.dilation[d] = lk__or_one(w->dilation[d]);
         s.window.pad_lo[d] = w->pad_lo[d] + x->part->first[d] -
                              y->part->first[d] * s.window.stride[d];
     }
@@ -130,14 +126,6 @@ static lk_status weights_check(const lk_call *c, bool ahead, int64_t *channels)
     return LK_OK;
 }
 
-static void box_shape(const lk_box *box, int64_t samples, int64_t channels, lk_shape *out)
-{
-    out->ndim = box->ndim + 2;
-    out->dim[0] = samples;
-    memcpy(&out->dim[1], box->n, (size_t)box->ndim * sizeof box->n[0]);
-    out->dim[box->ndim + 1] = channels;
-}
-
 static lk_status values_infer(lk_call *c, lk_output_spec *out)
 {
     const lk__tile_conv *a = c->attr;
@@ -153,7 +141,7 @@ static lk_status values_infer(lk_call *c, lk_output_spec *out)
                  (long long)channels);
     }
     out->dtype = c->x[0]->dtype;
-    box_shape(&tile->y.box, c->x[0]->shape.dim[0], channels, &out->shape);
+    out->shape = lk__tile_shape(&tile->y.box, c->x[0]->shape.dim[0], channels);
     return LK_OK;
 }
 
@@ -185,7 +173,7 @@ static lk_status data_infer(lk_call *c, lk_output_spec *out)
     LK_TRY(lk__tile_check(c->op->name, "dy", c->x[0]->shape, &a->tile->y.box));
     LK_TRY(weights_check(c, is_transposed(a->tile), &channels));
     out->dtype = c->x[0]->dtype;
-    box_shape(&a->tile->x.box, c->x[0]->shape.dim[0], channels, &out->shape);
+    out->shape = lk__tile_shape(&a->tile->x.box, c->x[0]->shape.dim[0], channels);
     return LK_OK;
 }
 
@@ -275,14 +263,14 @@ static lk_status axis_check(const char *call, const lk_tile *tile, int d, const 
     const lk_window *w = &tile->window, *v = &attr->window;
     bool is_back = is_transposed(tile);
     int64_t in = is_back ? tile->out[d] : tile->in[d], out = is_back ? tile->in[d] : tile->out[d];
-    int64_t stride = or_one(w->stride[d]), dilation = or_one(w->dilation[d]), made = 0;
+    int64_t stride = lk__or_one(w->stride[d]), dilation = lk__or_one(w->dilation[d]), made = 0;
     lk_conv_attr same = *attr;
-    LK_CHECK(or_one(v->stride[d]) == stride && or_one(v->dilation[d]) == dilation &&
+    LK_CHECK(lk__or_one(v->stride[d]) == stride && lk__or_one(v->dilation[d]) == dilation &&
                  v->pad_lo[d] == w->pad_lo[d],
              LK_EINVAL,
              "%s: along axis %d stride, dilation and padding are %lld, %lld and %lld, of the tile "
              "%lld, %lld and %lld",
-             call, d, (long long)or_one(v->stride[d]), (long long)or_one(v->dilation[d]),
+             call, d, (long long)lk__or_one(v->stride[d]), (long long)lk__or_one(v->dilation[d]),
              (long long)v->pad_lo[d], (long long)stride, (long long)dilation,
              (long long)w->pad_lo[d]);
     LK_TRY(lk_conv_out(in, w->kernel[d], stride, dilation, v->pad_lo[d], v->pad_hi[d], &made));
@@ -308,7 +296,7 @@ static lk_status tile_goes_with(const char *call, const lk_tile *tile, const lk_
     LK_TRY(lk__act_check(call, act));
     LK_CHECK(attr->act == LK_ACT_NONE, LK_EINVAL,
              "%s: attr->act is %d; the activation is an argument", call, (int)attr->act);
-    LK_CHECK(or_one(tile->window.grid) == grid, LK_EINVAL,
+    LK_CHECK(lk__or_one(tile->window.grid) == grid, LK_EINVAL,
              "%s: the grid of the tile's window is %lld, where the algorithm needs %lld", call,
              (long long)tile->window.grid, (long long)grid);
     for (int d = 0; d < tile->window.ndim; d++)
@@ -343,7 +331,7 @@ static lk_status call_make(const lk_op *op, const lk_tile *tile, lk__tile_conv_i
     out->n_in = lk_is_var(in.b) ? 3 : 2;
     out->attr.d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
     out->attr.tile = tile;
-    out->attr.groups = or_one(attr.groups);
+    out->attr.groups = lk__or_one(attr.groups);
     out->attr.algorithm = attr.algorithm;
     out->attr.act = act;
     LK_TRY(lk__dist_valid(op->name, in.x));

@@ -14,6 +14,7 @@
  * step, so their margin is fetched once, by the first defiltering after lk_tile_weights_changed(), into
  * memory of the tile.  The tape calls these, on the thread of the tiling's communicator.
  */
+#include "dist/common/leaf_sums.h"
 #include "dist/common/pending.h"
 #include "dist/common/tiles.h"
 #include "ops/common/ops.h"
@@ -155,14 +156,6 @@ static void clear_around(const lk_tensor *y, const lk_box *box, const lk_box *pa
                           y->shape.dim[y->shape.ndim - 1] * (int64_t)lk_dtype_size(y->dtype));
 }
 
-static void box_shape(const lk_box *box, int64_t samples, int64_t channels, lk_shape *out)
-{
-    out->ndim = box->ndim + 2;
-    out->dim[0] = samples;
-    memcpy(&out->dim[1], box->n, (size_t)box->ndim * sizeof box->n[0]);
-    out->dim[box->ndim + 1] = channels;
-}
-
 /* What the filters of a tile are, between channels of the image and of what filtering makes of it. */
 static lk_shape filters_shape(const lk_tile *t, int64_t in_channels, int64_t out_channels)
 {
@@ -197,7 +190,7 @@ static lk_status filter_infer(lk_call *c, lk_output_spec *out)
     LK_TRY(lk__tile_check(c->op->name, c->op->backward ? "x" : "dy", x, &s.image->box));
     LK_TRY(filters_check(c, filters_shape(t, x.dim[x.ndim - 1], channels)));
     out->dtype = c->x[0]->dtype;
-    box_shape(&s.filtered->box, x.dim[0], channels, &out->shape);
+    out->shape = lk__tile_shape(&s.filtered->box, x.dim[0], channels);
     return LK_OK;
 }
 
@@ -228,7 +221,7 @@ static lk_status defilter_infer(lk_call *c, lk_output_spec *out)
     LK_TRY(lk__tile_check(c->op->name, c->op->backward ? "x" : "dy", x, &s.filtered->box));
     LK_TRY(filters_check(c, filters_shape(t, channels, x.dim[x.ndim - 1])));
     out->dtype = c->x[0]->dtype;
-    box_shape(&s.image->box, x.dim[0], channels, &out->shape);
+    out->shape = lk__tile_shape(&s.image->box, x.dim[0], channels);
     return LK_OK;
 }
 

@@ -5,11 +5,13 @@
 #define LK_OPS_COMMON_EACH_H
 
 #include "kernel/each.h"
-
-#include <lockstep/op.h>
+#include "ops/common/ops.h"
 
 /* Flags of an op whose forward is lk__each_run(). */
 enum { LK_EACH_FLAGS = LK_OP_STRIDED | LK_OP_ACCUMULATES | LK_OP_OVERWRITES };
+
+/* Fields of the descriptor of an op of n inputs that its `data`, an lk__each, says all of. */
+#define LK_EACH_OP(n) LK_ARITY(n, 1), .infer = lk__each_infer, .forward = lk__each_forward
 
 /* What an element-wise op computes: the `data` of its descriptor. */
 typedef struct lk__each {

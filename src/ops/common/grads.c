@@ -23,11 +23,9 @@ static lk_status neg_mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 static const lk_op neg_mul = {.name = "neg_mul",
                               .summary = "-(x * y)",
-                              LK_ARITY(2, 1),
+                              LK_EACH_OP(2),
                               .flags = LK_EACH_FLAGS,
                               .saves_in = 3,
-                              .infer = lk__each_infer,
-                              .forward = lk__each_forward,
                               .backward = neg_mul_backward,
                               .data = &(const lk__each){.loop = LK__LOOP_NEG_MUL}};
 

@@ -121,7 +121,7 @@ typedef struct where_attr {
     bool smallest;
 } where_attr;
 
-static lk_status where_infer(lk_call *c, lk_output_spec *out)
+lk_status lk__extreme_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(lk__axes_infer(c, out));
     out->dtype = LK_I64;
@@ -138,7 +138,7 @@ static const lk_op extreme_where = {
     .summary = "the position of the extreme of each group",
     LK_ARITY(1, 1),
     .attr_size = sizeof(where_attr),
-    .infer = where_infer,
+    .infer = lk__extreme_infer,
     .forward = where_forward,
 };
 

@@ -8,6 +8,9 @@
 
 #include <lockstep/op.h>
 
+/** The infer of an op that finds positions: as lk__axes_infer(), but i64. */
+lk_status lk__extreme_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
+
 /** y[0] = the position in each group of its largest element, or of its smallest; i64.  Errors:
  * LK_ESHAPE when groups are empty. */
 lk_status lk__extreme_find(lk_call *c, bool smallest) LK_NODISCARD;

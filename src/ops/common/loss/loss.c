@@ -205,12 +205,10 @@ static lk_status grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_op squared_grad = {
     .name = "squared_grad",
     .summary = "2 w (x - t) dl",
-    LK_ARITY(3, 1),
+    LK_EACH_OP(3),
     .flags = LK_EACH_FLAGS,
     .attr_size = sizeof(double),
     .saves_in = 7,
-    .infer = lk__each_infer,
-    .forward = lk__each_forward,
     .backward = grad_backward,
     .data = &(const lk__each){.loop = LK__LOOP_SQUARED_ERROR_GRAD},
 };

@@ -4,16 +4,11 @@
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
-static int64_t or_one(int64_t n)
-{
-    return n == 0 ? 1 : n;
-}
-
 lk_status lk__conv_begin(const lk_call *c, const lk_conv_attr *a, int *ndim, int64_t *groups)
 {
     const lk_tensor *x = c->x[0];
     *ndim = x->shape.ndim - 2;
-    *groups = or_one(a->groups);
+    *groups = lk__or_one(a->groups);
     LK_CHECK(lk_dtype_is_real(x->dtype), LK_EDTYPE, "%s of %s: only f32 and f64 are computed with",
              c->op->name, lk_tensor_text(x).s);
     for (int i = 1; i < c->n_in; i++)
@@ -35,13 +30,14 @@ lk_status lk__conv_begin(const lk_call *c, const lk_conv_attr *a, int *ndim, int
 lk_status lk__conv_out_of(const lk_call *c, const lk_conv_attr *a, int d, int64_t in,
                           int64_t kernel, int64_t *out)
 {
-    LK_TRY(lk_conv_out(in, kernel, or_one(a->window.stride[d]), or_one(a->window.dilation[d]),
-                       a->window.pad_lo[d], a->window.pad_hi[d], out));
+    LK_TRY(lk_conv_out(in, kernel, lk__or_one(a->window.stride[d]),
+                       lk__or_one(a->window.dilation[d]), a->window.pad_lo[d], a->window.pad_hi[d],
+                       out));
     LK_CHECK(*out > 0 || in == 0, LK_ESHAPE,
              "%s of %s: along spatial axis %d a kernel of %lld with dilation %lld does not fit in "
              "%lld positions with padding %lld and %lld",
              c->op->name, lk_tensor_text(c->x[0]).s, d, (long long)kernel,
-             (long long)or_one(a->window.dilation[d]), (long long)in,
+             (long long)lk__or_one(a->window.dilation[d]), (long long)in,
              (long long)a->window.pad_lo[d], (long long)a->window.pad_hi[d]);
     return LK_OK;
 }
@@ -50,8 +46,8 @@ lk_status lk__conv_out_of(const lk_call *c, const lk_conv_attr *a, int d, int64_
 static bool fewest(const lk_conv_attr *a, int d, int64_t out, int64_t kernel, int64_t *in)
 {
     int64_t reach;
-    return !__builtin_mul_overflow(out - 1, or_one(a->window.stride[d]), in) &&
-           !__builtin_mul_overflow(kernel - 1, or_one(a->window.dilation[d]), &reach) &&
+    return !__builtin_mul_overflow(out - 1, lk__or_one(a->window.stride[d]), in) &&
+           !__builtin_mul_overflow(kernel - 1, lk__or_one(a->window.dilation[d]), &reach) &&
            !__builtin_add_overflow(*in, reach, in) && !__builtin_add_overflow(*in, 1, in) &&
            !__builtin_sub_overflow(*in, a->window.pad_lo[d], in) &&
            !__builtin_sub_overflow(*in, a->window.pad_hi[d], in);
@@ -65,8 +61,9 @@ lk_status lk__conv_in_of(const lk_call *c, const lk_conv_attr *a, int d, int64_t
              LK_EOVERFLOW, "%s of %s: the size along spatial axis %d", c->op->name,
              lk_tensor_text(c->x[0]).s, d);
     if (*in >= 0)
-        LK_TRY(lk_conv_out(*in, kernel, or_one(a->window.stride[d]), or_one(a->window.dilation[d]),
-                           a->window.pad_lo[d], a->window.pad_hi[d], &back));
+        LK_TRY(lk_conv_out(*in, kernel, lk__or_one(a->window.stride[d]),
+                           lk__or_one(a->window.dilation[d]), a->window.pad_lo[d],
+                           a->window.pad_hi[d], &back));
     LK_CHECK(
         out > 0 || *in == 0, LK_ESHAPE,
         "%s of %s: spatial axis %d is empty, and with kernel %lld and extra %lld there would be "
@@ -78,8 +75,8 @@ lk_status lk__conv_in_of(const lk_call *c, const lk_conv_attr *a, int d, int64_t
              "a convolution with kernel %lld, stride %lld, dilation %lld and padding %lld and %lld "
              "does not make %lld of so many",
              c->op->name, lk_tensor_text(c->x[0]).s, d, (long long)a->extra[d], (long long)*in,
-             (long long)kernel, (long long)or_one(a->window.stride[d]),
-             (long long)or_one(a->window.dilation[d]), (long long)a->window.pad_lo[d],
+             (long long)kernel, (long long)lk__or_one(a->window.stride[d]),
+             (long long)lk__or_one(a->window.dilation[d]), (long long)a->window.pad_lo[d],
              (long long)a->window.pad_hi[d], (long long)out);
     return LK_OK;
 }
@@ -148,7 +145,7 @@ void lk__conv_shape_of(const lk_call *c, const lk_conv_attr *a, const lk_tensor 
     s->batch = x->shape.dim[0];
     s->in_channels = x->shape.dim[ndim + 1];
     s->out_channels = y->shape.dim[ndim + 1];
-    s->groups = or_one(a->groups);
+    s->groups = lk__or_one(a->groups);
     s->piece = lk__piece_of(c->tape, x->shape.dim[0]);
     s->algorithm = a->algorithm;
     if (s->piece == 0)
@@ -157,8 +154,8 @@ void lk__conv_shape_of(const lk_call *c, const lk_conv_attr *a, const lk_tensor 
         s->in[d] = x->shape.dim[d + 1];
         s->out[d] = y->shape.dim[d + 1];
         s->window.kernel[d] = kernel[d];
-        s->window.stride[d] = or_one(a->window.stride[d]);
-        s->window.dilation[d] = or_one(a->window.dilation[d]);
+        s->window.stride[d] = lk__or_one(a->window.stride[d]);
+        s->window.dilation[d] = lk__or_one(a->window.dilation[d]);
         s->window.pad_lo[d] = a->window.pad_lo[d];
     }
 }

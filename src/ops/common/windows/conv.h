@@ -11,6 +11,12 @@
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
 
+/** An attribute of which 0 stands for 1. */
+static inline int64_t lk__or_one(int64_t n)
+{
+    return n == 0 ? 1 : n;
+}
+
 /** What all of them check first: input 0 is real, [batch, 1 to 3 spatial axes, channels], all inputs
  * have its dtype, the groups divide its channels, and there is no activation.  Errors: LK_EDTYPE, LK_ESHAPE,
  * LK_EINVAL. */
