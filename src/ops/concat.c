@@ -83,13 +83,5 @@ const lk_op lk__op_concat = {
 
 lk_status lk_concat(const lk_var *x, int n, int axis, lk_var *out)
 {
-    lk_var y = LK_NO_VAR; /* out may point to one of x */
-    lk_status st = LK_OK;
-    LK_CHECK(out, LK_EINVAL, "out is NULL");
-    if (x && n >= 1)
-        st = lk_apply(x[0].tape, &lk__op_concat, x, n, &(lk_concat_attr){axis}, &y);
-    *out = y;
-    LK_TRY(st);
-    LK_CHECK(x && n >= 1, LK_EINVAL, "concat of %d values%s", n, x ? "" : ", x is NULL");
-    return LK_OK;
+    return LK_TRACE(lk__join_apply(&lk__op_concat, x, n, axis, out));
 }

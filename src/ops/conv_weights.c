@@ -101,12 +101,5 @@ const lk_op
 lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr, const int64_t *kernel,
                           lk_var *out)
 {
-    lk_conv_attr a = {.window.ndim = 0};
-    int ndim = lk_shape_of(x).ndim - 2;
-    LK_CHECK(kernel && out, LK_EINVAL, "%s is NULL", kernel ? "out" : "kernel");
-    if (attr)
-        a = *attr;
-    for (int d = 0; d < ndim && d < LK_CONV_MAX_NDIM; d++)
-        a.window.kernel[d] = kernel[d];
-    return LK_TRACE(lk_apply(x.tape, &lk__op_conv_weights, (lk_var[]){x, dy}, 2, &a, out));
+    return LK_TRACE(lk__conv_weights_apply(&lk__op_conv_weights, x, dy, attr, kernel, out));
 }

@@ -2,7 +2,7 @@
  *
  *   r = sigmoid(x + s), z = sigmoid(x + s), n = tanh(x + r (s + bias)),  y = n + z (h' - n)
  *
- * Formulas and gradients: lockstep/extra/recurrence.h; du: common/recurrent.h; the gradient of the bias is
+ * Formulas and gradients: lockstep/extra/recurrence.h; du: common/recurrent; the gradient of the bias is
  * the sum of ds of n over samples and times, by lk_sum_to().
  */
 #include "ops/common/ops.h"
@@ -10,16 +10,6 @@
 
 /* What is kept of a time. */
 enum { R, Z, N, Q };
-
-static lk_status gru_infer(lk_call *c, lk_output_spec *out)
-{
-    return LK_TRACE(lk__recurrent_infer(c, LK_CELL_GRU, out));
-}
-
-static lk_status gru_forward(lk_call *c)
-{
-    return LK_TRACE(lk__recurrent_forward(c, LK_CELL_GRU));
-}
 
 static lk_status gru_step(const lk_call *c, lk__rec_time *t, lk_var *h, lk_var *cell)
 {
@@ -63,21 +53,16 @@ static lk_status gru_back(const lk_call *c, lk__rec_time *t, lk_var *d, lk_var *
     return LK_OK;
 }
 
-static lk_status gru_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    static const lk__rec_cell cell = {LK_CELL_GRU, gru_step, gru_back};
-    return LK_TRACE(lk__recurrent_backward(c, &cell, dout, din));
-}
-
 const lk_op lk__op_gru = {
     .name = "gru",
     .summary = "gated recurrent units at each time, and the last of them",
     LK_ARITY(4, 3),
     .attr_size = sizeof(lk_recurrent_attr),
     .saves_in = ~0U,
-    .infer = gru_infer,
-    .forward = gru_forward,
-    .backward = gru_backward,
+    .infer = lk__recurrent_infer,
+    .forward = lk__recurrent_forward,
+    .backward = lk__recurrent_backward,
+    .data = &(const lk__rec_cell){LK_CELL_GRU, gru_step, gru_back},
     .samples = (const lk_op_sample[]){{.n_in = 4,
                                        .in = {LK_IN(3, 3, 6), LK_IN(2, 6), LK_IN(3, 2), LK_IN(2)},
                                        .attr = &(const lk_recurrent_attr){0},

@@ -68,14 +68,7 @@ const lk_op lk__op_local_conv_weights = {
 lk_status lk_local_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr,
                                 const int64_t *kernel, lk_var *out)
 {
-    lk_conv_attr a = {.window.ndim = 0};
-    int ndim = lk_shape_of(x).ndim - 2;
-    LK_CHECK(kernel && out, LK_EINVAL, "%s is NULL", kernel ? "out" : "kernel");
-    if (attr)
-        a = *attr;
-    for (int d = 0; d < ndim && d < LK_CONV_MAX_NDIM; d++)
-        a.window.kernel[d] = kernel[d];
-    return LK_TRACE(lk_apply(x.tape, &lk__op_local_conv_weights, (lk_var[]){x, dy}, 2, &a, out));
+    return LK_TRACE(lk__conv_weights_apply(&lk__op_local_conv_weights, x, dy, attr, kernel, out));
 }
 
 lk_status lk__untied_weights_gradient(const lk_call *c, lk_var x, lk_var y, lk_var *dw)

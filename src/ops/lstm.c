@@ -2,23 +2,13 @@
  *
  *   c = sigmoid(f + forget) c' + sigmoid(i) tanh(g),  y = sigmoid(o) tanh(c)
  *
- * Formulas and gradients: lockstep/extra/recurrence.h; du: common/recurrent.h.
+ * Formulas and gradients: lockstep/extra/recurrence.h; du: common/recurrent.
  */
 #include "ops/common/ops.h"
 #include "ops/common/recurrent/recurrent.h"
 
 /* What is kept of a time. */
 enum { I, F, G, O, T };
-
-static lk_status lstm_infer(lk_call *c, lk_output_spec *out)
-{
-    return LK_TRACE(lk__recurrent_infer(c, LK_CELL_LSTM, out));
-}
-
-static lk_status lstm_forward(lk_call *c)
-{
-    return LK_TRACE(lk__recurrent_forward(c, LK_CELL_LSTM));
-}
 
 static lk_status lstm_step(const lk_call *c, lk__rec_time *t, lk_var *h, lk_var *cell)
 {
@@ -62,21 +52,16 @@ static lk_status lstm_back(const lk_call *c, lk__rec_time *t, lk_var *d, lk_var 
     return LK_OK;
 }
 
-static lk_status lstm_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    static const lk__rec_cell cell = {LK_CELL_LSTM, lstm_step, lstm_back};
-    return LK_TRACE(lk__recurrent_backward(c, &cell, dout, din));
-}
-
 const lk_op lk__op_lstm = {
     .name = "lstm",
     .summary = "long short-term memory at each time, and the last h and c",
     LK_ARITY(4, 4),
     .attr_size = sizeof(lk_recurrent_attr),
     .saves_in = ~0U,
-    .infer = lstm_infer,
-    .forward = lstm_forward,
-    .backward = lstm_backward,
+    .infer = lk__recurrent_infer,
+    .forward = lk__recurrent_forward,
+    .backward = lk__recurrent_backward,
+    .data = &(const lk__rec_cell){LK_CELL_LSTM, lstm_step, lstm_back},
     .samples =
         (const lk_op_sample[]){{.n_in = 4,
                                 .in = {LK_IN(3, 3, 8), LK_IN(2, 8), LK_IN(3, 2), LK_IN(3, 2)},

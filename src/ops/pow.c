@@ -13,6 +13,8 @@
  */
 #include "ops/common/each.h"
 
+static const lk_op pow_dx;
+
 static lk_status pow_dx_apply(lk_var g, lk_var x, lk_var y, lk_var *out);
 
 static lk_status pow_dy_apply(lk_var g, lk_var x, lk_var y, lk_var *out);
@@ -29,50 +31,39 @@ static lk_status mixed(lk_var u, lk_var x, lk_var y, lk_var *out)
     return LK_TRACE(lk_add(power, bent, out));
 }
 
-static lk_status pow_dx_backward(lk_call *c, const lk_var *dout, lk_var *din)
+/* *out = the gradient of pow_dx to x, or of pow_dy to y. */
+static lk_status straight(bool of_x, lk_var u, lk_var x, lk_var y, lk_var *out)
 {
-    lk_var x = c->in[1], y = c->in[2], u, g;
-    if (lk_call_needs_grad(c, 0)) {
-        LK_TRY(pow_dx_apply(dout[0], x, y, &g));
-        LK_TRY(lk__each_grad(c, 0, g, &din[0]));
-    }
-    if (!lk_call_needs_grad(c, 1) && !lk_call_needs_grad(c, 2))
-        return LK_OK;
-    LK_TRY(lk_mul(dout[0], c->in[0], &u));
-    if (lk_call_needs_grad(c, 1)) {
-        lk_var less;
+    lk_var less, by;
+    if (of_x) {
         LK_TRY(lk_affine(y, 1, -1, &less));
-        LK_TRY(lk_mul(u, y, &g));
-        LK_TRY(pow_dx_apply(g, x, less, &g));
-        LK_TRY(lk__each_grad(c, 1, g, &din[1]));
+        LK_TRY(lk_mul(u, y, &by));
+        return LK_TRACE(pow_dx_apply(by, x, less, out));
     }
-    if (lk_call_needs_grad(c, 2)) {
-        LK_TRY(mixed(u, x, y, &g));
-        LK_TRY(lk__each_grad(c, 2, g, &din[2]));
-    }
-    return LK_OK;
+    LK_TRY(lk_log(x, &by));
+    LK_TRY(lk_mul(u, by, &by));
+    return LK_TRACE(pow_dy_apply(by, x, y, out));
 }
 
-static lk_status pow_dy_backward(lk_call *c, const lk_var *dout, lk_var *din)
+static lk_status pow_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
+    const bool of_x = c->op == &pow_dx;
     lk_var x = c->in[1], y = c->in[2], u, g;
     if (lk_call_needs_grad(c, 0)) {
-        LK_TRY(pow_dy_apply(dout[0], x, y, &g));
+        LK_TRY(lk_apply(c->tape, c->op, (lk_var[]){dout[0], x, y}, 3, NULL, &g));
         LK_TRY(lk__each_grad(c, 0, g, &din[0]));
     }
     if (!lk_call_needs_grad(c, 1) && !lk_call_needs_grad(c, 2))
         return LK_OK;
     LK_TRY(lk_mul(dout[0], c->in[0], &u));
-    if (lk_call_needs_grad(c, 1)) {
-        LK_TRY(mixed(u, x, y, &g));
-        LK_TRY(lk__each_grad(c, 1, g, &din[1]));
-    }
-    if (lk_call_needs_grad(c, 2)) {
-        LK_TRY(lk_log(x, &g));
-        LK_TRY(lk_mul(u, g, &g));
-        LK_TRY(pow_dy_apply(g, x, y, &g));
-        LK_TRY(lk__each_grad(c, 2, g, &din[2]));
-    }
+    for (int i = 1; i <= 2; i++)
+        if (lk_call_needs_grad(c, i)) {
+            if ((i == 1) == of_x)
+                LK_TRY(straight(of_x, u, x, y, &g));
+            else
+                LK_TRY(mixed(u, x, y, &g));
+            LK_TRY(lk__each_grad(c, i, g, &din[i]));
+        }
     return LK_OK;
 }
 
@@ -82,7 +73,7 @@ static const lk_op pow_dx = {
     LK_EACH_OP(3),
     .flags = LK_EACH_FLAGS,
     .saves_in = 7,
-    .backward = pow_dx_backward,
+    .backward = pow_grad_backward,
     .data = &(const lk__each){.loop = LK__LOOP_POW_DX},
 };
 
@@ -92,7 +83,7 @@ static const lk_op pow_dy = {
     LK_EACH_OP(3),
     .flags = LK_EACH_FLAGS,
     .saves_in = 7,
-    .backward = pow_dy_backward,
+    .backward = pow_grad_backward,
     .data = &(const lk__each){.loop = LK__LOOP_POW_DY},
 };
 

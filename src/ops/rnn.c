@@ -1,19 +1,9 @@
 /* rnn: y = tanh(x + h' u) at each time, h' being y of the time before.
  *
- * Formulas and gradients: lockstep/extra/recurrence.h; du: common/recurrent.h.
+ * Formulas and gradients: lockstep/extra/recurrence.h; du: common/recurrent.
  */
 #include "ops/common/ops.h"
 #include "ops/common/recurrent/recurrent.h"
-
-static lk_status rnn_infer(lk_call *c, lk_output_spec *out)
-{
-    return LK_TRACE(lk__recurrent_infer(c, LK_CELL_RNN, out));
-}
-
-static lk_status rnn_forward(lk_call *c)
-{
-    return LK_TRACE(lk__recurrent_forward(c, LK_CELL_RNN));
-}
 
 static lk_status rnn_step(const lk_call *c, lk__rec_time *t, lk_var *h, lk_var *cell)
 {
@@ -36,21 +26,16 @@ static lk_status rnn_back(const lk_call *c, lk__rec_time *t, lk_var *d, lk_var *
     return LK_OK;
 }
 
-static lk_status rnn_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    static const lk__rec_cell cell = {LK_CELL_RNN, rnn_step, rnn_back};
-    return LK_TRACE(lk__recurrent_backward(c, &cell, dout, din));
-}
-
 const lk_op lk__op_rnn = {
     .name = "rnn",
     .summary = "tanh(x + h' u) at each time, and the last of them",
     LK_ARITY(3, 2),
     .attr_size = sizeof(lk_recurrent_attr),
     .saves_in = ~0U,
-    .infer = rnn_infer,
-    .forward = rnn_forward,
-    .backward = rnn_backward,
+    .infer = lk__recurrent_infer,
+    .forward = lk__recurrent_forward,
+    .backward = lk__recurrent_backward,
+    .data = &(const lk__rec_cell){LK_CELL_RNN, rnn_step, rnn_back},
     .samples = (const lk_op_sample[]){{.n_in = 3,
                                        .in = {LK_IN(3, 3, 2), LK_IN(2, 2), LK_IN(3, 2)},
                                        .attr = &(const lk_recurrent_attr){0},

@@ -82,13 +82,5 @@ const lk_op lk__op_stack = {
 
 lk_status lk_stack(const lk_var *x, int n, int axis, lk_var *out)
 {
-    lk_var y = LK_NO_VAR; /* out may point to one of x */
-    lk_status st = LK_OK;
-    LK_CHECK(out, LK_EINVAL, "out is NULL");
-    if (x && n >= 1)
-        st = lk_apply(x[0].tape, &lk__op_stack, x, n, &(lk_concat_attr){axis}, &y);
-    *out = y;
-    LK_TRY(st);
-    LK_CHECK(x && n >= 1, LK_EINVAL, "stack of %d values%s", n, x ? "" : ", x is NULL");
-    return LK_OK;
+    return LK_TRACE(lk__join_apply(&lk__op_stack, x, n, axis, out));
 }

@@ -23,10 +23,7 @@ const lk_op lk__op_sub = {
     .flags = LK_OP_LINEAR | LK_EACH_FLAGS,
     .backward = sub_backward,
     .data = &(const lk__each){.loop = LK__LOOP_SUB},
-    .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
-                                      {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
-                                      {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .shard_size = 2},
-                                      {0}},
+    .samples = lk__pair_samples,
 };
 
 lk_status lk_sub(lk_var x, lk_var y, lk_var *out)

@@ -125,3 +125,9 @@ lk_status lk__each_grad_apply(const lk_call *c, int i, const lk_op *op, const lk
     LK_TRY(lk_apply(c->tape, op, in, n_in, attr, &g));
     return LK_TRACE(lk__each_grad(c, i, g, out));
 }
+
+const lk_op_sample lk__pair_samples[] = {
+    {.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
+    {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
+    {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .shard_size = 2},
+    {0}};

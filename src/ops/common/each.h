@@ -50,4 +50,7 @@ lk_status lk__each_grad(const lk_call *c, int i, lk_var g, lk_var *out) LK_NODIS
 lk_status lk__each_grad_apply(const lk_call *c, int i, const lk_op *op, const lk_var *in, int n_in,
                               const void *attr, lk_var *out) LK_NODISCARD;
 
+/* Samples of an op of two inputs: of one shape, and broadcast. */
+extern const lk_op_sample lk__pair_samples[];
+
 #endif /* LK_OPS_COMMON_EACH_H */

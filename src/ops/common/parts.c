@@ -31,3 +31,16 @@ lk_status lk__fill(const lk_tensor *dst, double value)
         LK_TRY(lk_tensor_fill_f64(&to, value));
     return LK_OK;
 }
+
+lk_status lk__join_apply(const lk_op *op, const lk_var *x, int n, int axis, lk_var *out)
+{
+    lk_var y = LK_NO_VAR; /* out may point to one of x */
+    lk_status st = LK_OK;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    if (x && n >= 1)
+        st = lk_apply(x[0].tape, op, x, n, &(lk_concat_attr){axis}, &y);
+    *out = y;
+    LK_TRY(st);
+    LK_CHECK(x && n >= 1, LK_EINVAL, "%s of %d values%s", op->name, n, x ? "" : ", x is NULL");
+    return LK_OK;
+}

@@ -8,6 +8,11 @@
 
 enum { X = LK__REC_X, U = LK__REC_U, H = LK__REC_H, MORE = LK__REC_MORE };
 
+static const lk__rec_cell *cell_of(const lk_call *c)
+{
+    return c->op->data;
+}
+
 /* ---- forward ---- */
 
 static lk_status input_check(const lk_call *c, int i, const char *name, lk_shape expected)
@@ -21,8 +26,9 @@ static lk_status input_check(const lk_call *c, int i, const char *name, lk_shape
     return LK_OK;
 }
 
-lk_status lk__recurrent_infer(lk_call *c, lk_cell cell, lk_output_spec *out)
+lk_status lk__recurrent_infer(lk_call *c, lk_output_spec *out)
 {
+    const lk_cell cell = cell_of(c)->cell;
     const lk_recurrent_attr *a = c->attr;
     const lk_tensor *x = c->x[X], *u = c->x[U];
     LK_TRY(lk__same_infer(c, out));
@@ -63,8 +69,9 @@ static lk_recurrence recurrence_of(const lk_recurrent_attr *a, lk_cell cell, con
                            .units = y->shape.dim[2]};
 }
 
-lk_status lk__recurrent_forward(lk_call *c, lk_cell cell)
+lk_status lk__recurrent_forward(lk_call *c)
 {
+    const lk_cell cell = cell_of(c)->cell;
     lk_recurrence r = recurrence_of(c->attr, cell, c->y[0]);
     const lk_tensor *kept = lk_recurrence_kept(cell, 1) > 0 ? c->y[c->n_out - 1] : NULL;
     lk_recurrence_values v = {.x = lk__tensor_start(c->x[X]),
@@ -179,12 +186,11 @@ static lk_status fuse(lk_call *c, lk_cell cell, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-lk_status lk__recurrent_backward(lk_call *c, const lk__rec_cell *cell, const lk_var *dout,
-                                 lk_var *din)
+lk_status lk__recurrent_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     if (lk_tape_is_recording(c->tape))
-        LK_TRY(lk__recurrent_compose(c, cell, dout, din));
+        LK_TRY(lk__recurrent_compose(c, cell_of(c), dout, din));
     else
-        LK_TRY(fuse(c, cell->cell, dout, din));
+        LK_TRY(fuse(c, cell_of(c)->cell, dout, din));
     return LK_OK;
 }

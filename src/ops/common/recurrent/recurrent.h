@@ -26,6 +26,7 @@ typedef struct lk__rec_time {
     lk_var dx, ds;
 } lk__rec_time;
 
+/* The `data` of such an op. */
 typedef struct lk__rec_cell {
     lk_cell cell;
     /** t->act and the next state. */
@@ -35,10 +36,9 @@ typedef struct lk__rec_cell {
     lk_status (*back)(const lk_call *c, lk__rec_time *t, lk_var *d, lk_var *dc);
 } lk__rec_cell;
 
-lk_status lk__recurrent_infer(lk_call *c, lk_cell cell, lk_output_spec *out) LK_NODISCARD;
-lk_status lk__recurrent_forward(lk_call *c, lk_cell cell) LK_NODISCARD;
-lk_status lk__recurrent_backward(lk_call *c, const lk__rec_cell *cell, const lk_var *dout,
-                                 lk_var *din) LK_NODISCARD;
+lk_status lk__recurrent_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
+lk_status lk__recurrent_forward(lk_call *c) LK_NODISCARD;
+lk_status lk__recurrent_backward(lk_call *c, const lk_var *dout, lk_var *din) LK_NODISCARD;
 
 /** The same made of other ops: times.c. */
 lk_status lk__recurrent_compose(lk_call *c, const lk__rec_cell *cell, const lk_var *dout,

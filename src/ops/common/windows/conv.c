@@ -167,3 +167,16 @@ lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x
     lk__conv_shape_of(c, a, x, y, kernel, &s);
     return LK_TRACE(lk__conv_plan_kept(c, &s, out));
 }
+
+lk_status lk__conv_weights_apply(const lk_op *op, lk_var x, lk_var dy, const lk_conv_attr *attr,
+                                 const int64_t *kernel, lk_var *out)
+{
+    lk_conv_attr a = {.window.ndim = 0};
+    int ndim = lk_shape_of(x).ndim - 2;
+    LK_CHECK(kernel && out, LK_EINVAL, "%s is NULL", kernel ? "out" : "kernel");
+    if (attr)
+        a = *attr;
+    for (int d = 0; d < ndim && d < LK_CONV_MAX_NDIM; d++)
+        a.window.kernel[d] = kernel[d];
+    return LK_TRACE(lk_apply(x.tape, op, (lk_var[]){x, dy}, 2, &a, out));
+}

@@ -59,4 +59,8 @@ lk_status lk__conv_plan_kept(lk_call *c, const lk_conv_shape *s, lk_conv_plan **
 /** The gradient of the weights, input 1 of conv or its transpose, from the two sides of the convolution. */
 lk_status lk__conv_weights_gradient(const lk_call *c, lk_var x, lk_var y, lk_var *dw) LK_NODISCARD;
 
+/** The typed call of conv_weights and local_conv_weights. */
+lk_status lk__conv_weights_apply(const lk_op *op, lk_var x, lk_var dy, const lk_conv_attr *attr,
+                                 const int64_t *kernel, lk_var *out) LK_NODISCARD;
+
 #endif /* LK_OPS_COMMON_CONV_H */
