@@ -12,7 +12,7 @@
  */
 #include "dist/common/halo.h"
 
-#include "dist/common/sample_tiles.h"
+#include "dist/common/sample_shapes.h"
 #include "ops/common/ops.h"
 #include "ops/common/parts.h"
 #include "tensor/walk.h"
@@ -257,6 +257,56 @@ lk_status lk_dist_halo_add(lk_comm *comm, const lk_grid *grid, lk_var x, const l
 }
 
 /* ---- samples ---- */
+
+/* Tiles on a grid of all ranks, with halos: variants of samples. */
+enum { TILES_PERIODIC, TILES_BORDERS, TILES_ZEROS };
+
+/* The ranks as rows and columns: two rows if that is possible. */
+static int tile_rows(int size)
+{
+    return size % 2 == 0 && size > 2 ? 2 : 1;
+}
+
+static lk_status tile_grid(const lk_dist_sample *s, lk_comm *comm, lk_grid *out)
+{
+    int size = lk_comm_size(comm), rows = tile_rows(size);
+    const int dim[2] = {rows, size / rows};
+    const bool periodic[2] = {s->variant == TILES_PERIODIC, s->variant == TILES_PERIODIC};
+    return LK_TRACE(lk_grid_make(comm, 2, dim, periodic, out));
+}
+
+/* The halos of the tile in this column. */
+static void tile_halos(const lk_dist_sample *s, int column, lk_halo out[2])
+{
+    bool zeros = s->variant == TILES_ZEROS;
+    out[0] = (lk_halo){.axis = 2, .grid_axis = 0, .low = 1, .high = 2, .zeros = zeros};
+    out[1] = (lk_halo){.axis = 0, .grid_axis = 1, .low = 1 + column % 2, .high = 1, .zeros = zeros};
+}
+
+/* Tiles differ: axis 0 is cut along the columns of the grid, axis 2 along its rows. */
+static lk_shape shape_tile(const lk_dist_sample *s, int rank, int size, int i)
+{
+    int columns = size / tile_rows(size);
+    (void)s;
+    (void)i;
+    return LK_SHAPE(3 - rank % columns % 2, 1, 2 + rank / columns % 2);
+}
+
+/* The same with halos. */
+static lk_shape shape_haloed(const lk_dist_sample *s, int rank, int size, int i)
+{
+    int dim[2] = {tile_rows(size), size / tile_rows(size)};
+    int at[2] = {rank / dim[1], rank % dim[1]};
+    lk_shape shape = shape_tile(s, rank, size, i);
+    lk_halo halos[2];
+    tile_halos(s, at[1], halos);
+    for (int k = 0; k < 2; k++) {
+        bool all = s->variant != TILES_BORDERS;
+        shape.dim[halos[k].axis] += (all || at[k] > 0 ? halos[k].low : 0) +
+                                    (all || at[k] + 1 < dim[k] ? halos[k].high : 0);
+    }
+    return shape;
+}
 
 static lk_status tiles_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
 {
