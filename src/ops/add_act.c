@@ -38,6 +38,13 @@ static lk_status add_act_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 #define ATTR(act) (&(const lk_add_act_attr){act})
 
+static const lk_op_sample samples[] = {
+    {.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}, .attr = ATTR(LK_ACT_RELU)},
+    {.n_in = 2, .in = {LK_IN(5, 2, 3), LK_IN(3)}, .attr = ATTR(LK_ACT_SIGMOID), .shard_size = 2},
+    {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}, .attr = ATTR(LK_ACT_TANH)},
+    {.n_in = 2, .in = {LK_IN(4, 1), LK_IN(1)}, .attr = ATTR(LK_ACT_NONE)},
+    {0}};
+
 const lk_op lk__op_add_act = {
     .name = "add_act",
     .summary = "an activation of x + y",
@@ -47,16 +54,7 @@ const lk_op lk__op_add_act = {
     .infer = add_act_infer,
     .forward = add_act_forward,
     .backward = add_act_backward,
-    .samples =
-        (const lk_op_sample[]){
-            {.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}, .attr = ATTR(LK_ACT_RELU)},
-            {.n_in = 2,
-             .in = {LK_IN(5, 2, 3), LK_IN(3)},
-             .attr = ATTR(LK_ACT_SIGMOID),
-             .shard_size = 2},
-            {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}, .attr = ATTR(LK_ACT_TANH)},
-            {.n_in = 2, .in = {LK_IN(4, 1), LK_IN(1)}, .attr = ATTR(LK_ACT_NONE)},
-            {0}},
+    .samples = samples,
 };
 
 lk_status lk_add_act(lk_var x, lk_var y, lk_act act, lk_var *out)

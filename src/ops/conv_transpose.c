@@ -62,6 +62,25 @@ static lk_status conv_transpose_backward(lk_call *c, const lk_var *dout, lk_var 
 
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
+static const lk_op_sample samples[] = {
+    {.n_in = 3,
+     .in = {LK_IN(3, 3, 2), LK_IN(3, 2, 2), LK_IN(2)},
+     .attr = ATTR(.groups = 1),
+     .shard_size = 2},
+    {.n_in = 2,
+     .in = {LK_IN(2, 2, 3, 1), LK_IN(3, 2, 2, 1)},
+     .attr = ATTR(.window.stride = {2, 1}, .window.pad_lo = {1, 0}, .extra = {1, 0}),
+     .shard_size = 1},
+    {.n_in = 3,
+     .in = {LK_IN(1, 2, 4), LK_IN(2, 2, 4), LK_IN(4)},
+     .attr = ATTR(.window.dilation = {2}, .window.stride = {3}, .extra = {2}, .groups = 2)},
+    {.n_in = 2, .in = {LK_IN(1, 1, 2, 2, 2), LK_IN(2, 2, 2, 1, 2)}, .attr = ATTR(.groups = 1)},
+    {.n_in = 3,
+     .in = {LK_IN(2, 4, 3, 2), LK_IN(3, 3, 3, 2), LK_IN(3)},
+     .attr = ATTR(.window.pad_lo = {1, 0}, .window.pad_hi = {0, 1}, .algorithm = LK_CONV_WINOGRAD),
+     .shard_size = 1},
+    {0}};
+
 const lk_op lk__op_conv_transpose = {
     .name = "conv_transpose",
     .summary = "the transpose of a convolution with w applied to x, plus b",
@@ -73,29 +92,7 @@ const lk_op lk__op_conv_transpose = {
     .infer = conv_transpose_infer,
     .forward = conv_transpose_forward,
     .backward = conv_transpose_backward,
-    .samples = (const lk_op_sample[]){{.n_in = 3,
-                                       .in = {LK_IN(3, 3, 2), LK_IN(3, 2, 2), LK_IN(2)},
-                                       .attr = ATTR(.groups = 1),
-                                       .shard_size = 2},
-                                      {.n_in = 2,
-                                       .in = {LK_IN(2, 2, 3, 1), LK_IN(3, 2, 2, 1)},
-                                       .attr = ATTR(.window.stride = {2, 1},
-                                                    .window.pad_lo = {1, 0}, .extra = {1, 0}),
-                                       .shard_size = 1},
-                                      {.n_in = 3,
-                                       .in = {LK_IN(1, 2, 4), LK_IN(2, 2, 4), LK_IN(4)},
-                                       .attr = ATTR(.window.dilation = {2}, .window.stride = {3},
-                                                    .extra = {2}, .groups = 2)},
-                                      {.n_in = 2,
-                                       .in = {LK_IN(1, 1, 2, 2, 2), LK_IN(2, 2, 2, 1, 2)},
-                                       .attr = ATTR(.groups = 1)},
-                                      {.n_in = 3,
-                                       .in = {LK_IN(2, 4, 3, 2), LK_IN(3, 3, 3, 2), LK_IN(3)},
-                                       .attr = ATTR(.window.pad_lo = {1, 0},
-                                                    .window.pad_hi = {0, 1},
-                                                    .algorithm = LK_CONV_WINOGRAD),
-                                       .shard_size = 1},
-                                      {0}},
+    .samples = samples,
 };
 
 lk_status lk_conv_transpose(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr, lk_var *out)

@@ -61,41 +61,39 @@ static lk_status conv_weights_backward(lk_call *c, const lk_var *dout, lk_var *d
 
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
-const lk_op
-    lk__op_conv_weights =
-        {
-            .name = "conv_weights",
-            .summary = "the gradient of a convolution's weights, from its x and dy",
-            LK_ARITY(2, 1),
-            .flags = LK_OP_ACCUMULATES,
-            .attr_size = sizeof(lk_conv_attr),
-            .saves_in = 3,
-            .infer = conv_weights_infer,
-            .forward = conv_weights_forward,
-            .backward = conv_weights_backward,
-            .samples =
-                (const lk_op_sample[]){
-                    {.n_in = 2,
-                     .in = {LK_IN(5, 4, 1), LK_IN(5, 2, 2)},
-                     .attr = ATTR(.window.kernel = {3}),
-                     .shard_size = 2},
-                    {.n_in = 2,
-                     .in = {LK_IN(2, 4, 3, 2), LK_IN(2, 2, 2, 1)},
-                     .attr = ATTR(.window = {.kernel = {3, 2}, .stride = {2, 1}, .pad_lo = {1, 0}}),
-                     .shard_size = 1},
-                    {.n_in = 2,
-                     .in = {LK_IN(1, 6, 4), LK_IN(1, 2, 2)},
-                     .attr = ATTR(.window = {.kernel = {2}, .stride = {3}, .dilation = {2}},
-                                  .groups = 2)},
-                    {.n_in = 2,
-                     .in = {LK_IN(1, 2, 3, 2, 1), LK_IN(1, 1, 2, 1, 2)},
-                     .attr = ATTR(.window.kernel = {2, 2, 2})},
-                    {.n_in = 2,
-                     .in = {LK_IN(2, 4, 5, 2), LK_IN(2, 4, 3, 2)},
-                     .attr = ATTR(.window = {.kernel = {3, 3}, .pad_lo = {1}, .pad_hi = {1}},
-                                  .algorithm = LK_CONV_WINOGRAD),
-                     .shard_size = 1},
-                    {0}},
+static const lk_op_sample samples[] = {
+    {.n_in = 2,
+     .in = {LK_IN(5, 4, 1), LK_IN(5, 2, 2)},
+     .attr = ATTR(.window.kernel = {3}),
+     .shard_size = 2},
+    {.n_in = 2,
+     .in = {LK_IN(2, 4, 3, 2), LK_IN(2, 2, 2, 1)},
+     .attr = ATTR(.window = {.kernel = {3, 2}, .stride = {2, 1}, .pad_lo = {1, 0}}),
+     .shard_size = 1},
+    {.n_in = 2,
+     .in = {LK_IN(1, 6, 4), LK_IN(1, 2, 2)},
+     .attr = ATTR(.window = {.kernel = {2}, .stride = {3}, .dilation = {2}}, .groups = 2)},
+    {.n_in = 2,
+     .in = {LK_IN(1, 2, 3, 2, 1), LK_IN(1, 1, 2, 1, 2)},
+     .attr = ATTR(.window.kernel = {2, 2, 2})},
+    {.n_in = 2,
+     .in = {LK_IN(2, 4, 5, 2), LK_IN(2, 4, 3, 2)},
+     .attr = ATTR(.window = {.kernel = {3, 3}, .pad_lo = {1}, .pad_hi = {1}},
+                  .algorithm = LK_CONV_WINOGRAD),
+     .shard_size = 1},
+    {0}};
+
+const lk_op lk__op_conv_weights = {
+    .name = "conv_weights",
+    .summary = "the gradient of a convolution's weights, from its x and dy",
+    LK_ARITY(2, 1),
+    .flags = LK_OP_ACCUMULATES,
+    .attr_size = sizeof(lk_conv_attr),
+    .saves_in = 3,
+    .infer = conv_weights_infer,
+    .forward = conv_weights_forward,
+    .backward = conv_weights_backward,
+    .samples = samples,
 };
 
 lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr, const int64_t *kernel,

@@ -195,6 +195,16 @@ static lk_status dropout_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static const lk_dropout_attr sample_box = {
     .keep = 0.5, .of = LK_DIMS(4, 5, 2), .box = {3, {1, 2, 0}, {2, 3, 2}}};
 
+static const lk_op_sample samples[] = {
+    {.n_in = 1, .in = {LK_IN(3, 2, 4)}, .attr = &(const lk_dropout_attr){.keep = 0.5}},
+    {.n_in = 1,
+     .in = {LK_IN(7)},
+     .attr = &(const lk_dropout_attr){{{1, 2}}, .step = 3, .first = 5, .keep = 0.8}},
+    {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_dropout_attr){.keep = 1}},
+    {.n_in = 1, .in = {LK_IN(2, 2, 3, 2)}, .attr = &sample_box},
+    {.n_in = 2, .in = {LK_IN(3, 5), LK_IN(3, 5)}, .attr = &(const lk_dropout_attr){.keep = 0.6}},
+    {0}};
+
 const lk_op lk__op_dropout = {
     .name = "dropout",
     .summary =
@@ -207,18 +217,7 @@ const lk_op lk__op_dropout = {
     .infer = dropout_infer,
     .forward = dropout_forward,
     .backward = dropout_backward,
-    .samples =
-        (const lk_op_sample[]){
-            {.n_in = 1, .in = {LK_IN(3, 2, 4)}, .attr = &(const lk_dropout_attr){.keep = 0.5}},
-            {.n_in = 1,
-             .in = {LK_IN(7)},
-             .attr = &(const lk_dropout_attr){{{1, 2}}, .step = 3, .first = 5, .keep = 0.8}},
-            {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_dropout_attr){.keep = 1}},
-            {.n_in = 1, .in = {LK_IN(2, 2, 3, 2)}, .attr = &sample_box},
-            {.n_in = 2,
-             .in = {LK_IN(3, 5), LK_IN(3, 5)},
-             .attr = &(const lk_dropout_attr){.keep = 0.6}},
-            {0}},
+    .samples = samples,
 };
 
 lk_status lk_dropout(lk_var x, const lk_dropout_attr *attr, lk_var *out)

@@ -97,6 +97,18 @@ static lk_status l2_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})
 
+static const lk_op_sample samples[] = {
+    {.n_in = 1, .in = {LK_IN(2, 5, 2)}, .attr = ATTR(.window.kernel = {2})},
+    {.n_in = 1,
+     .in = {LK_IN(1, 4, 5, 1)},
+     .attr = ATTR(.window.kernel = {2, 3}, .window.stride = {2, 2}, .window.pad_lo = {1, 1},
+                  .window.pad_hi = {0, 2})},
+    {.n_in = 1,
+     .in = {LK_IN(1, 3, 2, 2, 2)},
+     .attr = ATTR(.window.kernel = {2, 2, 2}, .window.stride = {1, 1, 2})},
+    {.n_in = 1, .in = {LK_IN_RANGE(0.2, 1, 2, 3, 2)}, .attr = ATTR(.window.kernel = {1})},
+    {0}};
+
 const lk_op lk__op_l2_pool = {
     .name = "l2_pool",
     .summary = "the Euclidean norm of each window of x, in 1 to 3 dimensions, channels last",
@@ -106,23 +118,7 @@ const lk_op lk__op_l2_pool = {
     .infer = lk__pool_infer,
     .forward = l2_pool_forward,
     .backward = l2_pool_backward,
-    .samples = (const lk_op_sample[]){{.n_in = 1,
-                                       .in = {LK_IN(2, 5, 2)},
-                                       .attr = ATTR(.window.kernel = {2})},
-                                      {.n_in = 1,
-                                       .in = {LK_IN(1, 4, 5, 1)},
-                                       .attr = ATTR(.window.kernel = {2, 3},
-                                                    .window.stride = {2, 2},
-                                                    .window.pad_lo = {1, 1},
-                                                    .window.pad_hi = {0, 2})},
-                                      {.n_in = 1,
-                                       .in = {LK_IN(1, 3, 2, 2, 2)},
-                                       .attr = ATTR(.window.kernel = {2, 2, 2},
-                                                    .window.stride = {1, 1, 2})},
-                                      {.n_in = 1,
-                                       .in = {LK_IN_RANGE(0.2, 1, 2, 3, 2)},
-                                       .attr = ATTR(.window.kernel = {1})},
-                                      {0}},
+    .samples = samples,
 };
 
 lk_status lk_l2_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)

@@ -80,6 +80,21 @@ lk_status lk_linear_relu(lk_var x, lk_var w, lk_var b, lk_var *out)
 
 #define ATTR(...) (&(const lk_linear_attr){__VA_ARGS__})
 
+static const lk_op_sample samples[] = {
+    {.n_in = 3, .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)}, .attr = ATTR(0), .shard_size = 2},
+    {.n_in = 2, .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)}, .attr = ATTR(0), .shard_size = 2},
+    {.n_in = 3, .in = {LK_IN(2, 3, 1), LK_IN(1, 1), LK_IN(1)}, .attr = ATTR(0)},
+    {.n_in = 3,
+     .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)},
+     .attr = ATTR(LK_ACT_RELU),
+     .shard_size = 2},
+    {.n_in = 2,
+     .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)},
+     .attr = ATTR(LK_ACT_SIGMOID),
+     .shard_size = 2},
+    {.n_in = 3, .in = {LK_IN(2, 3), LK_IN(3, 2), LK_IN(2)}, .attr = ATTR(LK_ACT_TANH)},
+    {0}};
+
 const lk_op lk__op_linear = {
     .name = "linear",
     .summary = "x w + b for each row of x, b optional, and an activation of that",
@@ -91,29 +106,7 @@ const lk_op lk__op_linear = {
     .infer = linear_infer,
     .forward = linear_forward,
     .backward = linear_backward,
-    .samples = (const lk_op_sample[]){{.n_in = 3,
-                                       .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)},
-                                       .attr = ATTR(0),
-                                       .shard_size = 2},
-                                      {.n_in = 2,
-                                       .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)},
-                                       .attr = ATTR(0),
-                                       .shard_size = 2},
-                                      {.n_in = 3,
-                                       .in = {LK_IN(2, 3, 1), LK_IN(1, 1), LK_IN(1)},
-                                       .attr = ATTR(0)},
-                                      {.n_in = 3,
-                                       .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)},
-                                       .attr = ATTR(LK_ACT_RELU),
-                                       .shard_size = 2},
-                                      {.n_in = 2,
-                                       .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)},
-                                       .attr = ATTR(LK_ACT_SIGMOID),
-                                       .shard_size = 2},
-                                      {.n_in = 3,
-                                       .in = {LK_IN(2, 3), LK_IN(3, 2), LK_IN(2)},
-                                       .attr = ATTR(LK_ACT_TANH)},
-                                      {0}},
+    .samples = samples,
 };
 
 lk_status lk_linear_act(lk_var x, lk_var w, lk_var b, lk_act act, lk_var *out)

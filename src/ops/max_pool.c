@@ -141,6 +141,17 @@ static lk_status max_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})
 
+static const lk_op_sample samples[] = {
+    {.n_in = 1, .in = {LK_IN(2, 5, 2)}, .attr = ATTR(.window.kernel = {2})},
+    {.n_in = 1,
+     .in = {LK_IN(1, 4, 5, 2)},
+     .attr = ATTR(.window.kernel = {2, 3}, .window.stride = {2, 2}, .window.pad_lo = {1, 1},
+                  .window.pad_hi = {0, 2})},
+    {.n_in = 1,
+     .in = {LK_IN(1, 3, 3, 2, 2)},
+     .attr = ATTR(.window.kernel = {2, 2, 2}, .window.stride = {1, 1, 2})},
+    {0}};
+
 const lk_op lk__op_max_pool = {
     .name = "max_pool",
     .summary = "the largest of each window of x and its position, in 1 to 3 dimensions",
@@ -149,20 +160,7 @@ const lk_op lk__op_max_pool = {
     .infer = lk__max_pool_infer,
     .forward = max_pool_forward,
     .backward = max_pool_backward,
-    .samples = (const lk_op_sample[]){{.n_in = 1,
-                                       .in = {LK_IN(2, 5, 2)},
-                                       .attr = ATTR(.window.kernel = {2})},
-                                      {.n_in = 1,
-                                       .in = {LK_IN(1, 4, 5, 2)},
-                                       .attr = ATTR(.window.kernel = {2, 3},
-                                                    .window.stride = {2, 2},
-                                                    .window.pad_lo = {1, 1},
-                                                    .window.pad_hi = {0, 2})},
-                                      {.n_in = 1,
-                                       .in = {LK_IN(1, 3, 3, 2, 2)},
-                                       .attr = ATTR(.window.kernel = {2, 2, 2},
-                                                    .window.stride = {1, 1, 2})},
-                                      {0}},
+    .samples = samples,
 };
 
 lk_status lk_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out, lk_var *index)

@@ -107,6 +107,12 @@ static lk_status pow_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
+static const lk_op_sample samples[] = {
+    {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 2, 3), LK_IN_RANGE(-2, 3, 2, 3)}},
+    {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 2, 1, 3), LK_IN_RANGE(-2, 3, 4, 1)}},
+    {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 3), LK_IN_RANGE(-2, 3, 5, 3)}, .shard_size = 2},
+    {0}};
+
 const lk_op lk__op_pow = {
     .name = "pow",
     .summary = "x^y",
@@ -115,14 +121,7 @@ const lk_op lk__op_pow = {
     .saves_in = 3,
     .backward = pow_backward,
     .data = &(const lk__each){.loop = LK__LOOP_POW},
-    .samples =
-        (const lk_op_sample[]){
-            {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 2, 3), LK_IN_RANGE(-2, 3, 2, 3)}},
-            {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 2, 1, 3), LK_IN_RANGE(-2, 3, 4, 1)}},
-            {.n_in = 2,
-             .in = {LK_IN_RANGE(0.3, 2.5, 3), LK_IN_RANGE(-2, 3, 5, 3)},
-             .shard_size = 2},
-            {0}},
+    .samples = samples,
 };
 
 lk_status lk_pow(lk_var x, lk_var y, lk_var *out)

@@ -24,6 +24,14 @@ static lk_status relu_max_pool_backward(lk_call *c, const lk_var *dout, lk_var *
 
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})
 
+static const lk_op_sample samples[] = {
+    {.n_in = 1, .in = {LK_IN(2, 4, 2)}, .attr = ATTR(.window.kernel = {2}, .window.stride = {2})},
+    {.n_in = 1,
+     .in = {LK_IN(1, 4, 5, 2)},
+     .attr = ATTR(.window.kernel = {2, 3}, .window.stride = {2, 2}, .window.pad_lo = {1, 1},
+                  .window.pad_hi = {0, 2})},
+    {0}};
+
 const lk_op lk__op_relu_max_pool = {
     .name = "relu_max_pool",
     .summary = "the largest of each window of relu of x and its position, in 1 to 3 dimensions",
@@ -32,16 +40,7 @@ const lk_op lk__op_relu_max_pool = {
     .infer = lk__max_pool_infer,
     .forward = relu_max_pool_forward,
     .backward = relu_max_pool_backward,
-    .samples = (const lk_op_sample[]){{.n_in = 1,
-                                       .in = {LK_IN(2, 4, 2)},
-                                       .attr = ATTR(.window.kernel = {2}, .window.stride = {2})},
-                                      {.n_in = 1,
-                                       .in = {LK_IN(1, 4, 5, 2)},
-                                       .attr = ATTR(.window.kernel = {2, 3},
-                                                    .window.stride = {2, 2},
-                                                    .window.pad_lo = {1, 1},
-                                                    .window.pad_hi = {0, 2})},
-                                      {0}},
+    .samples = samples,
 };
 
 lk_status lk_relu_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
