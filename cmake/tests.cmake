@@ -4,12 +4,12 @@
 #                  *.whole, label "long"
 #   selfcheck      the self-check of the command against the golden hashes
 #   example.*, MPI.example.*      the programs of examples/
-#   cli.*          the command seen from outside, one script each in tests/cli; what a script does only
-#                  with TEST_LONG in the environment it does as *.whole, label "long"
+#   cli.*          the command seen from outside, one script each in the folders of tests/cli; what a
+#                  script does only with TEST_LONG in the environment it does as *.whole, label "long"
 #   experiments.*  wrong experiment files, and what is said about each
 #   meta.*         the rules of the project, one script each
-#   local.*        programs of tests/dist, their ranks as threads of one process; those that take long
-#                  on some numbers of ranks, and on all as *.on_all, label "long"
+#   local.*        programs of the folders of tests/dist, their ranks as threads of one process; those
+#                  that take long on some numbers of ranks, and on all as *.on_all, label "long"
 #   openmpi.*, mpich.*      the same programs, by one or each MPI, on its share of the numbers of
 #                  ranks, and on all of them as *.on_all, label "long"; and a host of that MPI
 #   hosts.*        programs of tests/hosts, their ranks on simulated hosts, under mpirun and under SLURM;
@@ -86,7 +86,7 @@ target_compile_definitions(test_harness PUBLIC
 # lk_test_program(program file...): a program that sees the library's own headers.
 function(lk_test_program program)
   add_executable(${program} ${ARGN})
-  target_include_directories(${program} PRIVATE src tests)
+  target_include_directories(${program} PRIVATE src tests tests/dist)
   target_link_libraries(${program} PRIVATE
     test_harness lk_reference lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
 endfunction()
@@ -211,10 +211,10 @@ foreach(file IN LISTS examples)
   endforeach()
   if(NOT is_host AND (LK_YAML OR NOT reads_yaml))
     lk_test(example.${name} cli env "EMULATOR=${emulator}" "ARGUMENTS=${arguments_of_${name}}"
-      tests/example.sh $<TARGET_FILE:example_${name}> ${expected})
+      tests/examples/example.sh $<TARGET_FILE:example_${name}> ${expected})
     foreach(n IN LISTS threads_of_${name})
       lk_test(example.${name}.on_${n} cli env "EMULATOR=${emulator}" "ARGUMENTS=${n}"
-        tests/example.sh $<TARGET_FILE:example_${name}> ${expected})
+        tests/examples/example.sh $<TARGET_FILE:example_${name}> ${expected})
     endforeach()
   endif()
   if(has_ranks AND (LK_YAML OR NOT reads_yaml))
@@ -235,11 +235,11 @@ foreach(file IN LISTS examples)
       add_dependencies(${program} mpi_${mpi})
       lk_share(share ${mpi} "${ranks_of_${name}}")
       set(arguments env "ARGUMENTS=${arguments_of_${name}}")
-      lk_test(${mpi}.example.${name}.on_all long ${arguments} tests/example.sh
+      lk_test(${mpi}.example.${name}.on_all long ${arguments} tests/examples/example.sh
         $<TARGET_FILE:${program}> ${expected} ${mpi} "${ranks_of_${name}}")
       lk_timed(${mpi}.example.${name}.on_all)
       if(mpi IN_LIST daily_mpis)
-        lk_test(${mpi}.example.${name} ${mpi} ${arguments} tests/example.sh $<TARGET_FILE:${program}>
+        lk_test(${mpi}.example.${name} ${mpi} ${arguments} tests/examples/example.sh $<TARGET_FILE:${program}>
           ${expected} ${mpi} "${share}")
         lk_timed(${mpi}.example.${name})
       endif()
@@ -252,33 +252,33 @@ if(LK_YAML)
   foreach(n 1 3)
     lk_test(example.cifar10_cnn.on_${n} cli env "EMULATOR=${emulator}"
       "ARGUMENTS=--devices ${n} --scale 2 --epochs 2 --augment"
-      tests/example.sh $<TARGET_FILE:example_cifar10_cnn> examples/output/21_cifar10_cnn.txt)
+      tests/examples/example.sh $<TARGET_FILE:example_cifar10_cnn> examples/output/21_cifar10_cnn.txt)
   endforeach()
   lk_test(example.cifar10_slurm.own cli env "EMULATOR=${emulator}" "ARGUMENTS=--distribute own"
-    tests/example.sh $<TARGET_FILE:example_cifar10_slurm> examples/output/22_cifar10_slurm.txt)
+    tests/examples/example.sh $<TARGET_FILE:example_cifar10_slurm> examples/output/22_cifar10_slurm.txt)
   foreach(mpi IN LISTS LK_MPIS)
-    lk_test(${mpi}.example.cifar10_slurm.own long env "ARGUMENTS=--distribute own" tests/example.sh
+    lk_test(${mpi}.example.cifar10_slurm.own long env "ARGUMENTS=--distribute own" tests/examples/example.sh
       $<TARGET_FILE:example_cifar10_slurm> examples/output/22_cifar10_slurm.txt ${mpi} "2 4 7")
   endforeach()
 endif()
 
 # DDL's check in its example, next to a build in which a sum is wrong; in the long tests it learns.
-add_executable(ddl_mnist_damaged examples/23_ddl_mnist.c tests/ddl_damage.c)
+add_executable(ddl_mnist_damaged examples/23_ddl_mnist.c tests/examples/ddl_damage.c)
 target_include_directories(ddl_mnist_damaged PRIVATE src)
 target_link_libraries(ddl_mnist_damaged PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
 target_link_options(ddl_mnist_damaged PRIVATE -Wl,--wrap=lk__ddl_check)
 if(NOT CMAKE_CROSSCOMPILING)
   set(both $<TARGET_FILE:example_ddl_mnist> $<TARGET_FILE:ddl_mnist_damaged>)
-  lk_test(example.ddl_check cli tests/ddl_check.sh ${both})
+  lk_test(example.ddl_check cli tests/examples/ddl_check.sh ${both})
   foreach(mpi IN LISTS LK_MPIS)
     add_dependencies(ddl_mnist_damaged mpi_${mpi})
     set(label ${mpi})
     if(NOT mpi STREQUAL "openmpi" AND "openmpi" IN_LIST LK_MPIS)
       set(label long) # every day with one of them
     endif()
-    lk_test(${mpi}.example.ddl_check ${label} tests/ddl_check.sh ${both} ${mpi})
+    lk_test(${mpi}.example.ddl_check ${label} tests/examples/ddl_check.sh ${both} ${mpi})
   endforeach()
-  lk_test(example.ddl_learns long tests/ddl_learns.sh $<TARGET_FILE:example_ddl_mnist>)
+  lk_test(example.ddl_learns long tests/examples/ddl_learns.sh $<TARGET_FILE:example_ddl_mnist>)
   set_tests_properties(example.ddl_learns PROPERTIES TIMEOUT 3600)
 endif()
 
@@ -414,7 +414,7 @@ set(one_mpi test_adjoints test_batch_statistics test_chain_builds test_chain_job
   test_own_positions test_phases test_plan test_random_chains test_recurrent test_recurrent_chains
   test_scatter_dataset test_segments test_stage_plan test_stage_trace test_sum_tiles test_tile_conv_chain
   test_tile_layer_norm test_tile_payload test_tile_plan test_tiling_misuse test_weights_boxes test_wire)
-file(GLOB files CONFIGURE_DEPENDS tests/dist/*.c)
+file(GLOB files CONFIGURE_DEPENDS tests/dist/*/test_*.c)
 foreach(file IN LISTS files)
   get_filename_component(name ${file} NAME_WE)
   list(APPEND dist ${name})
@@ -559,7 +559,7 @@ foreach(transport local ${LK_MPIS})
 endforeach()
 
 # Random programs: a few here, many in the long tests; and faults that they must find.
-file(GLOB files CONFIGURE_DEPENDS tests/dist/programs/*.c)
+file(GLOB files CONFIGURE_DEPENDS tests/dist/nodes/programs/*.c)
 add_library(random_programs STATIC ${files})
 target_link_libraries(random_programs PRIVATE lockstep_static)
 target_link_libraries(test_programs PRIVATE random_programs)
@@ -613,20 +613,20 @@ if(NOT CMAKE_CROSSCOMPILING)
     lk_test(experiments.impossible cli tests/experiments/run.sh $<TARGET_FILE:lockstep> train impossible)
   endif()
   add_executable(json_lines tests/cli/json_lines.c)
-  add_executable(signal_after tests/cli/signal_after.c)
-  add_executable(checkpoint_make tests/cli/checkpoint_make.c)
+  add_executable(signal_after tests/cli/run/signal_after.c)
+  add_executable(checkpoint_make tests/cli/train/checkpoint_make.c)
   target_link_libraries(checkpoint_make PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
   # The command with planted faults, which `lockstep gradcheck --layout` must find.
-  add_executable(lockstep_planted tests/cli/planted.c $<TARGET_OBJECTS:lockstep>)
+  add_executable(lockstep_planted tests/cli/layouts/planted.c $<TARGET_OBJECTS:lockstep>)
   target_include_directories(lockstep_planted PRIVATE src)
   target_link_libraries(lockstep_planted PRIVATE lk_reference lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
   target_link_options(lockstep_planted PRIVATE -Wl,--wrap=lk_accumulator_add
     -Wl,--wrap=lk__groups_allreduce -Wl,--wrap=lk__batch_join)
   if(LK_YAML)
-    lk_test(cli.cifar10_options cli tests/cifar10_options.sh $<TARGET_FILE:lockstep>
+    lk_test(cli.cifar10_options cli tests/examples/cifar10_options.sh $<TARGET_FILE:lockstep>
       $<TARGET_FILE:json_lines> $<TARGET_FILE:example_cifar10_cnn>)
   endif()
-  file(GLOB scripts CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} tests/cli/test_*.sh)
+  file(GLOB scripts CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} tests/cli/*/test_*.sh)
   foreach(script IN LISTS scripts)
     string(REGEX REPLACE "^.*/test_(.*)\\.sh$" "cli.\\1" name ${script})
     lk_test(${name} cli ${script} $<TARGET_FILE:lockstep> $<TARGET_FILE:json_lines>)

@@ -153,7 +153,7 @@ if(NOT asan_obstacle)
   lk_variant_test(asan selfcheck lockstep selfcheck --golden tests/golden/selfcheck.txt)
   # The golden hashes of trained networks: layers, ops and update rules as clang compiles them.
   foreach(script whole presets)
-    lk_test(asan.${script} asan tests/cli/test_${script}.sh
+    lk_test(asan.${script} asan tests/cli/train/test_${script}.sh
       ${CMAKE_CURRENT_SOURCE_DIR}/build/asan/lockstep $<TARGET_FILE:json_lines>)
     set_tests_properties(asan.${script} PROPERTIES FIXTURES_REQUIRED asan
       ENVIRONMENT "TEST_BRIEF=1;${environment_of_asan}")

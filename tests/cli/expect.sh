@@ -3,14 +3,15 @@
 #
 #   $lockstep   the command
 #   $json       a program that succeeds if its input is one JSON object on each line
+#   $tests      the folder of the tests
 #   $work       an empty folder that is removed at the end
 #
 # No data sets are installed for a test, whatever the machine has: presets say that they generate theirs.
 set -u
 lockstep=$1
 json=$2
-here=$(dirname "$0")
-golden=$here/../golden/selfcheck.txt
+tests=$(cd "$(dirname "$0")" && while [ ! -d golden ]; do cd ..; done && pwd)
+golden=$tests/golden/selfcheck.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset LK_ISA LK_THREADS NO_COLOR

@@ -1,5 +1,5 @@
 """Losses of the first 50 steps of three presets, and of 20 steps of each phase of a fourth, in double
-precision, for tests/cli/test_curves.sh.
+precision, for tests/cli/train/test_curves.sh.
 
     /usr/bin/python3 tests/data/curves.py build/lockstep > tests/data/curves.txt
 

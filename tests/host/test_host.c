@@ -1,7 +1,7 @@
 /* A host program with an MPI of its own: its communicator is used, and stays its own.
  *
  *     test_host funneled|multiple        the level at which the host initialises MPI
- *     test_host open                     says what lk_comm_from_mpi() does (tests/cli/test_launchers.sh)
+ *     test_host open                     says what lk_comm_from_mpi() does (tests/cli/run/test_launchers.sh)
  *
  * Compiled against each MPI; run on 4 ranks by tests/dist/run.sh.
  */

@@ -1,5 +1,5 @@
 /* mpi4torch's ring of ten million numbers, on 1, 2, 3, 5 and 7 ranks. */
-#include "dist/oracles.h"
+#include "dist/nodes/oracles.h"
 
 static lk_status ring(lk_comm *comm, void *arg)
 {

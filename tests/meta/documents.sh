@@ -1,7 +1,7 @@
 #!/bin/sh
 # The documents agree with the project: the table of rooms is the one that is executed, links lead
 # somewhere, and every `make` target, file, function and switch that they name is there.
-# tests/cli/test_documents.sh looks at what they say of the command.
+# tests/cli/command/test_documents.sh looks at what they say of the command.
 set -eu
 bad=0
 complain() {

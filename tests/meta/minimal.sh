@@ -14,7 +14,7 @@ err 'transport local: there is no MPI'
 out 'all pass'
 
 # Experiments and packed files.
-status 2 "$lockstep" train "$here/../../experiments/demo.yaml"
+status 2 "$lockstep" train "$tests/../experiments/demo.yaml"
 err 'demo.yaml: this build cannot read YAML: it was made without libyaml'
 printf 'not read' | gzip >"$work/train-images-idx3-ubyte.gz"
 status 2 "$lockstep" data inspect "$work/train-images-idx3-ubyte.gz"

@@ -9,8 +9,8 @@
 #                a test, an example or a preset.
 #
 # A row without any of this has a link, or says that there is nothing.  And no call of the five systems is without
-# a row.  Beside this, tests/meta/documents.sh follows links, tests/cli/test_documents.sh looks for verbs and
-# options of commands, and tests/cli/test_porting_ddl.sh runs those of DDL's launcher.
+# a row.  Beside this, tests/meta/documents.sh follows links, tests/cli/command/test_documents.sh looks for verbs and
+# options of commands, and tests/cli/command/test_porting_ddl.sh runs those of DDL's launcher.
 #
 #   tests/meta/porting.sh COMMAND        build/lockstep
 set -eu

@@ -1,6 +1,6 @@
 /* Ranks that pretend to be on several nodes: every allreduce gives the same bits, also when the ranks
  * of a node do not follow each other. */
-#include "dist/collectives.h"
+#include "dist/coll/collectives.h"
 
 static void check(lk_comm *comm, int64_t pieces, int64_t count)
 {

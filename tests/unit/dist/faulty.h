@@ -10,7 +10,7 @@
 #ifndef LK_TEST_FAULTY_H
 #define LK_TEST_FAULTY_H
 
-#include "dist/programs/programs.h"
+#include "dist/nodes/programs/programs.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/ops.h>

@@ -1,7 +1,7 @@
 /* Linear layers, layer norm and local contrast normalisation on tiles, on one rank that has all of them:
  * values and gradients of x are those of the plain ops by memcmp, and what each tile says of parameters is
- * what the plain op says of that tile cut out.  Ranks are compared in tests/dist/test_spatial_layers.c, and
- * values of layer norm over all of a sample in tests/dist/test_tile_layer_norm.c.
+ * what the plain op says of that tile cut out.  Ranks are compared in tests/dist/tiles/test_spatial_layers.c, and
+ * values of layer norm over all of a sample in tests/dist/tiles/test_tile_layer_norm.c.
  */
 #include "drawn.h"
 #include "faults.h"

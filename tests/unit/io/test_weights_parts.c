@@ -1,7 +1,7 @@
 /* Models that hold a part of themselves read it out of files of any form, in the memory of the part. */
 #include "data/packed/zip.h"
 #include "data_files.h"
-#include "dist/held_models.h"
+#include "dist/checkpoints/held_models.h"
 #include "faults.h"
 
 #include <sys/wait.h>

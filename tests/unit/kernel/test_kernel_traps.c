@@ -1,7 +1,7 @@
 /* Every kernel in a host that traps: none raises a signal, and flags and traps are left alone. */
 #include "all_threads.h"
-#include "conv_cases.h"
 #include "traps.h"
+#include "unit/kernel/conv/conv_cases.h"
 
 #include <lockstep/extra/conv.h>
 #include <lockstep/extra/gemm.h>

@@ -1,5 +1,5 @@
 /* A rank that runs out of memory in a call of iterator.h or observe.h tells the others. */
-#include "dist/known_sets.h"
+#include "dist/multinode/known_sets.h"
 #include "memory_ranks.h"
 
 #include <lockstep/lockstep.h>

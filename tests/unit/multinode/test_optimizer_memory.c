@@ -1,5 +1,5 @@
 /* A rank that runs out of memory in a call of multi_node.h tells the others. */
-#include "dist/multi_nodes.h"
+#include "dist/multinode/multi_nodes.h"
 #include "memory_ranks.h"
 
 struct side {
