@@ -1,4 +1,9 @@
-/* Sums and hashes by hash format 2; made by tests/data/state_hash.py. */
+/* Sums and hashes by hash format 2, written by state_hash.py: do not edit.
+ *
+ * The build does not make it: building and running the tests needs no Python.  To make it anew, in the
+ * folder of the project:
+ *
+ *     python3 tests/data/state_hash.py >tests/data/state_hash.h */
 /* clang-format off */
 enum { ROWS = 5, COLUMNS = 7 };
 static const lk_box box_of_sums = {2, {1, 2}, {3, 4}};

@@ -97,7 +97,12 @@ def markdown():
 
 
 def header():
-    print("/* Sums and hashes by hash format 2; made by tests/data/state_hash.py. */")
+    print("""/* Sums and hashes by hash format 2, written by state_hash.py: do not edit.
+ *
+ * The build does not make it: building and running the tests needs no Python.  To make it anew, in the
+ * folder of the project:
+ *
+ *     python3 tests/data/state_hash.py >tests/data/state_hash.h */""")
     print("/* clang-format off */")
     print(f"enum {{ ROWS = {ROWS}, COLUMNS = {COLUMNS} }};")
     print("static const lk_box box_of_sums = {2, {%d, %d}, {%d, %d}};" % (BOX[0], BOX[2], BOX[1], BOX[3]))
