@@ -20,6 +20,12 @@ static inline lk_status job_of(const char *network, lk_comm *comm, const char *c
     return lk_job_new(*e, comm, job);
 }
 
+static inline void job_end(lk_job *job, lk_experiment *e)
+{
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
 static inline uint64_t state_of(lk_trainer *trainer)
 {
     uint64_t state;
@@ -52,8 +58,7 @@ static inline outcome train_steps(const char *network, lk_comm *comm, const char
     out.test = score.loss;
     out.test_accuracy = score.value[0];
     ASSERT_OK(lk_trainer_hash(lk_job_trainer(job), &out.state));
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return out;
 }
 

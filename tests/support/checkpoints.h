@@ -90,4 +90,15 @@ static inline lk_checkpoint_dir_options test_options(int64_t keep)
     return (lk_checkpoint_dir_options){.identity = STATE_IDENTITY, .keep = keep, .part_bytes = 112};
 }
 
+/* The newest is that of this step; -1: there is none. */
+static inline void test_newest_expect(lk_checkpoint_dir *c, int64_t step)
+{
+    test_state s;
+    bool found;
+    test_state_at(&s, 999);
+    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
+    ASSERT_EQ(found, step >= 0);
+    test_state_expect(&s, found ? step : 999);
+}
+
 #endif /* LK_TEST_CHECKPOINTS_H */

@@ -4,29 +4,17 @@
 
 #include "boxes.h"
 #include "io/checkpoint/checkpoint.h"
-#include "ranks.h"
+#include "rank_folders.h"
 
 #include <lockstep/coll.h>
 
 enum { PATH = 256, NAME = PATH + 32 };
 
+/* Files need not be on disk; folder_remove() ends it. */
 static inline void folder_new(lk_comm *comm, char path[PATH])
 {
-    if (lk_comm_rank(comm) == 0) {
-        snprintf(path, PATH, "/tmp/lockstep-test-XXXXXX");
-        ASSERT_TRUE(mkdtemp(path));
-    }
     lk__storage_sync_skip(true);
-    ASSERT_OK(lk_bcast(comm, path, PATH, LK_U8, 0, "path"));
-}
-
-static inline void folder_end(lk_comm *comm, const char *path)
-{
-    char command[PATH + 16];
-    ASSERT_OK(lk_barrier(comm, "end"));
-    snprintf(command, sizeof command, "rm -rf '%s'", path);
-    if (lk_comm_rank(comm) == 0)
-        ASSERT_EQ(system(command), 0);
+    folder_share(comm, path, PATH);
 }
 
 /* With bands so small that a tensor has many, and no two of them are alike. */

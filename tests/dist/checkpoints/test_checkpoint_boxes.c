@@ -67,7 +67,7 @@ RANKS_TEST(the_files_are_those_of_one_rank_that_holds_all)
         lk_checkpoint_dir_close(c);
         lk_checkpoint_dir_close(one);
     }
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 /* One process reads what any rank of any number would hold, and none of them has to be there. */
@@ -102,7 +102,7 @@ RANKS_TEST(boxes_of_a_checkpoint_can_be_looked_at)
         boxed_expect(&b, 3, CUT_COLUMNS, 1, 3);
         lk_checkpoint_dir_close(c);
     }
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 /* Save on the first `from` ranks and load on the first `to`, of which all others know nothing. */
@@ -139,7 +139,7 @@ RANKS_TEST(any_ranks_load_what_any_others_saved)
             save_and_load(comm, path, from, to, step);
     for (int end = step + N_CUTS * N_CUTS; step < end; step += ranks_brief() ? 7 : 3)
         save_and_load(comm, path, size, size, step);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 RANKS_TEST(a_save_goes_on_while_ranks_compute)
@@ -162,7 +162,7 @@ RANKS_TEST(a_save_goes_on_while_ranks_compute)
         expect_newest(c, step, how);
     }
     lk_checkpoint_dir_close(c);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 RANKS_TEST(an_element_that_nobody_holds_is_named)
@@ -188,7 +188,7 @@ RANKS_TEST(an_element_that_nobody_holds_is_named)
     ASSERT_OK(lk_checkpoint_dir_save(c, boxed_at(&b, 1, CUT_COLUMNS, rank, size)));
     expect_newest(c, 1, CUT_ROWS);
     lk_checkpoint_dir_close(c);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 RANKS_TEST(boxes_that_reach_out_are_refused)
@@ -217,7 +217,7 @@ RANKS_TEST(boxes_that_reach_out_are_refused)
         ASSERT_FAILS(lk_checkpoint_dir_load(c, &b.all.state, &found), LK_ESTATE,
                      "the tensors and numbers of its state are not those of rank 0");
     lk_checkpoint_dir_close(c);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 /* Where boxes overlap, what the lowest rank has is saved, or another that holds the same box. */
@@ -249,7 +249,7 @@ RANKS_TEST(the_lowest_rank_gives_what_several_hold)
         }
     }
     lk_checkpoint_dir_close(c);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 /* Only some ranks see the folder: they write what the others hold, and send what they want. */
@@ -266,5 +266,5 @@ RANKS_TEST(ranks_that_do_not_see_the_folder_give_and_take)
         expect_newest(c, how, (box_cut)((how + 3) % N_CUTS));
     }
     lk_checkpoint_dir_close(c);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }

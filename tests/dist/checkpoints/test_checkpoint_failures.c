@@ -68,7 +68,7 @@ RANKS_TEST(a_failure_of_one_rank_is_that_of_all)
     for (int i = 0; i < 4; i++)
         save_with_faults(comm, c, calls[i], path);
     lk_checkpoint_dir_close(c);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 /* A part that any rank finds damaged is left out by all, and so is one that vanishes. */
@@ -99,5 +99,5 @@ RANKS_TEST(damage_that_one_rank_finds_is_left_out_by_all)
             ASSERT_EQ(lk_checkpoint_dir_messages(c)[0], '\0');
     }
     lk_checkpoint_dir_close(c);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }

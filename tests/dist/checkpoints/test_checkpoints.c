@@ -1,7 +1,7 @@
 /* Checkpoints of several ranks: saved on any number, loaded on any other, failed on all alike. */
 #include "checkpoints.h"
 #include "io/checkpoint/checkpoint.h"
-#include "ranks.h"
+#include "rank_folders.h"
 
 #include <lockstep/coll.h>
 
@@ -9,24 +9,11 @@
 
 enum { PATH = 256 };
 
-/* A new folder that all ranks know; rank 0 removes it with folder_end(). */
+/* Files need not be on disk; folder_remove() ends it. */
 static void folder_new(lk_comm *comm, char path[PATH])
 {
-    if (lk_comm_rank(comm) == 0) {
-        snprintf(path, PATH, "/tmp/lockstep-test-XXXXXX");
-        ASSERT_TRUE(mkdtemp(path));
-    }
     lk__storage_sync_skip(true);
-    ASSERT_OK(lk_bcast(comm, path, PATH, LK_U8, 0, "path"));
-}
-
-static void folder_end(lk_comm *comm, const char *path)
-{
-    char command[PATH + 16];
-    ASSERT_OK(lk_barrier(comm, "end"));
-    snprintf(command, sizeof command, "rm -rf '%s'", path);
-    if (lk_comm_rank(comm) == 0)
-        ASSERT_EQ(system(command), 0);
+    folder_share(comm, path, PATH);
 }
 
 static lk_checkpoint_dir *folder_open_by(lk_comm *comm, const char *path, const char *replica_sets)
@@ -44,16 +31,6 @@ static lk_checkpoint_dir *folder_open(lk_comm *comm, const char *path)
     return folder_open_by(comm, path, NULL);
 }
 
-static void expect_newest(lk_checkpoint_dir *c, int64_t step)
-{
-    test_state s;
-    bool found;
-    test_state_at(&s, 999);
-    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
-    ASSERT_EQ(found, step >= 0);
-    test_state_expect(&s, found ? step : 999);
-}
-
 RANKS_TEST(saved_on_some_loaded_on_others)
 {
     char path[PATH];
@@ -61,9 +38,9 @@ RANKS_TEST(saved_on_some_loaded_on_others)
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     folder_new(comm, path);
     lk_checkpoint_dir *c = folder_open(comm, path);
-    expect_newest(c, -1);
+    test_newest_expect(c, -1);
     ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 1)));
-    expect_newest(c, 1);
+    test_newest_expect(c, 1);
     lk_checkpoint_dir_close(c);
     for (int ranks = size; ranks >= 1; ranks--) { /* 5 to 4, 4 to 3, ... */
         lk_comm *some;
@@ -71,7 +48,7 @@ RANKS_TEST(saved_on_some_loaded_on_others)
         ASSERT_OK(lk_comm_split(comm, rank < ranks ? 0 : -1, 0, &some));
         if (some) {
             c = folder_open(some, path);
-            expect_newest(c, step);
+            test_newest_expect(c, step);
             ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, step + 1)));
             lk_checkpoint_dir_close(c);
         }
@@ -79,9 +56,9 @@ RANKS_TEST(saved_on_some_loaded_on_others)
         ASSERT_OK(lk_barrier(comm, "next"));
     }
     c = folder_open(comm, path);
-    expect_newest(c, size + 1);
+    test_newest_expect(c, size + 1);
     lk_checkpoint_dir_close(c);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 /* The checkpoint of these writers has the parts, to the byte, of one rank alone. */
@@ -110,7 +87,7 @@ static void expect_the_parts_of_one_rank(lk_comm *comm, const char *replica_sets
                  path);
         ASSERT_EQ(system(command), 0);
     }
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 RANKS_TEST(the_parts_do_not_depend_on_the_ranks)
@@ -133,10 +110,10 @@ RANKS_TEST(a_save_goes_on_while_ranks_compute)
             ASSERT_OK(lk_allreduce(comm, &mine, &done, 1, LK_I32, LK_REDUCE_MIN, "done"));
         }
         ASSERT_OK(lk_checkpoint_dir_commit(c));
-        expect_newest(c, step);
+        test_newest_expect(c, step);
     }
     lk_checkpoint_dir_close(c);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 /* A rank that failed says so (of ranks in one process it may be any), the others name it. */
@@ -171,12 +148,12 @@ RANKS_TEST(a_failure_of_one_rank_is_that_of_all)
         expect_named(comm);
         lk_error_clear();
         ASSERT_TRUE(!lk_checkpoint_dir_is_saving(c));
-        expect_newest(c, 1);
+        test_newest_expect(c, 1);
     }
     ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 2)));
-    expect_newest(c, 2);
+    test_newest_expect(c, 2);
     lk_checkpoint_dir_close(c);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 /* What rank 0 alone does fails on all as well: every call of it in turn. */
@@ -196,7 +173,7 @@ RANKS_TEST(a_failure_to_publish_is_that_of_all)
         ASSERT_EQ(lk_checkpoint_dir_save(c, test_state_at(&s, 2)), LK_EIO);
         expect_named(comm);
         lk_error_clear();
-        expect_newest(c, 1);
+        test_newest_expect(c, 1);
     }
     lk_checkpoint_dir_close(c);
     /* So do opening and loading. */
@@ -211,7 +188,7 @@ RANKS_TEST(a_failure_to_publish_is_that_of_all)
     ASSERT_EQ(lk_checkpoint_dir_open(comm, path, &o, &c), LK_EIDENTITY);
     expect_named(comm);
     lk_error_clear();
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 RANKS_TEST(ranks_with_other_states_are_named)
@@ -229,9 +206,9 @@ RANKS_TEST(ranks_with_other_states_are_named)
                      "its state at step 4 is not that of rank 0: the hashes are abc0000000000005 "
                      "and abc0000000000004");
     ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 4)));
-    expect_newest(c, 4);
+    test_newest_expect(c, 4);
     lk_checkpoint_dir_close(c);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 /* Only rank 0, and the last, see the folder: they write all of it, and all ranks load it. */
@@ -248,9 +225,9 @@ RANKS_TEST(ranks_that_do_not_see_the_folder_take_part)
     ASSERT_EQ(c->writer.place, rank == 0 ? 0 : sees ? 1 : -1);
     ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 6)));
     ASSERT_EQ(lk_checkpoint_dir_messages(c)[0], '\0');
-    expect_newest(c, 6);
+    test_newest_expect(c, 6);
     lk_checkpoint_dir_close(c);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 RANKS_TEST(the_parts_do_not_depend_on_replica_sets)
@@ -273,16 +250,16 @@ RANKS_TEST(the_lowest_rank_of_each_replica_set_writes)
     ASSERT_EQ(c->writer.writers, size > 2 ? 2 : 1);
     ASSERT_EQ(c->writer.place, rank == 0 ? 0 : rank == 2 ? 1 : -1);
     ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 3)));
-    expect_newest(c, 3);
+    test_newest_expect(c, 3);
     lk_checkpoint_dir_close(c);
     const char *const others[] = {"", "0", NULL};
     for (int i = 0; i < 3; i++) {
         c = folder_open_by(comm, path, others[i]);
         ASSERT_EQ(c->writer.writers, i == 0 || size == 1 ? 1 : i == 1 ? 2 : size);
-        expect_newest(c, 3);
+        test_newest_expect(c, 3);
         lk_checkpoint_dir_close(c);
     }
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 /* Nothing has changed then, also where the run was to begin anew. */
@@ -302,7 +279,7 @@ RANKS_TEST(wrong_replica_sets_are_refused_on_all_ranks)
     o.replica_sets = rank == size - 1 ? "99" : NULL; /* wrong on one rank only */
     ASSERT_FAILS(lk_checkpoint_dir_open(comm, path, &o, &c), LK_EINVAL, "there is no rank 99");
     c = folder_open(comm, path);
-    expect_newest(c, 5);
+    test_newest_expect(c, 5);
     lk_checkpoint_dir_close(c);
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }

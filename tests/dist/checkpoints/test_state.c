@@ -55,8 +55,7 @@ RANKS_TEST(the_state_is_one_wherever_copies_lie)
         first = u == 0 ? state : first;
         ASSERT_TRUE(state == first);
         ASSERT_OK(lk_barrier(comm, NULL)); /* nobody frees what others still read */
-        lk_job_free(job);
-        lk_experiment_free(e);
+        job_end(job, e);
     }
 }
 
@@ -106,7 +105,6 @@ RANKS_TEST(a_copy_that_differs_is_named)
         expect_named(comm, job, lk_slab_data(lk_model_params(lk_trainer_model(t))), culprit);
         expect_named(comm, job, lk_slab_data(lk_optimizer_slab(t->optimizer, 1, &name)), culprit);
         expect_named(comm, job, lk_slab_data(lk_model_state(lk_trainer_model(t))), last);
-        lk_job_free(job);
-        lk_experiment_free(e);
+        job_end(job, e);
     }
 }

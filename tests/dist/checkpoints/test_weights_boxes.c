@@ -71,7 +71,7 @@ RANKS_TEST(weights_are_written_and_read_by_boxes)
         lk_safetensors_close(f);
         ASSERT_OK(lk_barrier(comm, "read"));
     }
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 /* Ranks that give other tensors, or the same in another order, are told; nothing is written. */
@@ -110,7 +110,7 @@ RANKS_TEST(ranks_must_give_the_same_tensors)
     held_free(&m);
     ASSERT_FAILS(lk_state_hash(comm, tensor, rank == last ? -1 : 2, &h), LK_EINVAL,
                  "tensors are NULL, or their number is negative");
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 /* A file that cannot be written is not there, and no rank thinks it is. */
@@ -138,7 +138,7 @@ RANKS_TEST(weights_that_cannot_be_written_are_nowhere)
                  LK_EINVAL, "tensor \"fc1.weight\" [7,11]: no rank holds its element [6,0]");
     ASSERT_TRUE(!lk__path_exists(made));
     ASSERT_OK(lk_safetensors_write_boxes(comm, made, NULL, 0, NULL, 0));
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }
 
 /* Models write what they hold together, and others read what they hold of it. */
@@ -176,5 +176,5 @@ RANKS_TEST(models_write_their_weights_together)
                      "no rank holds its element [0,0,0]");
         held_free(&h);
     }
-    folder_end(comm, path);
+    folder_remove(comm, path);
 }

@@ -189,8 +189,7 @@ static float *stepped(lk_comm *comm, const char *const *settings, int64_t *n, ui
     *n = bytes / 4;
     ASSERT_OK(lk_alloc(&out, *n, sizeof *out));
     memcpy(out, lk_slab_data(params), (size_t)bytes);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return out;
 }
 

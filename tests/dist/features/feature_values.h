@@ -155,4 +155,32 @@ static inline lk_range range_of(const lk_feature_split *split, int64_t n)
     return lk_feature_range(split, split->rank, n);
 }
 
+/* Case i of a kind of cases: values by `rule`, and the nodes of these splits. */
+typedef void feature_case_fn(int kind, int i, struct cut_rule rule,
+                             const lk_feature_split *const *split, int n_splits);
+
+/* n cases by every rule, on the ranks and on one that has all. */
+static inline void on_all_rules(lk_comm *comm, feature_case_fn *check, int kind, int n)
+{
+    for (int r = 0; r < CUT_RULES; r++) {
+        struct cut_rule rule = cut_rule_of(lk_comm_size(comm), r);
+        lk_feature_split *ranks = split_new(comm, rule), *one = split_new(NULL, rule);
+        for (int i = 0; i < n; i++)
+            check(kind, i, rule, (const lk_feature_split *const[]){ranks, one}, 2);
+        lk_feature_split_free(ranks);
+        lk_feature_split_free(one);
+    }
+}
+
+/* n cases of one block: with the op that knows no split, too. */
+static inline void on_one_block(lk_comm *comm, feature_case_fn *check, int kind, int n)
+{
+    const struct cut_rule rule = {1, 1}, wide = {MOST_BLOCKS, 64};
+    lk_feature_split *one = split_new(NULL, rule), *ranks = split_new(comm, wide);
+    for (int i = 0; i < n; i++)
+        check(kind, i, rule, (const lk_feature_split *const[]){NULL, one, ranks}, 3);
+    lk_feature_split_free(one);
+    lk_feature_split_free(ranks);
+}
+
 #endif /* LK_TEST_FEATURE_VALUES_H */

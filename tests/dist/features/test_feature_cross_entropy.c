@@ -144,47 +144,31 @@ static struct entropy_case case_of(int i, bool strange)
                                  .strange = strange};
 }
 
-static void on_all_cases(lk_comm *comm, bool strange)
+enum { CASES = 30, PLAIN = 0, STRANGE, SOME_STRANGE };
+
+static void case_check(int kind, int i, struct cut_rule rule, const lk_feature_split *const *split,
+                       int n_splits)
 {
-    for (int kind = 0; kind < CUT_RULES; kind++) {
-        struct cut_rule rule = cut_rule_of(lk_comm_size(comm), kind);
-        lk_feature_split *ranks = split_new(comm, rule), *one = split_new(NULL, rule);
-        for (int i = 0; i < 30; i++) {
-            struct entropy_case k = case_of(i, strange);
-            struct whole v = whole_new(&k, rule);
-            case_run(ranks, &k, &v);
-            case_run(one, &k, &v);
-            whole_free(&v);
-        }
-        lk_feature_split_free(ranks);
-        lk_feature_split_free(one);
-    }
+    struct entropy_case k = case_of(i, kind == STRANGE || (kind == SOME_STRANGE && i % 7 == 3));
+    struct whole v = whole_new(&k, rule);
+    for (int n = 0; n < n_splits; n++)
+        case_run(split[n], &k, &v);
+    whole_free(&v);
 }
 
 RANKS_TEST(classes_over_ranks_have_the_bits_of_one_rank)
 {
-    on_all_cases(comm, false);
+    on_all_rules(comm, case_check, PLAIN, CASES);
 }
 
 RANKS_TEST(infinities_and_nan_do_not_depend_on_ranks)
 {
-    on_all_cases(comm, true);
+    on_all_rules(comm, case_check, STRANGE, CASES);
 }
 
 RANKS_TEST(one_block_is_softmax_cross_entropy)
 {
-    const struct cut_rule rule = {1, 1}, wide = {MOST_BLOCKS, 64};
-    lk_feature_split *one = split_new(NULL, rule), *ranks = split_new(comm, wide);
-    for (int i = 0; i < 30; i++) {
-        struct entropy_case k = case_of(i, i % 7 == 3);
-        struct whole v = whole_new(&k, rule);
-        case_run(NULL, &k, &v);
-        case_run(one, &k, &v);
-        case_run(ranks, &k, &v);
-        whole_free(&v);
-    }
-    lk_feature_split_free(one);
-    lk_feature_split_free(ranks);
+    on_one_block(comm, case_check, SOME_STRANGE, CASES);
 }
 
 /* Far from each other, but the largest is taken away. */

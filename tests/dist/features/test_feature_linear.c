@@ -172,66 +172,50 @@ static struct linear_case case_of(enum way way, int i)
                                 .act = (lk_act)((i + i / 4) % 4)};
 }
 
-static void on_all_cases(lk_comm *comm, enum way way)
+enum { CASES = 25 };
+
+static void case_check(int way, int i, struct cut_rule rule, const lk_feature_split *const *split,
+                       int n_splits)
 {
-    for (int kind = 0; kind < CUT_RULES; kind++) {
-        struct cut_rule rule = cut_rule_of(lk_comm_size(comm), kind);
-        lk_feature_split *ranks = split_new(comm, rule), *one = split_new(NULL, rule);
-        for (int i = 0; i < 25; i++) {
-            struct linear_case k = case_of(way, i);
-            struct whole v = whole_new(&k, rule);
-            case_run(ranks, &k, &v);
-            case_run(one, &k, &v);
-            whole_free(&v);
-        }
-        lk_feature_split_free(ranks);
-        lk_feature_split_free(one);
-    }
+    struct linear_case k = case_of((enum way)way, i);
+    if (way == IN_BEFORE_JOIN && !split[0]) /* there a bias is another op */
+        k.bias = false;
+    struct whole v = whole_new(&k, rule);
+    for (int n = 0; n < n_splits; n++)
+        case_run(split[n], &k, &v);
+    whole_free(&v);
 }
 
 RANKS_TEST(cut_units_have_the_bits_of_one_rank)
 {
-    on_all_cases(comm, JOINED);
+    on_all_rules(comm, case_check, JOINED, CASES);
 }
 
 RANKS_TEST(cut_units_of_cut_inputs_have_the_bits_of_one_rank)
 {
-    on_all_cases(comm, SCATTERED);
+    on_all_rules(comm, case_check, SCATTERED, CASES);
 }
 
 RANKS_TEST(partial_gradients_are_joined_by_transitions)
 {
-    on_all_cases(comm, BEHIND_COPY);
-    on_all_cases(comm, BEHIND_GATHER_SUM);
+    on_all_rules(comm, case_check, BEHIND_COPY, CASES);
+    on_all_rules(comm, case_check, BEHIND_GATHER_SUM, CASES);
 }
 
 RANKS_TEST(cut_inputs_have_the_bits_of_one_rank)
 {
-    on_all_cases(comm, IN_JOINED);
+    on_all_rules(comm, case_check, IN_JOINED, CASES);
 }
 
 RANKS_TEST(partial_sums_are_joined_by_transitions)
 {
-    on_all_cases(comm, IN_BEFORE_JOIN);
+    on_all_rules(comm, case_check, IN_BEFORE_JOIN, CASES);
 }
 
 RANKS_TEST(one_block_is_lk_linear)
 {
-    const struct cut_rule rule = {1, 1}, wide = {MOST_BLOCKS, 64};
-    lk_feature_split *one = split_new(NULL, rule), *ranks = split_new(comm, wide);
     for (int way = 0; way < WAYS; way++)
-        for (int i = 0; i < 25; i++) {
-            struct linear_case k = case_of((enum way)way, i);
-            if (way == IN_BEFORE_JOIN) /* there a bias is another op */
-                k.bias = false;
-            struct whole v = whole_new(&k, rule);
-            case_run(NULL, &k, &v);
-            case_run(one, &k, &v);
-            case_run(ranks, &k, &v);
-            whole_free(&v);
-        }
-    lk_feature_split_free(one);
-    lk_feature_split_free(ranks);
+        on_one_block(comm, case_check, way, CASES);
 }
 
 /* ---- differences ---- */

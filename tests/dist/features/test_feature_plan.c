@@ -57,8 +57,7 @@ static void expect_sent(lk_comm *comm, const char *const *settings)
     planned_expect(comm, lk_job_trainer(job), settings[0]);
     planned_alike(comm, lk_job_trainer(job), lk_job_trainer(alone));
     lk_job_free(alone);
-    lk_job_free(job);
-    lk_experiment_free(e_alone);
+    job_end(job, e_alone);
     lk_experiment_free(e);
 }
 
@@ -96,8 +95,7 @@ RANKS_TEST(a_plan_says_of_which_kind_each_node_is)
     expect_kind(plan, "add", 2);
     expect_kind(plan, "cross_entropy", 1);
     lk_plan_free(plan);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 RANKS_TEST(a_step_of_features_sends_what_was_planned)
@@ -194,8 +192,7 @@ static lk_plan *plan_of(int ranks, int rank)
     lk_plan *plan = NULL;
     ASSERT_OK(job_of(wide, NULL, (const char *[MAX_SETTINGS]){NULL}, &e, &job));
     ASSERT_OK(lk_job_plan(job, &(lk_mesh_shape){.data = 1, .features = ranks}, ranks, rank, &plan));
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return plan;
 }
 
@@ -215,8 +212,7 @@ static int64_t memory_counted(lk_comm *comm, const char *const *settings, bool a
     ASSERT_OK(lk_barrier(comm, "trained"));
     int64_t now = lk_alloc_stats_now().live_bytes;
     ASSERT_OK(lk_barrier(comm, "counted"));
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     ASSERT_OK(lk_barrier(comm, "freed"));
     return now - before - sets;
 }

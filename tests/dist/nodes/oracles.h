@@ -90,6 +90,15 @@ static inline void backward_of_sum(lk_var y)
     backward(y.tape, loss);
 }
 
+/* Backward of the sum of y gives x this gradient everywhere; then both are no longer needed. */
+static inline void expect_gradient(struct leaf *x, lk_var y, double grad, const char *what)
+{
+    backward_of_sum(y);
+    expect_all(x->grad, grad, what);
+    leaf_free(x);
+    lk_tape_free(y.tape);
+}
+
 /* n numbers to the right, those from the left times the rank: the gradient is the rank on the right.
  * A rank alone is its own neighbour. */
 static inline void check_ring(lk_comm *comm, int64_t n)
@@ -108,10 +117,7 @@ static inline void check_ring(lk_comm *comm, int64_t n)
     expect_same(got, sent, "from the left");
     lk_tensor_free(sent);
     ASSERT_OK(lk_affine(got, rank, 0, &got));
-    backward_of_sum(got);
-    expect_all(x.grad, right, "from the right");
-    leaf_free(&x);
-    lk_tape_free(tape);
+    expect_gradient(&x, got, right, "from the right");
 }
 
 #endif /* LK_TEST_ORACLES_H */

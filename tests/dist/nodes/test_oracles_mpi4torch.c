@@ -12,10 +12,7 @@ RANKS_TEST(the_gradient_of_allreduce_is_the_number_of_ranks)
     ASSERT_OK(lk_tape_new(&tape));
     struct leaf x = leaf_random(tape, LK_SHAPE(10), "x", lk_comm_rank(comm));
     ASSERT_OK(lk_dist_allreduce(comm, x.var, LK_REDUCE_SUM, "allreduce", &y));
-    backward_of_sum(y);
-    expect_all(x.grad, lk_comm_size(comm), "allreduce");
-    leaf_free(&x);
-    lk_tape_free(tape);
+    expect_gradient(&x, y, lk_comm_size(comm), "allreduce");
 }
 
 RANKS_TEST(the_gradient_of_reduce_is_one)
@@ -27,10 +24,7 @@ RANKS_TEST(the_gradient_of_reduce_is_one)
     ASSERT_OK(lk_dist_reduce(comm, x.var, LK_REDUCE_SUM, 0, "reduce", &y));
     if (lk_comm_rank(comm) != 0)
         expect_value(y, 0, "reduce elsewhere");
-    backward_of_sum(y);
-    expect_all(x.grad, 1, "reduce");
-    leaf_free(&x);
-    lk_tape_free(tape);
+    expect_gradient(&x, y, 1, "reduce");
 }
 
 /* There it is an error to use x again; here reduce leaves it alone, and x + reduce(x) has a gradient
@@ -44,10 +38,7 @@ RANKS_TEST(a_value_can_be_used_again_after_reduce)
     ASSERT_OK(lk_affine(x.var, 1, 0, &x0));
     ASSERT_OK(lk_dist_reduce(comm, x0, LK_REDUCE_SUM, 0, "reduce", &y));
     ASSERT_OK(lk_add(x0, y, &y));
-    backward_of_sum(y);
-    expect_all(x.grad, 2, "x + reduce(x)");
-    leaf_free(&x);
-    lk_tape_free(tape);
+    expect_gradient(&x, y, 2, "x + reduce(x)");
 }
 
 RANKS_TEST(the_gradient_of_bcast_is_all_on_its_root)
@@ -60,11 +51,8 @@ RANKS_TEST(the_gradient_of_bcast_is_all_on_its_root)
     ASSERT_OK(lk_dist_bcast(comm, x.var, 0, "bcast", &y));
     lk_tensor *of_root = random_new(LK_SHAPE(10), "x", 0);
     expect_same(y, of_root, "bcast");
-    backward_of_sum(y);
-    expect_all(x.grad, rank == 0 ? lk_comm_size(comm) : 0, "bcast");
     lk_tensor_free(of_root);
-    leaf_free(&x);
-    lk_tape_free(tape);
+    expect_gradient(&x, y, rank == 0 ? lk_comm_size(comm) : 0, "bcast");
 }
 
 /* [2,5,4,2,3], random but for [0,0,:,0,0], which is the rank. */
@@ -100,10 +88,7 @@ RANKS_TEST(gather_along_axis_2_has_gradient_one)
     ASSERT_EQ(lk_shape_of(y).dim[2], rank == 0 ? 4 * size : 0);
     if (rank == 0)
         ASSERT_EQ(marked_sum(y), 4 * size * (size - 1) / 2);
-    backward_of_sum(y);
-    expect_all(x.grad, 1, "gather");
-    leaf_free(&x);
-    lk_tape_free(tape);
+    expect_gradient(&x, y, 1, "gather");
 }
 
 RANKS_TEST(the_gradient_of_allgather_is_the_number_of_ranks)
@@ -115,10 +100,7 @@ RANKS_TEST(the_gradient_of_allgather_is_the_number_of_ranks)
     struct leaf x = leaf_of(tape, marked_new(rank));
     ASSERT_OK(lk_dist_allgather(comm, x.var, 2, "allgather", &y));
     ASSERT_EQ(marked_sum(y), 4 * size * (size - 1) / 2);
-    backward_of_sum(y);
-    expect_all(x.grad, size, "allgather");
-    leaf_free(&x);
-    lk_tape_free(tape);
+    expect_gradient(&x, y, size, "allgather");
 }
 
 /* There, losses that differ between ranks get a wrong gradient from three ranks on.  With the loss
@@ -132,10 +114,7 @@ RANKS_TEST(allgather_is_right_when_losses_differ)
     struct leaf x = leaf_of(tape, marked_new(rank));
     ASSERT_OK(lk_dist_allgather(comm, x.var, 2, "allgather", &y));
     ASSERT_OK(lk_affine(y, rank + 1, 0, &y));
-    backward_of_sum(y);
-    expect_all(x.grad, size * (size + 1) / 2, "allgather");
-    leaf_free(&x);
-    lk_tape_free(tape);
+    expect_gradient(&x, y, size * (size + 1) / 2, "allgather");
 }
 
 /* On the root [2,5,size,2,3], with the index along axis 2 at [0,0,:,0,0]; elsewhere one number, of
@@ -160,10 +139,7 @@ RANKS_TEST(scatter_gives_each_its_part_and_gather_takes_it_back)
     ASSERT_OK(lk_dist_gather(comm, y, 2, 0, "gather", &back));
     if (rank == 0)
         expect_same(back, value, "gather of scatter");
-    backward_of_sum(y);
-    expect_all(x.grad, rank == 0 ? 1 : 0, "scatter");
-    leaf_free(&x);
-    lk_tape_free(tape);
+    expect_gradient(&x, y, rank == 0 ? 1 : 0, "scatter");
 }
 
 /* alltoall from axis 4 to axis 2 of [3,4,mine,4,all,2] is gather along 2, then scatter along 4, on
@@ -181,10 +157,7 @@ static void check_equivalence(lk_comm *comm, int64_t mine, int64_t all, int64_t 
     ASSERT_OK(lk_value(in_two, &t));
     expect_same(at_once, t, "alltoall");
     ASSERT_EQ(lk_shape_of(at_once).dim[4], count);
-    backward_of_sum(at_once);
-    expect_all(x.grad, 1, "alltoall");
-    leaf_free(&x);
-    lk_tape_free(tape);
+    expect_gradient(&x, at_once, 1, "alltoall");
 }
 
 RANKS_TEST(alltoall_is_scatter_of_gather)
@@ -205,10 +178,7 @@ RANKS_TEST(alltoall_and_back_is_the_identity)
     ASSERT_OK(lk_dist_alltoall(comm, x.var, 2, 4, 3, "there", &y));
     ASSERT_OK(lk_dist_alltoall(comm, y, 4, 2, 2, "back", &y));
     expect_same(y, x.value, "there and back");
-    backward_of_sum(y);
-    expect_all(x.grad, 1, "there and back");
-    leaf_free(&x);
-    lk_tape_free(tape);
+    expect_gradient(&x, y, 1, "there and back");
 }
 
 /* Rank r holds r + 1 of 0, 1, 2, ... and asks for size - r: of 3 ranks [0,1,2], [3,4], [5]. */
@@ -235,10 +205,7 @@ RANKS_TEST(alltoall_along_one_axis_cuts_anew)
         ASSERT_OK(lk_tensor_get_f64(got, LK_AT(i), &element));
         ASSERT_EQ(element, want + i);
     }
-    backward_of_sum(y);
-    expect_all(x.grad, 1, "cut");
-    leaf_free(&x);
-    lk_tape_free(tape);
+    expect_gradient(&x, y, 1, "cut");
 }
 
 RANKS_TEST(joined_dummies_have_gradient_zero)

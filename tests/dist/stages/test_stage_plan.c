@@ -41,8 +41,7 @@ static void expect_sent(lk_comm *comm, const char *const *settings)
     planned_expect(comm, lk_job_trainer(job), settings[0]);
     planned_alike(comm, lk_job_trainer(job), lk_job_trainer(alone));
     lk_job_free(alone);
-    lk_job_free(job);
-    lk_experiment_free(e_alone);
+    job_end(job, e_alone);
     lk_experiment_free(e);
 }
 
@@ -103,8 +102,7 @@ RANKS_TEST(lags_are_those_of_the_bytes)
             for (int s = 0; s < 4; s++)
                 ASSERT_EQ(lk_pipeline_lag(&p->pipeline, s), each[i].lag[s]);
             lk_plan_free(p);
-            lk_job_free(job);
-            lk_experiment_free(e);
+            job_end(job, e);
         }
 }
 
@@ -133,8 +131,7 @@ static lk_plan *plan_of(const char *const *settings, int ranks, int rank)
     lk_plan *plan = NULL;
     ASSERT_OK(job_of(wide, NULL, settings, &e, &job));
     ASSERT_OK(lk_job_plan(job, &(lk_mesh_shape){.data = 1, .stages = ranks}, ranks, rank, &plan));
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return plan;
 }
 
@@ -169,8 +166,7 @@ static int64_t memory_counted(lk_comm *comm, const char *const *settings, bool a
     ASSERT_OK(lk_barrier(comm, "trained"));
     int64_t now = lk_alloc_stats_now().live_bytes;
     ASSERT_OK(lk_barrier(comm, "counted"));
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     ASSERT_OK(lk_barrier(comm, "freed")); /* what is planned next is counted, too */
     return now - before - sets;
 }

@@ -40,8 +40,7 @@ static uint64_t state_behind(lk_comm *comm, const char *layout, int64_t microbat
     for (int i = 0; i < 2; i++)
         ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
     uint64_t state = state_of(lk_job_trainer(job));
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return state;
 }
 

@@ -72,8 +72,7 @@ static void record(lk_comm *comm, const char *options)
     ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
     tracing = false;
     trace[traced] = '\0';
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* The most micro-batches between their F and the event that ends them. */
@@ -177,7 +176,6 @@ RANKS_TEST(a_watch_is_told_the_list)
     lk_trainer_watch_actions(lk_job_trainer(job), NULL, NULL);
     ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
     ASSERT_EQ(told.n, lk_comm_size(comm) > 1 ? told.list->n : 0);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     lk_pipeline_free(lists);
 }

@@ -75,8 +75,7 @@ RANKS_TEST(a_resnet_leaves_the_tiles_once)
         else
             expect_changes(comm, t, 1);
         state[alone] = state_of(t);
-        lk_job_free(job);
-        lk_experiment_free(e);
+        job_end(job, e);
     }
     ASSERT_EQ(state[0], state[1]);
 }
@@ -111,8 +110,7 @@ static void expect_same(lk_comm *comm, const char *layers, int want)
         else
             expect_changes(comm, t, want);
         state[alone] = state_of(t);
-        lk_job_free(job);
-        lk_experiment_free(e);
+        job_end(job, e);
     }
     if (state[0] != state[1])
         TEST_FAIL("%s on %d ranks: another state than on one", layers, lk_comm_size(comm));
@@ -172,8 +170,7 @@ RANKS_TEST(small_values_change)
         ASSERT_EQ(seen, 1);
     }
     ASSERT_EQ(changes_of(p), 3);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* ---- all ways ---- */
@@ -269,8 +266,7 @@ RANKS_TEST(no_way_has_fewer_changes)
         if (fewest >= 0 && fewest != planned)
             TEST_FAIL("%d changes, where %d are enough: %s", planned, fewest, model);
         tried += fewest >= 0;
-        lk_job_free(job);
-        lk_experiment_free(e);
+        job_end(job, e);
         if (i % 10 == 4)
             expect_same(comm, layers, planned);
     }

@@ -72,8 +72,7 @@ RANKS_TEST(a_plan_of_thousands_of_ranks_is_small)
     ASSERT_OK(lk_trainer_plan_of(lk_job_trainer(job), &shape, 4096, 77, &plan));
     ASSERT_TRUE(lk_alloc_stats_now().peak_bytes - before.live_bytes < 2 << 20);
     lk_plan_free(plan);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* Convolutions of three positions fetch, each what it reads, but for the first, whose margin the loader has
@@ -114,8 +113,7 @@ RANKS_TEST(a_unet_fetches_each_margin_once)
         ASSERT_EQ(n, sizeof want / sizeof want[0]);
         lk_plan_free(p);
     }
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* ---- values that several layers read ---- */
@@ -175,8 +173,7 @@ static uint64_t state_after(lk_comm *comm, const char *model, const char *spatia
                       (long long)got, (long long)planned, forward, fetches);
     }
     uint64_t state = state_of(t);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return state;
 }
 

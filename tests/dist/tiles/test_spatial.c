@@ -101,8 +101,7 @@ static int64_t peak_of(const char *recompute)
         int64_t now = lk_alloc_stats_now().live_bytes - before.live_bytes;
         most = now > most ? now : most;
     }
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return most;
 }
 

@@ -245,8 +245,7 @@ RANKS_TEST(a_rank_holds_what_belongs_to_its_positions)
                         memory->optimizer == planned.optimizer);
         else
             planned = memory_of(t, n, lk_comm_rank(comm));
-        lk_job_free(job);
-        lk_experiment_free(e);
+        job_end(job, e);
     }
 }
 
@@ -271,8 +270,7 @@ RANKS_TEST(a_model_that_holds_something_else_is_refused)
     else
         ASSERT_OK(lk_trainer_new(&spec, options, &t));
     lk_trainer_free(t);
-    lk_job_free(alone);
-    lk_experiment_free(e);
+    job_end(alone, e);
 }
 
 /* ---- files ---- */
@@ -304,8 +302,7 @@ static lk_run_result run(lk_comm *comm, const char *folder, const char *name, co
     ASSERT_OK(job_of(planes, comm, settings, &e, &job));
     ASSERT_OK(lk_job_run(
         job, &(lk_run_callbacks){.arg = &steps, .step = count_step, .stop = is_enough}, &result));
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return result;
 }
 

@@ -49,8 +49,7 @@ static void expect_formulas(lk_comm *comm, const char *network, const char *cons
     int n = made_end(comm, &got);
     ASSERT_OK(st);
     calls_compare(comm, settings[2], &want, n, &got);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* Communicators that are made from now on take the allreduce of this name; NULL: by cost. */
@@ -199,8 +198,7 @@ static void expect_fetches(lk_comm *comm, const int64_t *grid)
     ASSERT_OK(st);
     ASSERT_OK(lk_allreduce(comm, NULL, &sent, 1, LK_I64, LK_REDUCE_SUM, "sent"));
     ASSERT_EQ(sent, stack_fetches(grid));
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 RANKS_TEST(fetches_are_as_deep_as_windows_reach)

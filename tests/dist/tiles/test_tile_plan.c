@@ -111,8 +111,7 @@ static void expect_sent(lk_comm *comm, const char *network, const char *const *s
     lk_job *job = NULL;
     ASSERT_OK(job_of(network, comm, settings, &e, &job));
     planned_expect(comm, lk_job_trainer(job), settings[2]);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 static void expect_planned(lk_comm *comm, const char *network, const char *pieces,
@@ -192,8 +191,7 @@ static void expect_filters(lk_comm *comm, const char *spatial)
     ASSERT_EQ(p->memory.filters, held);
     ASSERT_EQ(listed, held);
     ASSERT_TRUE(lk_comm_size(comm) == 1 || held > 0);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* The margin of filters travels once a step, however many passes it has. */
@@ -256,8 +254,7 @@ RANKS_TEST(backward_ends_above_what_does_not_move)
     for (int64_t i = 0; i < p->n_transfers; i++)
         fetches += p->transfer[i].when == LK_IN_BACKWARD && p->transfer[i].kind == LK_FETCHED;
     ASSERT_EQ(fetches, 1); /* of the convolution behind the last */
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* ---- by tiles in fact ---- */
@@ -293,8 +290,7 @@ RANKS_TEST(layers_before_whole_samples_run_by_tiles)
             ASSERT_EQ(seen, 2); /* there and back */
             lk_plan_free(p);
         }
-        lk_job_free(job);
-        lk_experiment_free(e);
+        job_end(job, e);
     }
 }
 
@@ -339,8 +335,7 @@ RANKS_TEST(an_evaluation_takes_less_than_a_step)
                   (long long)plan->memory.values);
     lk_plan_free(plan);
     lk_plan_free(both);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* A step of one rank; before it, rehearse all ranks of a layout if there is one. */
@@ -360,8 +355,7 @@ static uint64_t step_after(const char *network, const char *pieces, const lk_mes
     }
     ASSERT_OK(lk_trainer_step(t, NULL));
     uint64_t state = state_of(t);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return state;
 }
 

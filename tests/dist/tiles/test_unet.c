@@ -96,6 +96,5 @@ RANKS_TEST(the_plan_has_the_channels_of_both)
     ASSERT_TRUE(inner->box.n[3] == 4 + 4 && lk_box_count(&inner->box) == 4 * 2 * 4 * 8);
     ASSERT_EQ(outer->value_bytes, lk_box_count(&outer->box) * plan->pass_samples * 4);
     ASSERT_TRUE(outer->reach == LK_REACH_POSITION && inner->reach == LK_REACH_POSITION);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }

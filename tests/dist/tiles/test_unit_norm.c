@@ -99,6 +99,5 @@ RANKS_TEST(rows_have_norm_one_behind_each_step)
     }
     ASSERT_OK(lk_allreduce(comm, NULL, &begin, 1, LK_F64, LK_REDUCE_MAX, "begin"));
     ASSERT_TRUE(begin > 0.1 && most[0] < 1e-6 && most[1] < 1e-6);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }

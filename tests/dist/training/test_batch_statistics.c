@@ -146,8 +146,7 @@ RANKS_TEST(statistics_of_the_batch_cost_their_sums_only)
     int64_t before = own->n_calls;
     ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
     ASSERT_EQ(own->n_calls - before, 2 * (2 + 1) + 2);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* One rank alone has a parameter that is not a number: the others hear of it where they meet. */
@@ -166,8 +165,7 @@ RANKS_TEST(what_is_not_finite_stops_all_ranks)
     lk_tensor_free(w);
     ASSERT_FAILS(lk_trainer_step(lk_job_trainer(job), NULL), LK_ENAN,
                  "parameter linear1.bias is not finite at element 3");
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* The gradients of gamma and beta of two channels, those of all ranks added, as an optimizer gets them.  The

@@ -31,8 +31,7 @@ static int64_t ahead(lk_comm *comm, const char *path, const char *keep)
     lk_job *job = NULL;
     ASSERT_OK(job_of(network, comm, (const char *[MAX_SETTINGS]){path, keep}, &e, &job));
     int64_t n = lk_job_loader(job, LK_TRAIN)->options.prefetch;
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return n;
 }
 

@@ -99,8 +99,7 @@ static walk descend(lk_comm *comm, const char *setting, int64_t first)
         ASSERT_OK(lk_trainer_step(lk_job_trainer(job), &w.report[i]));
         w.at[i] = params_of(job, &w.n);
     }
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return w;
 }
 
@@ -117,8 +116,7 @@ RANKS_TEST(gradients_are_one_step_old)
     lk_experiment *e = NULL;
     lk_job *job = descent_of(comm, NULL, &e);
     float *start = params_of(job, &n);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     walk late = descend(comm, DOUBLE, 0), plain = descend(comm, NULL, 0),
          second = descend(comm, NULL, 1);
     int64_t params = n - 32; /* batch norm keeps a mean and a variance, in 64 bytes each */
@@ -161,8 +159,7 @@ RANKS_TEST(the_schedule_is_that_of_the_gradients)
             ASSERT_OK(lk_trainer_step(lk_job_trainer(job), &report));
             rate[i][k] = report.rate;
         }
-        lk_job_free(job);
-        lk_experiment_free(e);
+        job_end(job, e);
     }
     ASSERT_SAME_BITS(&rate[1][1], &rate[0][0], (STEPS - 1) * sizeof(double));
     ASSERT_TRUE(rate[0][1] < rate[0][0]);
@@ -177,8 +174,7 @@ RANKS_TEST(it_is_marked)
         ASSERT_OK(job_of(network, comm, (const char *[MAX_SETTINGS]){i ? DOUBLE : NULL}, &e, &job));
         state[i] = state_of(lk_job_trainer(job)); /* the same parameters, and nothing waits */
         ASSERT_OK(lk_job_identity(job, &identity[i]));
-        lk_job_free(job);
-        lk_experiment_free(e);
+        job_end(job, e);
     }
     ASSERT_TRUE(state[0] != state[1] && identity[0] != identity[1]);
 }
@@ -192,8 +188,7 @@ static lk_run_result run_with(lk_comm *comm, const char *const *settings)
     lk_run_result end;
     ASSERT_OK(job_of(network, comm, settings, &e, &job));
     ASSERT_OK(lk_job_run(job, NULL, &end));
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return end;
 }
 
@@ -269,8 +264,7 @@ static float *params_after(lk_comm *comm, const char *const *settings, int64_t *
     ASSERT_OK(job_of(network, comm, settings, &e, &job));
     ASSERT_OK(lk_job_run(job, NULL, NULL));
     float *out = params_of(job, n);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return out;
 }
 

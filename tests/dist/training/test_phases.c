@@ -27,8 +27,7 @@ static uint64_t run_state(lk_comm *comm, const char *const *settings)
     ASSERT_OK(lk_job_run(job, NULL, &end));
     ASSERT_TRUE(strcmp(lk_job_phase(job)->name, "all") == 0);
     ASSERT_EQ(end.steps, 16);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return end.state;
 }
 
@@ -94,8 +93,7 @@ RANKS_TEST(phases_are_trainers_one_after_the_other)
     }
     ASSERT_EQ(run_state(NULL, (const char *[MAX_SETTINGS]){NULL}), state);
     lk_model_free(model);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* The bytes of a slice of a slab, and whether it is of a layer. */
@@ -133,8 +131,7 @@ RANKS_TEST(frozen_layers_stay)
         }
         lk_slab_free(before);
     }
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* What runs for no loss that counts stays, whatever the decay: layers that decode, or that come behind. */
@@ -168,8 +165,7 @@ RANKS_TEST(layers_that_do_not_run_stay)
             ASSERT_EQ(memcmp(was, is, (size_t)bytes) != 0, moves);
         }
         lk_slab_free(before);
-        lk_job_free(job);
-        lk_experiment_free(e);
+        job_end(job, e);
     }
 }
 
@@ -304,8 +300,7 @@ RANKS_TEST(trainers_freeze_one_at_a_time)
         (void)slice_of(lk_model_params(spec.model), i, "linear2", &bytes, &moves);
         ASSERT_EQ(lk_model_param_moves(spec.model, i), moves);
     }
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 static void phase_change(void *arg, const lk_job *job, const lk_step_report *report)
@@ -321,8 +316,7 @@ RANKS_TEST(a_job_that_runs_goes_through_its_phases)
     lk_job *job = NULL;
     ASSERT_OK(job_of(network, comm, (const char *[MAX_SETTINGS]){"train.steps=2"}, &e, &job));
     ASSERT_OK(lk_job_run(job, &(lk_run_callbacks){.arg = job, .step = phase_change}, NULL));
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* A rank that moves other layers is found. */

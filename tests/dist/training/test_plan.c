@@ -42,8 +42,7 @@ static void expect_planned(lk_comm *comm, const char *const *settings)
         ASSERT_EQ(world->n_calls - calls, lk_plan_calls(plan));
         ASSERT_EQ(world->n_bytes - bytes, lk_plan_bytes(plan));
     }
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 RANKS_TEST(a_step_sends_what_was_planned)
@@ -89,8 +88,7 @@ RANKS_TEST(arithmetic_gives_the_trainers_plan)
         ASSERT_EQ(plan->transfer[i].bytes, own->transfer[i].bytes);
     }
     lk_plan_free(plan);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 static const lk_layer_plan *layer_of(const lk_plan *plan, const char *name)
@@ -131,8 +129,7 @@ RANKS_TEST(every_sample_is_planned_once)
     int64_t bytes = lk_slab_layout_bytes(layout);
     ASSERT_EQ(plan->memory.parameters, bytes / shared + (plan->spec.shared ? bytes : 0));
     ASSERT_EQ(plan->memory.optimizer, 2 * lk_slab_layout_bytes(layout) / shared);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 RANKS_TEST(what_the_pieces_do_not_allow_is_refused)
@@ -155,8 +152,7 @@ RANKS_TEST(what_the_pieces_do_not_allow_is_refused)
     ASSERT_OK(lk_mesh_at(&(lk_mesh_shape){.data = 9}, 9, 0, &mesh));
     ASSERT_FAILS(lk_plan_new(&mesh, model, &own->spec, &plan), LK_EINVAL,
                  "9 ranks for a batch of 8 shards");
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* ---- memory ---- */

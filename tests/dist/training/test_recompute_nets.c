@@ -174,8 +174,7 @@ static need need_of(lk_comm *comm, const char *const *settings)
     n.values = lk_tape_stats_of(lk_job_trainer(job)->tape).held_bytes;
     n.state = state_of(lk_job_trainer(job));
     ASSERT_OK(lk_barrier(comm, "counted"));
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return n;
 }
 
@@ -192,8 +191,7 @@ static int64_t planned_of(const lk_mesh_shape *shape, int ranks, const char *con
         ASSERT_OK(lk_trainer_rehearse(lk_job_trainer(job), NULL, plan));
         sum += plan->memory.values + plan->memory.samples + plan->memory.exchange;
         lk_plan_free(plan);
-        lk_job_free(job);
-        lk_experiment_free(e);
+        job_end(job, e);
     }
     return sum;
 }

@@ -79,8 +79,7 @@ RANKS_TEST(gradients_do_travel_during_backward)
     ASSERT_TRUE(t->groups->n_buckets > 2);
     ASSERT_EQ(t->groups->n_started, t->groups->n_buckets);
     ASSERT_OK(lk__groups_finish_overlap(t->groups));
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 /* Collective calls of a step, behind the first two. */
@@ -96,8 +95,7 @@ static int64_t calls_of(lk_comm *comm, const char *const *settings, int *buckets
     ASSERT_OK(lk_trainer_step(t, NULL));
     int64_t calls = t->mesh->world->n_calls - before;
     *buckets = t->groups->n_buckets;
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return calls;
 }
 
@@ -149,8 +147,7 @@ RANKS_TEST(a_step_joins_each_element_once)
     const lk_comm *world = t->mesh->world;
     expect_call(world, world->n_calls - 1, "votes and loss", LK_I64, 3 + subtrees);
     expect_call(world, world->n_calls, "gradients", LK_F32, loss.offset / 4);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }
 
 RANKS_TEST(every_optimizer_has_the_same_bits)
@@ -245,8 +242,7 @@ static lk_run_result run_with(lk_comm *comm, const char *const *settings, struct
     lk_run_result end;
     ASSERT_OK(job_of(network, comm, settings, &e, &job));
     ASSERT_OK(lk_job_run(job, stopper ? &watcher : NULL, &end));
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     return end;
 }
 
@@ -361,8 +357,7 @@ RANKS_TEST(a_rank_that_computes_wrongly_is_named)
         else
             ASSERT_OK(lk_job_run(job, &watcher, NULL));
         ASSERT_EQ(s.epochs, spoils && lk_comm_size(comm) > 1 ? 0 : 3);
-        lk_job_free(job);
-        lk_experiment_free(e);
+        job_end(job, e);
     }
 }
 
@@ -387,8 +382,7 @@ RANKS_TEST(a_rank_that_computes_wrongly_saves_nothing)
                      &e, &job));
     ASSERT_FAILS(lk_job_run(job, &watcher, NULL), LK_ESTATE, message);
     ASSERT_TRUE(access(saved, F_OK) != 0);
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
     folder_remove(comm, folder);
 }
 
@@ -522,6 +516,5 @@ RANKS_TEST(what_is_not_finite_stops_all_ranks)
     lk_tensor_free(w);
     ASSERT_FAILS(lk_trainer_step(lk_job_trainer(job), NULL), LK_ENAN,
                  "parameter linear1.bias is not finite at element 3");
-    lk_job_free(job);
-    lk_experiment_free(e);
+    job_end(job, e);
 }

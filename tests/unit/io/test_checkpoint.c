@@ -26,17 +26,6 @@ static void save(lk_checkpoint_dir *c, int64_t step)
     ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, step)));
 }
 
-/* The newest is that of this step; -1: there is none. */
-static void expect_newest(lk_checkpoint_dir *c, int64_t step)
-{
-    test_state s;
-    bool found;
-    test_state_at(&s, 999);
-    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
-    ASSERT_EQ(found, step >= 0);
-    test_state_expect(&s, found ? step : 999);
-}
-
 static bool exists(const char *file)
 {
     char path[512];
@@ -48,16 +37,16 @@ TEST(what_is_saved_comes_back)
 {
     folder_new("back");
     lk_checkpoint_dir *c = folder_open(0);
-    expect_newest(c, -1);
+    test_newest_expect(c, -1);
     save(c, 0);
-    expect_newest(c, 0);
+    test_newest_expect(c, 0);
     save(c, 12);
     save(c, 7);
-    expect_newest(c, 12);
+    test_newest_expect(c, 12);
     ASSERT_EQ(lk_checkpoint_dir_messages(c)[0], '\0');
     lk_checkpoint_dir_close(c);
     c = folder_open(0);
-    expect_newest(c, 12);
+    test_newest_expect(c, 12);
     lk_checkpoint_dir_close(c);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
@@ -160,7 +149,7 @@ TEST(a_save_goes_on_while_the_state_changes)
         while (!lk_checkpoint_dir_poll(c))
             usleep(100);
         ASSERT_OK(lk_checkpoint_dir_commit(c));
-        expect_newest(c, step);
+        test_newest_expect(c, step);
     }
     ASSERT_FAILS(lk_checkpoint_dir_commit(c), LK_ESTATE, "no save is under way");
     int64_t live = lk_alloc_stats_now().live_bytes;
@@ -170,7 +159,7 @@ TEST(a_save_goes_on_while_the_state_changes)
     ASSERT_OK(lk_checkpoint_dir_begin(c, test_state_at(&s, 21)));
     lk_checkpoint_dir_close(c);
     c = folder_open(0);
-    expect_newest(c, 20);
+    test_newest_expect(c, 20);
     ASSERT_EQ(lk_checkpoint_dir_messages(c)[0], '\0');
     lk_checkpoint_dir_close(c);
 }
@@ -189,13 +178,13 @@ TEST(a_step_that_is_there_is_not_written_again)
     ASSERT_FAILS(lk_checkpoint_dir_save(c, &s.state), LK_ESTATE,
                  "is there with the state abc0000000000003, and now step 3 has the state "
                  "abc0000000000004");
-    expect_newest(c, 3);
+    test_newest_expect(c, 3);
     /* One that does not verify is replaced. */
     test_write("again/step-000000000003/part-00001.safetensors", "x", 1);
     save(c, 3);
     ASSERT_TRUE(
         strstr(lk_checkpoint_dir_messages(c), "part-00001.safetensors: offset 1: ends here"));
-    expect_newest(c, 3);
+    test_newest_expect(c, 3);
     lk_checkpoint_dir_close(c);
 }
 
@@ -280,7 +269,7 @@ TEST(a_second_run_that_lives_is_refused)
     ASSERT_OK(lk_checkpoint_dir_commit(first)); /* nothing of it was removed */
     lk_checkpoint_dir_close(first);
     ASSERT_OK(lk_checkpoint_dir_open(NULL, folder, &o, &second));
-    expect_newest(second, 1);
+    test_newest_expect(second, 1);
     lk_checkpoint_dir_close(second);
 }
 
@@ -298,7 +287,7 @@ TEST(what_dead_runs_left_is_removed)
     ASSERT_TRUE(!exists("step-000000000002.tmp-0123456789abcdef"));
     ASSERT_TRUE(!exists("LATEST.tmp-0123456789abcdef"));
     ASSERT_TRUE(exists("mine.tmp-1"));
-    expect_newest(c, 1);
+    test_newest_expect(c, 1);
     /* What cannot be removed does no harm. */
     lk_checkpoint_dir_close(c);
     test_write("left/step-000000000003.tmp-0", "abc", 3);
@@ -308,7 +297,7 @@ TEST(what_dead_runs_left_is_removed)
     ASSERT_TRUE(!exists("step-000000000003.tmp-0"));
     ASSERT_TRUE(
         strstr(lk_checkpoint_dir_messages(c), "step-000000000004.tmp-0/in: cannot be removed"));
-    expect_newest(c, 1);
+    test_newest_expect(c, 1);
     lk_checkpoint_dir_close(c);
 }
 
@@ -423,7 +412,7 @@ TEST(misuse_is_refused)
     ASSERT_FAILS(lk_checkpoint_dir_save(c, &s.state), LK_EDTYPE, "number \"seen\" is f32");
     ASSERT_FAILS(lk_checkpoint_dir_save(c, NULL), LK_EINVAL, "NULL");
     save(c, 1); /* none of them is in the way */
-    expect_newest(c, 1);
+    test_newest_expect(c, 1);
     lk_checkpoint_dir_close(c);
     lk_checkpoint_dir_close(NULL);
     lk_checkpoint_free(NULL);

@@ -18,14 +18,6 @@ static lk_model *model_of(const char *options, lk_tensor_type in)
 
 /* ---- against another program ---- */
 
-/* A network with its tensors: x, c, and gradients of sum(c y). */
-typedef struct written {
-    char options[256];
-    lk_model *model;
-    lk_accumulator *sums;
-    lk_tensor *x, *dx, *c;
-} written;
-
 static void written_free(written *w)
 {
     lk_tensor_free(w->x);
@@ -84,23 +76,6 @@ static double loss_run(written *w)
     ASSERT_OK(lk_backward(tape, &(lk_seed){loss, NULL}, 1, 0));
     lk_tape_free(tape);
     return value;
-}
-
-/* The elements that a line is about: x, c or a parameter, or the gradient of it. */
-static void *elements_of(const written *w, const char *name, bool gradient, int n)
-{
-    lk_tensor *t = strcmp(name, "x") == 0 ? w->x : strcmp(name, "c") == 0 ? w->c : NULL;
-    int64_t bytes, size = (int64_t)lk_dtype_size(lk_tensor_dtype(w->x));
-    void *data = NULL;
-    if (!t) {
-        data = slice_of(gradient ? lk_accumulator_slab(w->sums) : lk_model_params(w->model), name,
-                        &bytes);
-        ASSERT_EQ(bytes, n * size);
-        return data;
-    }
-    ASSERT_EQ(lk_tensor_count(t), n);
-    ASSERT_OK(lk_tensor_writable_data(gradient ? w->dx : t, &data));
-    return data;
 }
 
 static void check_count(const char *line)

@@ -14,16 +14,6 @@
 
 enum { SAMPLES = 3, STEPS = 4, ROOM = 1 << 16 };
 
-static lk_model *model_of(const char *const *layers, const lk_model_spec *spec)
-{
-    lk_model *m = NULL;
-    ASSERT_OK(lk_model_new(&m));
-    for (; *layers; layers += 2)
-        ASSERT_OK(lk_model_add(m, layers[0], layers[1]));
-    ASSERT_OK(lk_model_build(m, spec));
-    return m;
-}
-
 /* ---- bits ---- */
 
 /* The definition: w is [positions][n][filters], a row at each position and filter. */
@@ -56,8 +46,9 @@ TEST(rows_have_the_bits_of_their_definition)
     for (int i = 0; i < 3 * 2 * LK_COUNT(kinds); i++) {
         int k = i / 6;
         lk_dtype dtype = i % 2 ? LK_F32 : LK_F64;
-        lk_model *m = model_of((const char *const[]){kinds[k].layer[0], kinds[k].layer[1], NULL},
-                               &(lk_model_spec){.in = {dtype, kinds[k].in}, .dtype = dtype});
+        lk_model *m = listed_model(
+            (const char *const[]){kinds[k].layer[0], kinds[k].layer[1], NULL},
+            &(lk_model_spec){.in = {dtype, kinds[k].in}, .dtype = dtype});
         int64_t bytes, elements = kinds[k].positions * kinds[k].n * kinds[k].filters;
         char name[64];
         ASSERT_OK(lk_threads_set(1 + i % 3));
@@ -87,7 +78,7 @@ static const char *const codec[] = {"local_conv", "filters=3 kernel=3 unit_norm=
 /* Both uses ask for it; it is done once. */
 TEST(a_shared_parameter_is_brought_back_once)
 {
-    lk_model *m = model_of(codec, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(6, 5, 1)}});
+    lk_model *m = listed_model(codec, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(6, 5, 1)}});
     int64_t bytes;
     float want[4 * 3 * 9 * 3];
     ASSERT_OK(lk_model_hold(m, NULL));
@@ -108,7 +99,7 @@ TEST(a_further_use_may_ask_for_it)
                                          "filters=1 kernel=3 unit_norm=true tie=code.weight", NULL};
     static const char *const none[] = {"local_conv", "filters=3 kernel=3", NULL};
     lk_model_spec spec = {.in = {LK_F32, LK_SHAPE(6, 5, 1)}};
-    lk_model *m = model_of(layers, &spec), *n = model_of(none, &spec);
+    lk_model *m = listed_model(layers, &spec), *n = listed_model(none, &spec);
     ASSERT_TRUE(lk_model_has_constraints(m) && !lk_model_has_constraints(n));
     lk_model_free(m);
     lk_model_free(n);
@@ -122,7 +113,7 @@ TEST(what_is_frozen_stays)
                                          NULL};
     static const char *const names[] = {"local_conv1.weight", "local_conv2.weight",
                                         "local_conv3.weight"};
-    lk_model *m = model_of(layers, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(5, 1)}});
+    lk_model *m = listed_model(layers, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(5, 1)}});
     char *w[3], before[3][64];
     int64_t bytes[3];
     ASSERT_OK(lk_model_hold(m, NULL));
@@ -142,7 +133,7 @@ TEST(what_is_frozen_stays)
 TEST(rows_of_zeros_and_rows_too_large_stay)
 {
     static const char *const layers[] = {"local_conv", "filters=4 kernel=2 unit_norm=true", NULL};
-    lk_model *m = model_of(layers, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(2, 1)}});
+    lk_model *m = listed_model(layers, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(2, 1)}});
     int64_t bytes;
     ASSERT_OK(lk_model_hold(m, NULL));
     float *w = (float *)(void *)slice_of(lk_model_params(m), "local_conv1.weight", &bytes);
@@ -187,8 +178,8 @@ static void check_training(lk_dtype dtype, double tolerance)
     FILE *f = fopen("tests/data/unit_norm.txt", "r");
     char line[4096];
     double value[MOST_VALUES], loss = 0;
-    lk_model *m = model_of(codec,
-                           &(lk_model_spec){.in = {dtype, LK_SHAPE(4, 4, 1)}, .dtype = dtype});
+    lk_model *m = listed_model(codec,
+                               &(lk_model_spec){.in = {dtype, LK_SHAPE(4, 4, 1)}, .dtype = dtype});
     lk_optimizer *sgd = NULL;
     lk_accumulator *sums = NULL;
     lk_tensor *x = NULL;

@@ -11,16 +11,6 @@
 
 enum { SEED = 5 };
 
-static lk_model *model_of(const char *const *layers, const lk_model_spec *spec)
-{
-    lk_model *m = NULL;
-    ASSERT_OK(lk_model_new(&m));
-    for (; *layers; layers += 2)
-        ASSERT_OK(lk_model_add(m, layers[0], layers[1]));
-    ASSERT_OK(lk_model_build(m, spec));
-    return m;
-}
-
 static lk_tensor *drawn(lk_shape shape, const char *purpose)
 {
     lk_tensor *t = NULL;
@@ -58,7 +48,7 @@ static const lk_tensor *output_of(lk_tape *tape, lk_model **m, const char *type,
     const lk_tensor *y = NULL;
     lk_var v;
     lk_model_spec spec = {.in = {LK_F32, LK_SHAPE(2, 3)}, .seed = SEED};
-    *m = model_of((const char *[]){type, options, NULL}, &spec);
+    *m = listed_model((const char *[]){type, options, NULL}, &spec);
     ASSERT_OK(lk_model_hold(*m, NULL));
     ASSERT_OK(lk_constant(tape, x, &v));
     ASSERT_OK(lk_model_forward(*m, &(lk_pass){.tape = tape}, v, &v));
@@ -112,7 +102,7 @@ TEST(layers_say_what_comes_out)
         {"residual1.residual1.conv1", LK_REACH_WINDOW, {.ndim = 3, .dim = {2, 1, 4}}},
         {"batch_norm1", LK_REACH_BATCH, {.ndim = 3, .dim = {8, 4, 5}}},
     };
-    lk_model *m = model_of(unet, &picture);
+    lk_model *m = listed_model(unet, &picture);
     size_t found = 0;
     for (int64_t i = 0; i < lk_model_layers(m); i++) {
         lk_layer_info info;
@@ -150,18 +140,11 @@ static const struct {
       "conv", "filters=2 kernel=3 padding=1", NULL}},
 };
 
-/* A network with its tensors: x, c, and gradients of sum(c y). */
-typedef struct written {
-    lk_model *model;
-    lk_accumulator *sums;
-    lk_tensor *x, *dx, *c;
-} written;
-
 static written written_new(size_t which, lk_dtype dtype)
 {
     written w = {.model = NULL};
-    w.model = model_of(networks[which].layers,
-                       &(lk_model_spec){.in = {dtype, networks[which].in}, .dtype = dtype});
+    w.model = listed_model(networks[which].layers,
+                           &(lk_model_spec){.in = {dtype, networks[which].in}, .dtype = dtype});
     lk_shape in = networks[which].in, out = lk_model_out(w.model).shape;
     ASSERT_OK(lk_model_hold(w.model, NULL));
     ASSERT_OK(lk_accumulator_new(w.model, &w.sums));
@@ -195,23 +178,6 @@ static double written_run(written *w)
     ASSERT_OK(lk_backward(tape, &(lk_seed){loss, NULL}, 1, 0));
     lk_tape_free(tape);
     return value;
-}
-
-/* The elements that a line is about: x, c or a parameter, or the gradient of it. */
-static void *elements_of(const written *w, const char *name, bool gradient, int n)
-{
-    lk_tensor *t = strcmp(name, "x") == 0 ? w->x : strcmp(name, "c") == 0 ? w->c : NULL;
-    int64_t bytes, size = (int64_t)lk_dtype_size(lk_tensor_dtype(w->x));
-    void *data = NULL;
-    if (!t) {
-        data = slice_of(gradient ? lk_accumulator_slab(w->sums) : lk_model_params(w->model), name,
-                        &bytes);
-        ASSERT_EQ(bytes, n * size);
-        return data;
-    }
-    ASSERT_EQ(lk_tensor_count(t), n);
-    ASSERT_OK(lk_tensor_writable_data(gradient ? w->dx : t, &data));
-    return data;
 }
 
 static void check_network(FILE *f, size_t which, lk_dtype dtype, double tolerance)
@@ -305,7 +271,7 @@ static void unet_run(lk_model *m, int way, uint64_t *out, uint64_t *gradient)
 TEST(every_way_to_run_a_unet_has_the_same_bits)
 {
     uint64_t out[WAYS], gradient[WAYS];
-    lk_model *m = model_of(unet, &picture);
+    lk_model *m = listed_model(unet, &picture);
     ASSERT_OK(lk_model_hold(m, NULL));
     for (int way = 0; way < WAYS; way++)
         unet_run(m, way, &out[way], &gradient[way]);
@@ -317,7 +283,7 @@ TEST(every_way_to_run_a_unet_has_the_same_bits)
 TEST(the_layer_that_is_not_finite_is_named)
 {
     static const char bias[] = "residual1.residual1.conv1.bias";
-    lk_model *m = model_of(unet, &picture);
+    lk_model *m = listed_model(unet, &picture);
     lk_tape *tape = NULL;
     lk_tensor *x = drawn(LK_SHAPE(3, 8, 4, 1), "x");
     char layer[64];
@@ -341,7 +307,7 @@ TEST(blocks_are_those_of_all_channels)
                                           {"conv2.weight", "f32[1,1,5,1:2]"},
                                           {"residual1.conv2.weight", "f32[1,1,5,3:5]"},
                                           {"residual1.conv_transpose1.weight", "f32[2,2,3,5]"}};
-    lk_model *m = model_of(unet, &picture);
+    lk_model *m = listed_model(unet, &picture);
     ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = &(lk_range){1, 1}}));
     lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(m));
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {

@@ -53,4 +53,40 @@ static inline void check_near(const char *what, double got, double want, double 
         TEST_FAIL("%s: %.17g, not %.17g", what, got, want);
 }
 
+/* A model of layers, each a type and its options, up to NULL. */
+static inline lk_model *listed_model(const char *const *layers, const lk_model_spec *spec)
+{
+    lk_model *m = NULL;
+    ASSERT_OK(lk_model_new(&m));
+    for (; *layers; layers += 2)
+        ASSERT_OK(lk_model_add(m, layers[0], layers[1]));
+    ASSERT_OK(lk_model_build(m, spec));
+    return m;
+}
+
+/* A network with its tensors: x, c, and gradients of sum(c y). */
+typedef struct written {
+    char options[256]; /* of a named model */
+    lk_model *model;
+    lk_accumulator *sums;
+    lk_tensor *x, *dx, *c;
+} written;
+
+/* The elements that a line is about: x, c or a parameter, or the gradient of it. */
+static inline void *elements_of(const written *w, const char *name, bool gradient, int n)
+{
+    lk_tensor *t = strcmp(name, "x") == 0 ? w->x : strcmp(name, "c") == 0 ? w->c : NULL;
+    int64_t bytes, size = (int64_t)lk_dtype_size(lk_tensor_dtype(w->x));
+    void *data = NULL;
+    if (!t) {
+        data = slice_of(gradient ? lk_accumulator_slab(w->sums) : lk_model_params(w->model), name,
+                        &bytes);
+        ASSERT_EQ(bytes, n * size);
+        return data;
+    }
+    ASSERT_EQ(lk_tensor_count(t), n);
+    ASSERT_OK(lk_tensor_writable_data(gradient ? w->dx : t, &data));
+    return data;
+}
+
 #endif /* LK_TESTS_WRITTEN_H */
