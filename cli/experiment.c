@@ -1,4 +1,4 @@
-/* Opening and showing experiments. */
+/* Opening an experiment from operands of the command line, and printing it: see experiment.h. */
 #include "experiment.h"
 
 #include "verb.h"

@@ -1,4 +1,5 @@
-/* Experiment files on the command line: FILE.yaml [KEY=VALUE...]. */
+/* Experiment files on the command line, FILE.yaml [KEY=VALUE...]: read into an lk_experiment, which
+ * the verb owns, with errors printed as the command prints them. */
 #ifndef LK_CLI_EXPERIMENT_H
 #define LK_CLI_EXPERIMENT_H
 

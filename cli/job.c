@@ -1,4 +1,4 @@
-/* Jobs from operands of the command line. */
+/* Making an lk_job from operands of the command line: see job.h. */
 #include "job.h"
 
 #include "experiment.h"

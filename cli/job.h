@@ -1,4 +1,5 @@
-/* Jobs on the command line: FILE.yaml [KEY=VALUE...], with data, model and trainer. */
+/* Jobs on the command line, FILE.yaml [KEY=VALUE...] with data, model and trainer: what train and
+ * eval share.  Called on every rank, on its thread. */
 #ifndef LK_CLI_JOB_H
 #define LK_CLI_JOB_H
 

@@ -73,7 +73,7 @@ int main(int argc, char **argv)
     /* A closed pipe then shows as a failed write, see report_flush(). */
     signal(SIGPIPE, SIG_IGN);
     lk_log_set_sink(print_message, NULL);
-    launch_mailbox_come(ranks_given());
+    launch_mailbox_arrive(ranks_given());
     int status;
     char command[64];
     const lk__verb *verb = verb_of(argc - 1, argv + 1, &status);

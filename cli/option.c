@@ -1,4 +1,5 @@
-/* Parsing and help of option tables. */
+/* Reading a verb's arguments by its table of options, and printing the table as help. verb.c calls
+ * it. */
 #include "option.h"
 
 #include <stdlib.h>

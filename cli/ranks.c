@@ -1,4 +1,5 @@
-/* The communicator that a verb runs on, and who of its ranks prints. */
+/* Opening the communicator that a verb runs on, as threads or processes, and which of its ranks
+ * prints: see ranks.h. */
 #include "ranks.h"
 
 #include "launch/mailbox.h"
@@ -154,7 +155,7 @@ int ranks_open_on(const char *transport, lk_comm **out)
     launch_alarm_clear();
     if (st != LK_OK)
         return open_failed(st);
-    launch_mailbox_meet();
+    launch_mailbox_connected();
     return processes_join(*out) == LK_OK ? LK_EXIT_DONE : verb_failed();
 }
 

@@ -1,4 +1,5 @@
-/* Tables: aligned text or one JSON object a line. */
+/* Tables that verbs print row by row: aligned text for people, or one JSON object a line for
+ * scripts. */
 #include "report.h"
 
 #include "term.h"

@@ -1,4 +1,4 @@
-/* Loss and metrics of a set, as JSON or as text. */
+/* Printing the loss and metrics of an evaluated set, as text or JSON: for train and eval. */
 #include "score.h"
 
 #include "report.h"

@@ -1,4 +1,4 @@
-/* Loss and metrics of a set, printed. */
+/* Printing the loss and metrics of an evaluated set: for train and eval. */
 #ifndef LK_CLI_SCORE_H
 #define LK_CLI_SCORE_H
 

@@ -1,4 +1,4 @@
-/* Folders of the command's own, with files and no folders in them. */
+/* A temporary folder of the command, with its files removed at the end: see scratch.h. */
 #include "scratch.h"
 
 #include <dirent.h>

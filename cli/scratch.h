@@ -1,4 +1,5 @@
-/* A folder for files that are gone when the command ends. */
+/* A temporary folder that is removed when the command ends: for the files that bench, gradcheck and
+ * verify write and read again. */
 #ifndef LK_CLI_SCRATCH_H
 #define LK_CLI_SCRATCH_H
 

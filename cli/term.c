@@ -1,4 +1,4 @@
-/* Colours and the progress line of a terminal. */
+/* Colours and the progress line of a terminal: see term.h. */
 #include "term.h"
 
 #include <lockstep/extra/clock.h>

@@ -1,4 +1,5 @@
-/* Finding, explaining and running verbs. */
+/* Verbs: finding one by name, printing its help, reading its arguments and running it. main.c calls
+ * it. */
 #include "verb.h"
 
 #include "ranks.h"

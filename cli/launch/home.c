@@ -89,12 +89,12 @@ static void record_path(const char *folder, char out[PATH_MAX])
         out[0] = '\0';
 }
 
-bool launch_home_file(const launch_home *h, const char *name, char out[PATH_MAX])
+bool launch_folders_file(const launch_folders *h, const char *name, char out[PATH_MAX])
 {
     return h->files[0] && snprintf(out, PATH_MAX, "%s/%s", h->files, name) < PATH_MAX;
 }
 
-static FILE *record_append(const launch_home *h)
+static FILE *record_append(const launch_folders *h)
 {
     char path[PATH_MAX];
     record_path(h->files, path);
@@ -104,11 +104,11 @@ static FILE *record_append(const launch_home *h)
 static void process_write(FILE *to, pid_t pid)
 {
     process p;
-    if (to && process_look(pid, &p))
+    if (to && process_read(pid, &p))
         fprintf(to, "process %d %llu\n", (int)p.pid, p.start);
 }
 
-void launch_home_add(const launch_home *h, pid_t pid)
+void launch_folders_add(const launch_folders *h, pid_t pid)
 {
     FILE *file = record_append(h);
     process_write(file, pid);
@@ -121,7 +121,7 @@ static void one_add(const process *p, void *arg)
     process_write(arg, p->pid);
 }
 
-void launch_home_add_tree(const launch_home *h, pid_t launcher)
+void launch_folders_add_tree(const launch_folders *h, pid_t launcher)
 {
     FILE *file = record_append(h);
     if (!file)
@@ -130,7 +130,7 @@ void launch_home_add_tree(const launch_home *h, pid_t launcher)
     fclose(file);
 }
 
-size_t launch_home_segments(pid_t pid, char *out, size_t size)
+size_t launch_folders_segments(pid_t pid, char *out, size_t size)
 {
     char line[512], path[FACT];
     unsigned major, minor;
@@ -152,7 +152,7 @@ size_t launch_home_segments(pid_t pid, char *out, size_t size)
     return n;
 }
 
-void launch_home_add_segments(const launch_home *h, const char *lines)
+void launch_folders_add_segments(const launch_folders *h, const char *lines)
 {
     FILE *file = record_append(h);
     if (!file)
@@ -191,7 +191,7 @@ static void line_read(const char *line, struct record *r)
         frame_read(boot, names);
         r->known = strcmp(boot, its_boot) == 0 && strcmp(names, its_names) == 0;
     } else if (sscanf(line, "process %d %llu", &pid, &start) == 2) {
-        r->alive = r->alive || (process_look(pid, &p) && p.start == start && p.state != 'Z');
+        r->alive = r->alive || (process_read(pid, &p) && p.start == start && p.state != 'Z');
     }
 }
 
@@ -280,7 +280,7 @@ static void base_sweep(const char *base)
 
 static const char memory_name[] = "/dev/shm/lockstep-XXXXXX";
 
-void launch_home_name(launch_home *out)
+void launch_folders_name(launch_folders *out)
 {
     char base[PATH_MAX];
     base_name(base);
@@ -290,7 +290,7 @@ void launch_home_name(launch_home *out)
 }
 
 /* With the record of this process, before there is anything to leave behind. */
-static void folders_make(launch_home *h)
+static void folders_make(launch_folders *h)
 {
     char boot[FACT], names[FACT];
     struct stat st;
@@ -312,23 +312,23 @@ static void folders_make(launch_home *h)
         fclose(file);
 }
 
-void launch_home_make(launch_home *out)
+void launch_folders_make(launch_folders *out)
 {
     char base[PATH_MAX];
     base_name(base);
     int fd = base_open(base);
-    *out = (launch_home){.files = ""};
+    *out = (launch_folders){.files = ""};
     if (fd < 0)
         return;
     base_sweep(base);
-    launch_home_name(out);
+    launch_folders_name(out);
     folders_make(out);
     close(fd);
 }
 
-void launch_home_remove(launch_home *h)
+void launch_folders_remove(launch_folders *h)
 {
     if (h->files[0])
         job_remove(h->files);
-    *h = (launch_home){.files = ""};
+    *h = (launch_folders){.files = ""};
 }

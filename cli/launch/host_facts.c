@@ -1,4 +1,5 @@
-/* Facts of a host: looked for here, printed and read. */
+/* Facts of a host (cores, library, MPI): read on this host, printed as one line and parsed from it:
+ * see host_facts.h. */
 #include "launch/host_facts.h"
 
 #include "launch/launch.h"
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 /* Sockets and cores, as hwloc or else the system counts them. */
-static bool cores_look(host_facts *f)
+static bool cores_read(host_facts *f)
 {
     lk_comm *comm;
     lk_topology *t = NULL;
@@ -59,7 +60,7 @@ static lk_status processors_text(const lk_device *list, int n_devices, lk_arena 
     return LK_OK;
 }
 
-static lk_status processors_look(host_facts *f, lk_arena *arena)
+static lk_status processors_read(host_facts *f, lk_arena *arena)
 {
     char *text;
     lk_device *list;
@@ -76,7 +77,7 @@ static lk_status processors_look(host_facts *f, lk_arena *arena)
     return LK_OK;
 }
 
-bool host_facts_look(const char *program, lk_arena *arena, host_facts *out)
+bool host_facts_collect(const char *program, lk_arena *arena, host_facts *out)
 {
     static const char *const mpis[] = {"openmpi", "mpich"};
     char path[PATH_MAX];
@@ -84,7 +85,7 @@ bool host_facts_look(const char *program, lk_arena *arena, host_facts *out)
     snprintf(out->version, sizeof out->version, "%s", lk_version());
     out->epoch = lk_numerics_epoch();
     out->hash = lk_hash_format();
-    if (!cores_look(out))
+    if (!cores_read(out))
         return false;
     for (int i = 0; i < LK_N_ISAS; i++)
         if (lk_isa_is_available((lk_isa)i) && !lk_isa_is_emulated((lk_isa)i))
@@ -96,7 +97,7 @@ bool host_facts_look(const char *program, lk_arena *arena, host_facts *out)
         }
     if (!out->modules[0])
         snprintf(out->modules, sizeof out->modules, "none");
-    return processors_look(out, arena) == LK_OK;
+    return processors_read(out, arena) == LK_OK;
 }
 
 void host_facts_print(const host_facts *f, FILE *to)

@@ -1,4 +1,5 @@
-/* What hosts of a job must have in common: `lockstep info --host` prints it in one line. */
+/* host_facts: what the hosts of a job must have in common.  `lockstep info --host` prints it in one
+ * line on each host; `lockstep run` reads these lines and compares them (host_probe.c). */
 #ifndef LK_CLI_HOST_FACTS_H
 #define LK_CLI_HOST_FACTS_H
 
@@ -18,7 +19,7 @@ typedef struct host_facts {
 } host_facts;
 
 /** Of this host; `program` NULL: none is asked for.  False with the library's error. */
-bool host_facts_look(const char *program, lk_arena *arena, host_facts *out);
+bool host_facts_collect(const char *program, lk_arena *arena, host_facts *out);
 
 void host_facts_print(const host_facts *f, FILE *to);
 

@@ -197,15 +197,15 @@ static bool ask_each(struct probe *p)
 }
 
 /* Those that cannot be reached; `why`: nobody could be, when all were asked. */
-static void missing_say(const struct probe *p, const char *why)
+static void missing_print(const struct probe *p, const char *why)
 {
     int missing = unanswered(p);
-    for (int i = 0, said = 0; i < p->hosts->n && said < FEW; i++) {
+    for (int i = 0, shown = 0; i < p->hosts->n && shown < FEW; i++) {
         if (p->answered[i])
             continue;
         fprintf(stderr, "error: %s: host %s cannot be reached: %s\n", p->command,
                 p->hosts->item[i].name, p->why[i]);
-        said++;
+        shown++;
     }
     if (missing > FEW)
         fprintf(stderr, "error: %s: and %d more\n", p->command, missing - FEW);
@@ -227,7 +227,7 @@ static int ask(struct probe *p)
     snprintf(why, sizeof why, "%s", p->why[0]);
     if (missing > 1 && !ask_each(p))
         return LK_EXIT_FAILED;
-    missing_say(p, why);
+    missing_print(p, why);
     return LK_EXIT_FAILED;
 }
 
@@ -267,7 +267,7 @@ static int judge(const struct probe *p)
 {
     host_facts own;
     int wrong = 0;
-    if (!host_facts_look(NULL, p->arena, &own))
+    if (!host_facts_collect(NULL, p->arena, &own))
         return verb_failed();
     for (int i = 0; i < p->hosts->n; i++) {
         const host_facts *f = &p->facts[i];

@@ -1,4 +1,5 @@
-/* A look at the hosts of a job before it is started. */
+/* Before a job on several hosts starts, `lockstep info --host` is run on each by ssh, and the
+ * answers are compared. run_job.c calls it. */
 #ifndef LK_CLI_HOST_PROBE_H
 #define LK_CLI_HOST_PROBE_H
 

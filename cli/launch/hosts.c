@@ -1,4 +1,4 @@
-/* Lists of hosts. */
+/* Lists of hosts, from options and host files: see hosts.h. */
 #include "launch/hosts.h"
 
 #include "launch/lines.h"

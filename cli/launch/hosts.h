@@ -1,4 +1,5 @@
-/* Hosts of a job: their names, and how many ranks each takes, if that is said. */
+/* hosts: the hosts of a job by name, and how many ranks each takes if that is given. run_job.c
+ * reads the list. */
 #ifndef LK_CLI_HOSTS_H
 #define LK_CLI_HOSTS_H
 

@@ -1,4 +1,5 @@
-/* Ranks as processes: of which MPI, started by which launcher. */
+/* Which MPI and which launcher (mpirun, srun, ...) start the ranks of a job as processes: found on
+ * PATH. */
 #ifndef LK_CLI_LAUNCH_H
 #define LK_CLI_LAUNCH_H
 

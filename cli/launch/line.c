@@ -4,13 +4,13 @@
  *                                                                        that end with another status than 0
  *     MPICH      mpirun [-hosts a:4,b:4 -bind-to user:0+1,2+3] -n N
  *
- * More ranks than cores are meant: Open MPI is told so, and that root may.
+ * More ranks than cores are meant: Open MPI is given the options for it, and for root.
  *
  * Unless hosts are given, or a batch system or a list of hosts says otherwise, all ranks are on this host.
  * They need no network then, so that no rank opens a port for other machines: Open MPI leaves out what
- * would, and what MPICH is built on keeps to the loopback.  The launchers themselves cannot be told so.
+ * would, and what MPICH is built on keeps to the loopback.  The launchers themselves have no option for it.
  *
- * To other hosts MPICH's launcher takes the whole environment along, Open MPI's what it is told by name:
+ * To other hosts MPICH's launcher takes the whole environment along, Open MPI's what is passed by name:
  * variables of this library and of DDL, where programs and libraries are found, and what is asked for.
  *
  * What they keep in files goes to folders that are removed after the job: see home.h.
@@ -84,7 +84,7 @@ static void set(launch_line *line, const char *name, const char *value)
         set_always(line, name, value);
 }
 
-static void openmpi_set(launch_line *line, const job_spec *spec, const launch_home *home)
+static void openmpi_set(launch_line *line, const job_spec *spec, const launch_folders *folders)
 {
     static const char *const chosen[] = {"OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl", NULL};
     if (geteuid() == 0) {
@@ -98,9 +98,9 @@ static void openmpi_set(launch_line *line, const job_spec *spec, const launch_ho
     if (!line->here)
         return;
     set(line, "OMPI_MCA_orte_default_hostfile", "none");
-    set(line, "OMPI_MCA_orte_tmpdir_base", home->files);
-    set(line, "OMPI_MCA_btl_vader_backing_directory", home->memory);
-    set(line, "UCX_POSIX_DIR", home->memory);
+    set(line, "OMPI_MCA_orte_tmpdir_base", folders->files);
+    set(line, "OMPI_MCA_btl_vader_backing_directory", folders->memory);
+    set(line, "UCX_POSIX_DIR", folders->memory);
     set(line, "UCX_NET_DEVICES", "lo");
     if (is_any_set(chosen) || (spec->place && spec->place->tcp))
         return;
@@ -108,7 +108,7 @@ static void openmpi_set(launch_line *line, const job_spec *spec, const launch_ho
     set(line, "OMPI_MCA_mtl", "^ofi");
 }
 
-static void mpich_set(launch_line *line, const job_spec *spec, const launch_home *home)
+static void mpich_set(launch_line *line, const job_spec *spec, const launch_folders *folders)
 {
     if (spec->place && spec->place->tcp) {
         set(line, "UCX_TLS", "self,sm,tcp");
@@ -116,7 +116,7 @@ static void mpich_set(launch_line *line, const job_spec *spec, const launch_home
     }
     if (!line->here)
         return;
-    set(line, "UCX_POSIX_DIR", home->memory);
+    set(line, "UCX_POSIX_DIR", folders->memory);
     set(line, "UCX_NET_DEVICES", "lo");
     set(line, "FI_TCP_IFACE", "lo");
     set(line, "FI_SOCKETS_IFACE", "lo");
@@ -164,7 +164,7 @@ static const char *variable_set(launch_line *line, const char *text)
     return name;
 }
 
-/* Whether Open MPI's launcher is told of a variable that nobody asked for. */
+/* Whether Open MPI's launcher gets a variable that no option asked for. */
 static bool is_carried(const char *entry)
 {
     static const char *const begins[] = {"LK_", "DDL_", "PATH=", "LD_LIBRARY_PATH=", NULL};
@@ -174,22 +174,22 @@ static bool is_carried(const char *entry)
     return false;
 }
 
-/* Variables of the environment, by their names; those in `line` are told of already. */
+/* Variables of the environment, by their names; those in `line` are passed already. */
 static void carry(launch_line *line)
 {
     extern char **environ;
     for (char **e = environ; *e; e++) {
-        bool told = false;
+        bool passed = false;
         size_t n = strcspn(*e, "=");
         for (int i = 0; i < line->n_settings; i++)
-            told = told ||
-                   (strncmp(line->setting[i].name, *e, n) == 0 && !line->setting[i].name[n]);
-        if (is_carried(*e) && !told)
+            passed = passed ||
+                     (strncmp(line->setting[i].name, *e, n) == 0 && !line->setting[i].name[n]);
+        if (is_carried(*e) && !passed)
             words(line, "-x", copy(line, *e, n));
     }
 }
 
-static void variables_tell(launch_line *line, const job_spec *spec, bool openmpi)
+static void variables_pass(launch_line *line, const job_spec *spec, bool openmpi)
 {
     const char *at = spec->place ? spec->place->variables : NULL, *part;
     set_always(line, "LK_MPI", spec->launcher->mpi);
@@ -232,20 +232,20 @@ static void mpich_words(launch_line *line, const launch_place *p)
 }
 
 /* The launcher and its options. */
-static void launcher_words(launch_line *line, const job_spec *spec, const launch_home *home)
+static void launcher_words(launch_line *line, const job_spec *spec, const launch_folders *folders)
 {
     char number[16];
     bool openmpi = strcmp(spec->launcher->mpi, "openmpi") == 0;
     const char *at = spec->place ? spec->place->words : NULL, *part;
     word(line, spec->launcher->path);
     if (openmpi) {
-        openmpi_set(line, spec, home);
+        openmpi_set(line, spec, folders);
         openmpi_words(line, spec);
     } else {
-        mpich_set(line, spec, home);
+        mpich_set(line, spec, folders);
         mpich_words(line, spec->place);
     }
-    variables_tell(line, spec, openmpi);
+    variables_pass(line, spec, openmpi);
     while (at && (part = part_next(line, &at, " \t\n")) != NULL)
         word(line, part);
     int n = snprintf(number, sizeof number, "%d", spec->n);
@@ -269,7 +269,7 @@ static bool room_make(const job_spec *spec, launch_line *out)
            lk_arena_alloc(out->arena, &out->setting, n, sizeof *out->setting) == LK_OK;
 }
 
-bool launch_line_make(const job_spec *spec, const launch_home *home, launch_line *out)
+bool launch_line_make(const job_spec *spec, const launch_folders *folders, launch_line *out)
 {
     char self[PATH_MAX];
     *out = (launch_line){.here = launch_is_here(spec->place)};
@@ -277,9 +277,9 @@ bool launch_line_make(const job_spec *spec, const launch_home *home, launch_line
     if (length < 0 || length == sizeof self || !room_make(spec, out))
         return false;
     if (spec->place && spec->place->ranks && strcmp(spec->launcher->mpi, "openmpi") == 0 &&
-        !launch_home_file(home, "rankfile", out->rankfile))
+        !launch_folders_file(folders, "rankfile", out->rankfile))
         return false;
-    launcher_words(out, spec, home);
+    launcher_words(out, spec, folders);
     word(out, spec->program ? spec->program : copy(out, self, (size_t)length));
     for (char **arg = spec->argv; *arg; arg++)
         word(out, *arg);

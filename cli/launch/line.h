@@ -1,4 +1,5 @@
-/* How a launcher is called: its command line, and what is set for it and its ranks. */
+/* launch_line: the command line of a launcher, and the variables that are set for it and its ranks.
+ * wait.c makes one for a job before it forks. */
 #ifndef LK_CLI_LAUNCH_LINE_H
 #define LK_CLI_LAUNCH_LINE_H
 
@@ -29,7 +30,7 @@ bool launch_is_here(const launch_place *place);
  * The line that starts a job, which keeps its files in the folders of `home`; both must stay as long as
  * the line.  False if it cannot be made.  launch_line_free() in any case.
  */
-bool launch_line_make(const job_spec *spec, const launch_home *home, launch_line *out);
+bool launch_line_make(const job_spec *spec, const launch_folders *folders, launch_line *out);
 void launch_line_free(launch_line *line);
 
 /** Print the settings, one a line, the rank file, and the command line, as a shell would read them. */

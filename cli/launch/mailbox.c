@@ -107,13 +107,13 @@ static bool stage_put(launch_stage stage)
     return place < 0 || pwrite(mailbox, &r, sizeof r, rank_at(place)) == (ssize_t)sizeof r;
 }
 
-void launch_mailbox_come(int rank)
+void launch_mailbox_arrive(int rank)
 {
     const char *path = secure_getenv(variable);
     mailbox = path && is_ours(path) ? open(path, O_RDWR | O_CLOEXEC) : -1;
     place = rank < LK_MAX_LOCAL ? rank : -1;
     if (mailbox >= 0)
-        (void)stage_put(LAUNCH_CAME);
+        (void)stage_put(LAUNCH_ARRIVED);
 }
 
 bool launch_mailbox_is_there(void)
@@ -131,10 +131,10 @@ bool launch_mailbox_stop_requested(void)
     return get(mailbox, ASKED) != 0;
 }
 
-void launch_mailbox_meet(void)
+void launch_mailbox_connected(void)
 {
     if (mailbox >= 0)
-        (void)stage_put(LAUNCH_MET);
+        (void)stage_put(LAUNCH_CONNECTED);
 }
 
 /* Of several statuses the first failure counts: the others come of it. */
@@ -144,7 +144,7 @@ void launch_mailbox_post_status(int status)
         return;
     int before = launch_mailbox_status(mailbox);
     bool first = before == LK_EXIT_DONE || before == LK_EXIT_REQUEUE;
-    bool said = status == LK_EXIT_DONE || !first || put(mailbox, STATUS, status);
-    if (!stage_put(LAUNCH_DONE) || !said)
+    bool posted = status == LK_EXIT_DONE || !first || put(mailbox, STATUS, status);
+    if (!stage_put(LAUNCH_DONE) || !posted)
         fputs("warning: the launcher is not told the status\n", stderr);
 }

@@ -16,9 +16,9 @@
 /** How far a rank is. */
 typedef enum launch_stage {
     LAUNCH_UNSEEN, /* it did not start yet, or is on another host */
-    LAUNCH_CAME,
-    LAUNCH_MET, /* with the others, behind MPI_Init */
-    LAUNCH_DONE /* at its own end, with a status */
+    LAUNCH_ARRIVED,
+    LAUNCH_CONNECTED, /* to the others: MPI_Init has returned */
+    LAUNCH_DONE       /* at its own end, with a status */
 } launch_stage;
 
 /** In the command: the file of a mailbox, -1: there is none. */
@@ -43,10 +43,10 @@ int launch_mailbox_status(int fd);
 /** In the command: close the file. */
 void launch_mailbox_close(int fd);
 
-/** In a rank, at its start: say that it is there.  `rank` -1: it does not know which it is. */
-void launch_mailbox_come(int rank);
+/** In a rank, at its start: post that it has arrived.  `rank` -1: it does not know which it is. */
+void launch_mailbox_arrive(int rank);
 
-/** In a rank that came: whether the command that started it watches. */
+/** In a rank that has arrived: whether the command that started it watches. */
 bool launch_mailbox_is_there(void);
 
 /** In a rank, before it has other threads: begin to look at what it is asked. */
@@ -55,8 +55,8 @@ void launch_mailbox_read(void);
 /** In a rank that does: whether it was asked to stop. */
 bool launch_mailbox_stop_requested(void);
 
-/** In a rank: say that it has met the others. */
-void launch_mailbox_meet(void);
+/** In a rank: post that it is connected to the others. */
+void launch_mailbox_connected(void);
 
 /** In a rank, at its end: leave its status there. */
 void launch_mailbox_post_status(int status);

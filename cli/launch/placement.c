@@ -1,4 +1,5 @@
-/* Hosts, accelerators, racks and aisles to dimensions of a mode, and back. */
+/* placement: hosts, accelerators, racks and aisles as the dimensions of a mode, and back: see
+ * placement.h. */
 #include "launch/placement.h"
 
 #include "launch/line.h"

@@ -1,7 +1,7 @@
 /* Where the ranks of `lockstep run` go, by the options of DDL's launcher.
  *
  * Made in steps: what the options say by themselves; what the hosts have, which the caller looks for; and
- * what the launcher is told of both.
+ * what is passed to the launcher of both.
  */
 #ifndef LK_CLI_PLACEMENT_H
 #define LK_CLI_PLACEMENT_H
@@ -18,7 +18,7 @@ typedef struct placement {
         declared; /* the mode's dimensions say what cannot be found: they are given, or racks are */
     rankfile file; /* hosts and mode; of a rank file that is given the mode alone */
     rank_places given;
-    launch_place place; /* what the launcher is told */
+    launch_place place; /* what is passed to the launcher */
 } placement;
 
 /**
@@ -35,7 +35,7 @@ int placement_fit(placement *p, const run_options *o, const host_facts *each);
 
 /** What the launcher of this MPI is told, and the ranks ("local": threads).  Returns an exit status, after a
  * message. */
-int placement_tell(placement *p, const run_options *o, const char *mpi, const host_facts *each);
+int placement_pass(placement *p, const run_options *o, const char *mpi, const host_facts *each);
 
 void placement_free(placement *p);
 

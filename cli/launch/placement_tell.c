@@ -1,4 +1,5 @@
-/* What a launcher is told of a placement: hosts, cores, and variables for the ranks. */
+/* placement_pass(): a placement as the words of a launcher: hosts, cores, and variables for the ranks.
+ * run_job.c calls it before the job starts. */
 #include "launch/line.h"
 #include "launch/placement.h"
 #include "verb.h"
@@ -103,7 +104,7 @@ static const char *binding_text(placement *p, const host_facts *each)
     return text_end(&t, p);
 }
 
-static int place_tell(placement *p, const run_options *o, const char *mpi, const host_facts *each)
+static int place_pass(placement *p, const run_options *o, const char *mpi, const host_facts *each)
 {
     launch_place *out = &p->place;
     const host_list *hosts = hosts_of(p);
@@ -258,14 +259,14 @@ static void ddl_write(const placement *p, const run_options *o, FILE *to)
         tiers_write(p, to);
 }
 
-int placement_tell(placement *p, const run_options *o, const char *mpi, const host_facts *each)
+int placement_pass(placement *p, const run_options *o, const char *mpi, const host_facts *each)
 {
     struct text t;
     int status = variables_check(o->variables);
     if (status == LK_EXIT_DONE && o->ddlarg)
         status = ddlarg_check(o->ddlarg);
     if (status == LK_EXIT_DONE)
-        status = place_tell(p, o, mpi, each);
+        status = place_pass(p, o, mpi, each);
     if (status != LK_EXIT_DONE)
         return status;
     p->place.tcp = o->tcp;

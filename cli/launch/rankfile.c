@@ -1,4 +1,5 @@
-/* Rank files: X ranks on each host, spread over its sockets, each with equally many cores. */
+/* Writing rank files: X ranks on each host, spread over its sockets, each with equally many cores.
+ */
 #include "launch/rankfile.h"
 
 #include "term.h"

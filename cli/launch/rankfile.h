@@ -1,4 +1,5 @@
-/* Rank files for Open MPI: which rank runs on which cores of which host. */
+/* Rank files, in which Open MPI reads which rank runs on which cores of which host: written for a
+ * placement. */
 #ifndef LK_CLI_RANKFILE_H
 #define LK_CLI_RANKFILE_H
 

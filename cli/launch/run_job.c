@@ -1,4 +1,5 @@
-/* Jobs of `lockstep run`. */
+/* The job of `lockstep run`, from its options to its end: hosts, placement, launcher, and the exit
+ * status. */
 #include "launch/run_job.h"
 
 #include "launch/host_probe.h"
@@ -127,7 +128,7 @@ static int transport_choose(struct job *job, char *why, size_t size)
     return LK_EXIT_DONE;
 }
 
-static void transport_say(const struct job *job, const char *why)
+static void transport_print(const struct job *job, const char *why)
 {
     fprintf(stderr, RUN_COMMAND ": %d rank%s, transport ", job->n, plural(job->n));
     if (job->launcher)
@@ -154,13 +155,13 @@ static int options_check(const struct job *job)
 }
 
 /* What the hosts have: as they answer, or, where nothing is to be started, as this one has it. */
-static int hosts_look(struct job *job, host_facts *each)
+static int hosts_collect(struct job *job, host_facts *each)
 {
     placement *w = &job->where;
     const host_list *hosts = &w->file.hosts;
     if (!placement_has_hosts(w))
         return LK_EXIT_DONE;
-    if (!host_facts_look(NULL, w->arena, each))
+    if (!host_facts_collect(NULL, w->arena, each))
         return verb_failed();
     if (!job->o->dry_run && !(hosts->n == 1 && hosts_is_here(hosts->item[0].name))) {
         w->place.tcp = job->o->tcp;
@@ -184,16 +185,16 @@ static int job_place(struct job *job)
     if (status == LK_EXIT_DONE)
         status = placement_make(job->o, !job->launcher, &job->where);
     if (status == LK_EXIT_DONE)
-        status = hosts_look(job, &each);
+        status = hosts_collect(job, &each);
     if (status == LK_EXIT_DONE)
-        status = placement_tell(&job->where, job->o, job->launcher ? job->launcher->mpi : "local",
+        status = placement_pass(&job->where, job->o, job->launcher ? job->launcher->mpi : "local",
                                 &each);
     if (status != LK_EXIT_DONE)
         return status;
     job->n = job->where.n;
     if (job->n == 0 && lk_threads_now(&job->n) != LK_OK)
         return verb_failed();
-    transport_say(job, why);
+    transport_print(job, why);
     return LK_EXIT_DONE;
 }
 

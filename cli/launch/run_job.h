@@ -1,4 +1,5 @@
-/* What `lockstep run` does: a verb or a program as ranks, from its options to its end. */
+/* run_job(): what `lockstep run` does: start a verb or a program as ranks, wait for it and return
+ * its status. */
 #ifndef LK_CLI_RUN_JOB_H
 #define LK_CLI_RUN_JOB_H
 

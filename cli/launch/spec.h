@@ -1,11 +1,12 @@
-/* What is to be started as a job, and where. */
+/* job_spec: what is to be started as a job (a verb or a program), on how many ranks, by which
+ * launcher. run_job.c and verify fill it in; wait.c starts it. */
 #ifndef LK_CLI_LAUNCH_SPEC_H
 #define LK_CLI_LAUNCH_SPEC_H
 
 #include "launch/launch.h"
 #include "launch/rankfile.h"
 
-/** Where the ranks go, and what their launcher is told besides; all NULL or false: what it finds itself. */
+/** Where the ranks go, and what their launcher gets besides; all NULL or false: what it finds itself. */
 typedef struct launch_place {
     const char *hosts;     /* with the ranks of each, in their order: "a:4,b:4" */
     bool here;             /* that is this host alone */

@@ -52,18 +52,18 @@ void launch_start_begin(launch_start *s)
     s->moved_ns = lk_clock_ns();
 }
 
-void launch_start_look(launch_start *s)
+void launch_start_update(launch_start *s)
 {
-    int came = 0, done = 0;
-    for (int r = 0; r < s->n && !s->met; r++) {
+    int arrived = 0, done = 0;
+    for (int r = 0; r < s->n && !s->connected; r++) {
         pid_t pid;
         launch_stage stage = launch_mailbox_stage(s->mailbox, r, &pid);
-        came += stage != LAUNCH_UNSEEN;
+        arrived += stage != LAUNCH_UNSEEN;
         done += stage == LAUNCH_DONE;
-        s->met = stage == LAUNCH_MET || done == s->n;
+        s->connected = stage == LAUNCH_CONNECTED || done == s->n;
     }
-    if (came > s->came) {
-        s->came = came;
+    if (arrived > s->arrived) {
+        s->arrived = arrived;
         s->moved_ns = lk_clock_ns();
     }
 }
@@ -75,8 +75,9 @@ static void ours_count(const process *p, void *arg)
 
 bool launch_start_is_late(const launch_start *s, pid_t launcher)
 {
-    int ranks = s->came;
-    if (s->met || s->seconds <= 0 || 1e-9 * (double)(lk_clock_ns() - s->moved_ns) < s->seconds)
+    int ranks = s->arrived;
+    if (s->connected || s->seconds <= 0 ||
+        1e-9 * (double)(lk_clock_ns() - s->moved_ns) < s->seconds)
         return false;
     tree_visit(launcher, ours_count, &ranks);
     return s->here || ranks > 0;
@@ -93,8 +94,8 @@ bool launch_start_is_stuck(const launch_start *s, pid_t launcher, int64_t since_
     int stopped = 0;
     int64_t from = since_ns > s->moved_ns ? since_ns : s->moved_ns;
     double waited = 1e-9 * (double)(lk_clock_ns() - from);
-    bool unseen = !s->here && s->came == 0; /* on other hosts they may have met long ago */
-    if (s->met || unseen || waited < STOPPED_PATIENCE)
+    bool unseen = !s->here && s->arrived == 0; /* on other hosts they may be connected already */
+    if (s->connected || unseen || waited < STOPPED_PATIENCE)
         return false;
     tree_visit(launcher, stopped_count, &stopped);
     return stopped > 0 || waited >= PATIENCE;
@@ -123,14 +124,14 @@ static int missing_print(const launch_start *s, const struct roll *roll)
     for (int r = 0; r < s->n; r++) {
         pid_t said;
         const process *p = &roll->rank[r];
-        bool came = launch_mailbox_stage(s->mailbox, r, &said) != LAUNCH_UNSEEN;
-        if (came && p->pid > 0 && p->state != 'T' && p->state != 't')
+        bool arrived = launch_mailbox_stage(s->mailbox, r, &said) != LAUNCH_UNSEEN;
+        if (arrived && p->pid > 0 && p->state != 'T' && p->state != 't')
             continue;
         if (missing++ >= FEW)
             continue;
         fprintf(stderr, "%s rank %d ", missing > 1 ? "," : ":", r);
         if (p->pid == 0)
-            fprintf(stderr, came ? "has ended" : "did not come");
+            fprintf(stderr, arrived ? "has ended" : "did not come");
         else
             fprintf(stderr, "(process %d) %s", (int)p->pid,
                     p->state == 'T' || p->state == 't' ? "is stopped" : "has not begun");

@@ -1,4 +1,5 @@
-/* The start of a job, until its ranks have met: MPI_Init waits for ever for one that does not come. */
+/* launch_start: the start of a job, watched by the command until all its ranks are connected: MPI_Init would
+ * wait for ever for one that does not start.  wait.c has one and updates it between waits. */
 #ifndef LK_CLI_LAUNCH_START_H
 #define LK_CLI_LAUNCH_START_H
 
@@ -9,10 +10,10 @@
 typedef struct launch_start {
     int mailbox, n;   /* the mailbox of the job, and its ranks */
     bool here;        /* all ranks are on this host */
-    double seconds;   /* that may pass without a rank that comes; 0: any number */
-    int64_t moved_ns; /* when one came last */
-    int came;         /* ranks that have */
-    bool met;         /* or have all ended */
+    double seconds;   /* that may pass without another rank that arrives; 0: any number */
+    int64_t moved_ns; /* when one arrived last */
+    int arrived;      /* how many ranks */
+    bool connected;   /* all of them, or all have ended */
 } launch_start;
 
 /**
@@ -23,8 +24,8 @@ bool launch_start_seconds(double *seconds);
 
 void launch_start_begin(launch_start *s);
 
-/** Look at the mailbox: who has come, and whether the ranks have met. */
-void launch_start_look(launch_start *s);
+/** Read the mailbox: how many ranks have arrived, and whether they are connected. */
+void launch_start_update(launch_start *s);
 
 /** Whether the ranks of this host have had their time.  Those of other hosts look at the clock
  * themselves, see launch_alarm_set(). */

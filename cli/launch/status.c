@@ -1,4 +1,5 @@
-/* The status of a job, of its launcher and its ranks. */
+/* The exit status of a job, from that of its launcher and those that its ranks posted: see
+ * status.h. */
 #include "launch/status.h"
 
 #include "launch/mailbox.h"
@@ -10,13 +11,13 @@
 
 /* What the ranks themselves say, where the launcher says that all is done: the status of one, or that one
  * has gone without any. */
-static int status_said(const job_spec *spec, int mailbox, bool asked)
+static int status_posted(const job_spec *spec, int mailbox, bool asked)
 {
     int status = launch_mailbox_status(mailbox);
     for (int r = 0; r < spec->n && status == LK_EXIT_DONE; r++) {
         pid_t pid;
         launch_stage stage = launch_mailbox_stage(mailbox, r, &pid);
-        if (stage != LAUNCH_CAME && stage != LAUNCH_MET)
+        if (stage != LAUNCH_ARRIVED && stage != LAUNCH_CONNECTED)
             continue;
         if (asked)
             return 128 + SIGTERM;
@@ -38,7 +39,7 @@ int launch_status(const job_spec *spec, int wait_status, int mailbox, bool asked
     if (spec->program)
         return code;
     if (code == LK_EXIT_DONE)
-        code = status_said(spec, mailbox, asked);
+        code = status_posted(spec, mailbox, asked);
     if (code == LK_EXIT_DONE || code == LK_EXIT_FAILED || code == LK_EXIT_USAGE ||
         code == LK_EXIT_REQUEUE)
         return code;

@@ -1,4 +1,4 @@
-/* How a job has ended. */
+/* The exit status of a job after its launcher has ended. wait.c asks. */
 #ifndef LK_CLI_LAUNCH_STATUS_H
 #define LK_CLI_LAUNCH_STATUS_H
 

@@ -1,4 +1,4 @@
-/* Signals set a flag; a launched rank also looks into its mailbox. */
+/* The signal handlers set a flag; a launched rank also reads its mailbox.  See stop.h. */
 #include "launch/stop.h"
 
 #include "launch/mailbox.h"

@@ -1,4 +1,5 @@
-/* Requests to stop: INT, TERM, USR1 and USR2 to this process, or to the command that launched it. */
+/* Requests to stop: INT, TERM, USR1 and USR2 to this process, or to the command that launched it.
+ * Verbs that train ask between steps, on the main thread. */
 #ifndef LK_CLI_STOP_H
 #define LK_CLI_STOP_H
 

@@ -12,7 +12,7 @@
 
 /* The name of a program is in parentheses, and may hold any: what counts is behind the last.  The state
  * is the third field, the start the 22nd. */
-bool process_look(pid_t pid, process *out)
+bool process_read(pid_t pid, process *out)
 {
     enum { BETWEEN = 18 };
     char path[64], text[1024] = "";
@@ -72,7 +72,7 @@ static void thread_visit(pid_t process_id, const char *thread, const struct visi
         process p;
         if (v->deep)
             children_visit(child, v);
-        if (process_look(child, &p))
+        if (process_read(child, &p))
             v->fn(&p, v->arg);
     }
     if (file)

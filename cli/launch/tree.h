@@ -12,7 +12,7 @@ typedef struct process {
 } process;
 
 /** Look at a process; false if there is none. */
-bool process_look(pid_t pid, process *out);
+bool process_read(pid_t pid, process *out);
 
 /** The rank that a process is of a job of this command, or a child of one; -1: it is none.  Its launcher
  * has set that, and this command in LK_NOTE which job it is, in the environment it began with. */

@@ -100,14 +100,14 @@ struct watch {
     const job_spec *spec;
     pid_t job;
     launch_start start;
-    const launch_home *home;
-    int recorded;      /* ranks that are, there */
-    int looks;         /* still to be taken at what they have */
-    bool asked;        /* to stop */
-    int64_t asked_ns;  /* when */
-    int64_t told_ns;   /* when the job was, by request() or by a signal after that */
-    int64_t ending_ns; /* when its end began; 0: it did not */
-    int64_t start_ns;  /* of the job */
+    const launch_folders *folders;
+    int recorded;         /* ranks that are recorded in `folders` */
+    int looks;            /* at the memory of ranks that are still to be made */
+    bool asked;           /* to stop */
+    int64_t asked_ns;     /* when */
+    int64_t requested_ns; /* when the job was asked, by request() or by a signal after that */
+    int64_t ending_ns;    /* when its end began; 0: it did not */
+    int64_t start_ns;     /* of the job */
     int hung_seconds;
     bool given_up; /* its end was decided here */
 };
@@ -129,8 +129,8 @@ static void request(struct watch *w)
         launch_mailbox_request_stop(w->start.mailbox);
     else
         kill(w->job, SIGUSR1);
-    w->told_ns = lk_clock_ns();
-    w->asked_ns = w->asked ? w->asked_ns : w->told_ns;
+    w->requested_ns = lk_clock_ns();
+    w->asked_ns = w->asked ? w->asked_ns : w->requested_ns;
     w->asked = true;
 }
 
@@ -155,7 +155,7 @@ static void hung_end(struct watch *w)
     kill(w->job, SIGKILL);
 }
 
-/* Whether a job that was asked to stop does not: its ranks do not meet, or have nothing to save and stay
+/* Whether a job that was asked to stop does not: its ranks do not connect, or have nothing to save and stay
  * all the same. */
 static bool is_obstinate(const struct watch *w)
 {
@@ -174,19 +174,19 @@ static void job_record(struct watch *w)
     char lines[TEXT];
     pid_t pid;
     bool may_be_new = w->spec->program && w->recorded < LOOKS; /* its ranks do not say so */
-    if (w->start.came > w->recorded || may_be_new) {
-        launch_home_add_tree(w->home, w->job);
-        w->recorded = may_be_new ? w->recorded + 1 : w->start.came;
+    if (w->start.arrived > w->recorded || may_be_new) {
+        launch_folders_add_tree(w->folders, w->job);
+        w->recorded = may_be_new ? w->recorded + 1 : w->start.arrived;
         w->looks = LOOKS;
     }
-    if (w->looks == 0 || !w->home->files[0])
+    if (w->looks == 0 || !w->folders->files[0])
         return;
     w->looks--;
     for (int r = 0; r < w->start.n; r++)
-        if (launch_mailbox_stage(w->start.mailbox, r, &pid) == LAUNCH_CAME &&
-            launch_home_segments(pid, lines, sizeof lines) > 0 &&
-            launch_mailbox_stage(w->start.mailbox, r, &pid) == LAUNCH_CAME)
-            launch_home_add_segments(w->home, lines);
+        if (launch_mailbox_stage(w->start.mailbox, r, &pid) == LAUNCH_ARRIVED &&
+            launch_folders_segments(pid, lines, sizeof lines) > 0 &&
+            launch_mailbox_stage(w->start.mailbox, r, &pid) == LAUNCH_ARRIVED)
+            launch_folders_add_segments(w->folders, lines);
 }
 
 /* Ranks alone: their launcher would wake those that are stopped; it cleans up when they have gone. */
@@ -199,11 +199,11 @@ static void give_up(struct watch *w)
     tree_kill_ranks(w->job);
 }
 
-/* End a job whose ranks do not meet or do not stop; and if its launcher cannot, end its processes. */
+/* End a job whose ranks do not connect or do not stop; and if its launcher cannot, end its processes. */
 static void start_watch(struct watch *w)
 {
     const int64_t patience = 3000000000;
-    launch_start_look(&w->start);
+    launch_start_update(&w->start);
     job_record(w);
     if (w->ending_ns == 0 && launch_start_is_late(&w->start, w->job)) {
         launch_start_complain(&w->start, w->job);
@@ -214,7 +214,7 @@ static void start_watch(struct watch *w)
         job_finish(w);
     } else if (w->ending_ns == 0 && is_obstinate(w)) {
         fprintf(stderr, "lockstep: the ranks %s: ending the job\n",
-                w->start.met ? "do not end" : "have not met");
+                w->start.connected ? "do not end" : "have not met");
         give_up(w);
     }
     if (w->ending_ns > 0 && lk_clock_ns() - w->ending_ns >= patience)
@@ -238,9 +238,9 @@ static int job_watch(struct watch *w, const sigset_t *wanted)
             request(w);
         } else if (w->asked && spec->saves && spec->launcher &&
                    !launch_mailbox_is_read(w->start.mailbox) &&
-                   lk_clock_ns() - w->told_ns >= second) {
+                   lk_clock_ns() - w->requested_ns >= second) {
             kill(w->job, SIGUSR1);
-            w->told_ns = lk_clock_ns();
+            w->requested_ns = lk_clock_ns();
         }
         if (sig < 0 && spec->launcher)
             hung_end(w);
@@ -253,7 +253,8 @@ static int job_watch(struct watch *w, const sigset_t *wanted)
 }
 
 /* The launcher's line; false after a message.  What the launcher would read as its own is refused. */
-static bool line_make(const job_spec *spec, const launch_home *home, launch_line *line, int *status)
+static bool line_make(const job_spec *spec, const launch_folders *folders, launch_line *line,
+                      int *status)
 {
     const launcher *l = spec->launcher;
     const char *word = launcher_own_word(l, spec->argv);
@@ -267,11 +268,11 @@ static bool line_make(const job_spec *spec, const launch_home *home, launch_line
         return false;
     }
     const rankfile *ranks = spec->place ? spec->place->ranks : NULL;
-    if (ranks && !home->files[0]) {
+    if (ranks && !folders->files[0]) {
         fprintf(stderr, "error: there is no folder for the rank file\n");
         return false;
     }
-    if (!launch_line_make(spec, home, line)) {
+    if (!launch_line_make(spec, folders, line)) {
         fprintf(stderr, "error: cannot start %s: %s\n", l->path, strerror(errno));
         return false;
     }
@@ -286,14 +287,14 @@ static bool line_make(const job_spec *spec, const launch_home *home, launch_line
 }
 
 /* Start the job and wait for its end; true in a child that is to do the work itself. */
-static bool job_fork(const job_spec *spec, const launch_home *home, const launch_line *line,
+static bool job_fork(const job_spec *spec, const launch_folders *folders, const launch_line *line,
                      job_end *end)
 {
     sigset_t wanted;
     pid_t parent = getpid();
-    struct watch w = {.spec = spec, .home = home, .start_ns = lk_clock_ns()};
+    struct watch w = {.spec = spec, .folders = folders, .start_ns = lk_clock_ns()};
     w.start = (launch_start){
-        .mailbox = -1, .n = spec->n, .here = line->here, .met = spec->program != NULL};
+        .mailbox = -1, .n = spec->n, .here = line->here, .connected = spec->program != NULL};
     if (spec->launcher) {
         if (!launch_start_seconds(&w.start.seconds)) {
             end->status = LK_EXIT_USAGE;
@@ -314,7 +315,7 @@ static bool job_fork(const job_spec *spec, const launch_home *home, const launch
     if (w.job < 0) {
         fprintf(stderr, "error: cannot start a process: %s\n", strerror(errno));
     } else {
-        launch_home_add(home, w.job);
+        launch_folders_add(folders, w.job);
         int wait_status = job_watch(&w, &wanted);
         end->asked = w.asked;
         end->status = w.given_up ? LK_EXIT_FAILED
@@ -327,24 +328,24 @@ static bool job_fork(const job_spec *spec, const launch_home *home, const launch
 bool job_start(const job_spec *spec, job_end *end)
 {
     launch_line line = {.argv = NULL};
-    launch_home home = {.files = ""};
+    launch_folders folders = {.files = ""};
     bool child = false;
     *end = (job_end){.status = LK_EXIT_FAILED};
     bool ranked = spec->place && spec->place->ranks;
     if (spec->launcher && (ranked || launch_is_here(spec->place))) {
         if (spec->dry_run)
-            launch_home_name(&home);
+            launch_folders_name(&folders);
         else
-            launch_home_make(&home);
+            launch_folders_make(&folders);
     }
-    if (!spec->launcher || line_make(spec, &home, &line, &end->status)) {
+    if (!spec->launcher || line_make(spec, &folders, &line, &end->status)) {
         if (spec->dry_run)
             end->status = LK_EXIT_DONE;
         else
-            child = job_fork(spec, &home, &line, end);
+            child = job_fork(spec, &folders, &line, end);
     }
     if (!spec->dry_run && !child)
-        launch_home_remove(&home);
+        launch_folders_remove(&folders);
     launch_line_free(&line);
     return child;
 }

@@ -1,4 +1,5 @@
-/* A job as a child process: started, asked to stop when this process is, and waited for. */
+/* A job as a child process: started, asked to stop when this command is, and waited for. run_job.c,
+ * host_probe.c and verify call it, on the command's one thread. */
 #ifndef LK_CLI_LAUNCH_WAIT_H
 #define LK_CLI_LAUNCH_WAIT_H
 

@@ -4,7 +4,7 @@
  * neither memory nor time to speak of (src/train/rehearse.c), so candidates are tried one after the other:
  * grids that are finer along the longest axis each time, batches of half as many samples, twice as many
  * segments, and no copy of a set of files; where the model is most of it, twice as many stages and ranks along
- * features.  Of each kind the first that fits is told.
+ * features.  Of each kind the first that fits is printed.
  */
 #include "plan/fit.h"
 

@@ -1,4 +1,5 @@
-/* What fits: plans against the memory that a rank may take. */
+/* What fits in memory: the bytes a rank of a plan takes against a limit, and layouts or options
+ * that would fit.  `lockstep plan` prints it as notes. */
 #ifndef LK_CLI_PLAN_FIT_H
 #define LK_CLI_PLAN_FIT_H
 

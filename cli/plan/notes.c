@@ -1,4 +1,5 @@
-/* What both ways to show a plan need: words, sums, ranks of the grid, and notes. */
+/* What text.c and json.c share: words for domains, sums over ranks, and the notes of a plan, such
+ * as ranks that are idle. */
 #include "plan/show.h"
 
 #include <stdio.h>

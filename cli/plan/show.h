@@ -1,4 +1,4 @@
-/* Plans as people and scripts read them: for the verb plan. */
+/* Printing an lk_plan as text (text.c) or JSON (json.c): for the verb plan, on one rank. */
 #ifndef LK_CLI_PLAN_SHOW_H
 #define LK_CLI_PLAN_SHOW_H
 

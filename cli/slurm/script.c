@@ -2,7 +2,7 @@
  *
  * Before its time ends SLURM sends USR1 to the script alone, which passes it on to srun, and so to the ranks;
  * they save and end with status 75 (stop.h).  The script then puts the job back into the queue, and its next
- * run resumes.  Ranks that end with 75 for another reason, such as a file STOP, were told so by somebody: then it
+ * run resumes.  Ranks that end with 75 for another reason, such as a file STOP, were asked to by somebody: then it
  * does not; nor where no step was made since the last start, which would go on for ever.  srun gets what sbatch
  * was told, where it does not take it over by itself (--cpus-per-task, since SLURM 22.05).
  */

@@ -48,31 +48,31 @@ struct info {
     bool broken;
 };
 
-static void say(struct info *info, const char *topic, const char *name, report_cell value,
+static void row(struct info *info, const char *topic, const char *name, report_cell value,
                 const char *note)
 {
     report_row(&info->out,
                (report_cell[]){cell_text(topic), cell_text(name), value, cell_text(note)});
 }
 
-static void say_build(struct info *info)
+static void build_rows(struct info *info)
 {
-    say(info, "lockstep", "version", cell_text(lk_version()), "");
-    say(info, "lockstep", "epoch", cell_int(lk_numerics_epoch()),
+    row(info, "lockstep", "version", cell_text(lk_version()), "");
+    row(info, "lockstep", "epoch", cell_int(lk_numerics_epoch()),
         "numerics epoch: equal epochs give equal bits");
-    say(info, "lockstep", "hash", cell_int(lk_hash_format()),
+    row(info, "lockstep", "hash", cell_int(lk_hash_format()),
         "hash format: states can be compared if it is equal");
-    say(info, "lockstep", "compiler", cell_text(lk_build_compiler()), "");
-    say(info, "lockstep", "build", cell_text(lk_build_type()), "");
+    row(info, "lockstep", "compiler", cell_text(lk_build_compiler()), "");
+    row(info, "lockstep", "build", cell_text(lk_build_type()), "");
 }
 
-static void say_isas(struct info *info)
+static void isa_rows(struct info *info)
 {
     lk_isa used = LK_ISA_SCALAR;
     char note[256];
     bool known = lk_isa_now(&used) == LK_OK;
     if (!known) {
-        say(info, "instruction set", "in use", cell_text("error"), lk_error_message());
+        row(info, "instruction set", "in use", cell_text("error"), lk_error_message());
         info->broken = true;
     }
     const char *env = secure_getenv("LK_ISA");
@@ -84,26 +84,26 @@ static void say_isas(struct info *info)
                  lk_isa_is_built(isa) ? "needs" : "not in this build, needs", lk_isa_needs(isa),
                  lk_isa_is_emulated(isa) ? "; emulated, for tests" : "");
         const char *state = lk_isa_is_available(isa) ? "available" : "not available";
-        say(info, "instruction set", lk_isa_name(isa), cell_text(in_use ? "in use" : state), note);
+        row(info, "instruction set", lk_isa_name(isa), cell_text(in_use ? "in use" : state), note);
     }
 }
 
-static void say_threads(struct info *info)
+static void thread_rows(struct info *info)
 {
     int n;
     const char *env = secure_getenv("LK_THREADS");
     if (lk_threads_now(&n) != LK_OK) {
-        say(info, "threads", "in use", cell_text("error"), lk_error_message());
+        row(info, "threads", "in use", cell_text("error"), lk_error_message());
         info->broken = true;
         return;
     }
-    say(info, "threads", "in use", cell_int(n),
+    row(info, "threads", "in use", cell_int(n),
         env && *env ? "because LK_THREADS says so"
                     : "this process's share of the cores, among the ranks of this node");
 }
 
 /* Only where it is so: the environment of most processes says nothing. */
-static void say_openmp(struct info *info)
+static void openmp_row(struct info *info)
 {
     char note[512];
     const openmp_spin *s = &info->spin;
@@ -113,74 +113,74 @@ static void say_openmp(struct info *info)
              "because %s is %s: threads of OpenMP that wait take cores from ours; %s=%s lets them "
              "sleep",
              s->name, s->value, s->name, s->passive);
-    say(info, "threads", "OpenMP", cell_text("spins"), note);
+    row(info, "threads", "OpenMP", cell_text("spins"), note);
 }
 
-static void say_arithmetic(struct info *info)
+static void arithmetic_row(struct info *info)
 {
     /* A kernel without elements does nothing but look at its thread's environment. */
     float none = 0;
     bool ok = lk_map1(LK_F32, LK_MAP1_COPY, 0, 0, &none, &none) == LK_OK;
-    say(info, "arithmetic", "environment", cell_text(ok ? "canonical" : "error"),
+    row(info, "arithmetic", "environment", cell_text(ok ? "canonical" : "error"),
         ok ? "rounds to nearest, keeps denormals" : lk_error_message());
     info->broken = info->broken || !ok;
 }
 
-static void say_cache(struct info *info, const char *name, int level)
+static void cache_row(struct info *info, const char *name, int level)
 {
     long bytes = sysconf(level);
-    say(info, "machine", name, bytes > 0 ? cell_int(bytes / 1024) : cell_text("unknown"), "KiB");
+    row(info, "machine", name, bytes > 0 ? cell_int(bytes / 1024) : cell_text("unknown"), "KiB");
 }
 
-static void say_machine(struct info *info)
+static void machine_rows(struct info *info)
 {
     char note[64];
     cpu_set_t mask;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int usable = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : (int)cores;
     snprintf(note, sizeof note, "in the affinity mask, of %ld", cores);
-    say(info, "machine", "cores", cell_int(usable), note);
+    row(info, "machine", "cores", cell_int(usable), note);
     double gib = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / (1 << 30);
-    say(info, "machine", "memory", cell_real(gib, 1), "GiB");
-    say_cache(info, "L1 data", _SC_LEVEL1_DCACHE_SIZE);
-    say_cache(info, "L2", _SC_LEVEL2_CACHE_SIZE);
-    say_cache(info, "L3", _SC_LEVEL3_CACHE_SIZE);
+    row(info, "machine", "memory", cell_real(gib, 1), "GiB");
+    cache_row(info, "L1 data", _SC_LEVEL1_DCACHE_SIZE);
+    cache_row(info, "L2", _SC_LEVEL2_CACHE_SIZE);
+    cache_row(info, "L3", _SC_LEVEL3_CACHE_SIZE);
 }
 
-static void say_transports(struct info *info)
+static void transport_rows(struct info *info)
 {
     static const char *const mpis[] = {"openmpi", "mpich"};
-    say(info, "transport", "local", cell_text("available"), "ranks as threads of one process");
+    row(info, "transport", "local", cell_text("available"), "ranks as threads of one process");
     for (size_t i = 0; i < sizeof mpis / sizeof mpis[0]; i++) {
         launcher l;
         char why[256];
         bool found = launcher_find(mpis[i], &l, why, sizeof why);
-        say(info, "transport", mpis[i], cell_text(found ? "available" : "not available"),
+        row(info, "transport", mpis[i], cell_text(found ? "available" : "not available"),
             found ? l.path : why);
     }
 }
 
-static void say_peers(struct info *info)
+static void peer_rows(struct info *info)
 {
     for (const peer_entry *e = peer_entries; e->name; e++) {
         char why[512], note[640];
         const lk__peer *peer = peer_open(e, why, sizeof why);
         snprintf(note, sizeof note, "%s (Debian package %s)", why, e->package);
-        say(info, "peer", e->name, cell_text(peer ? "found" : "not found"),
+        row(info, "peer", e->name, cell_text(peer ? "found" : "not found"),
             peer ? peer->about() : note);
     }
 }
 
-static void say_all(struct info *info)
+static void all_rows(struct info *info)
 {
-    say_build(info);
-    say_isas(info);
-    say_threads(info);
-    say_openmp(info);
-    say_arithmetic(info);
-    say_machine(info);
-    say_transports(info);
-    say_peers(info);
+    build_rows(info);
+    isa_rows(info);
+    thread_rows(info);
+    openmp_row(info);
+    arithmetic_row(info);
+    machine_rows(info);
+    transport_rows(info);
+    peer_rows(info);
 }
 
 static int info_experiment(bool json, int n, char **operand)
@@ -204,7 +204,7 @@ static int info_host(const char *program)
 {
     lk_arena *arena = NULL;
     host_facts facts;
-    bool found = lk_arena_new(&arena) == LK_OK && host_facts_look(program, arena, &facts);
+    bool found = lk_arena_new(&arena) == LK_OK && host_facts_collect(program, arena, &facts);
     if (found)
         host_facts_print(&facts, stdout);
     lk_arena_free(arena);
@@ -221,9 +221,9 @@ static int info_run(const void *given, int n, char **operand)
     struct info info = {.broken = false};
     info.openmp_spins = openmp_spins(&info.spin);
     report_measure(&info.out, columns, 4, o->json);
-    say_all(&info);
+    all_rows(&info);
     report_print(&info.out);
-    say_all(&info);
+    all_rows(&info);
     lk_error_clear();
     return info.broken ? LK_EXIT_USAGE : LK_EXIT_DONE;
 }

@@ -238,7 +238,7 @@ static int topo_running(const struct topo_options *o)
 static int hosts_default(const struct topo_options *o, lk_arena *arena, rankfile *f)
 {
     host_facts here;
-    if (!host_facts_look(NULL, arena, &here))
+    if (!host_facts_collect(NULL, arena, &here))
         return verb_failed();
     f->sockets = o->sockets > 0 ? (int)o->sockets : here.sockets;
     f->cores = o->cores > 0 ? (int)o->cores : here.cores / here.sockets;

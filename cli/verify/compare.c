@@ -1,4 +1,4 @@
-/* Comparing traces, bit by bit. */
+/* Comparing the traces of two configurations, bit by bit: see compare.h. */
 #include "verify/compare.h"
 
 #include <stdio.h>

@@ -165,7 +165,7 @@ int verify_run(const verify_config *place, const char *snapshot, verify_trace *o
 {
     const verify_setting setting = {verify_version_of(place), place->steps, out->steps, snapshot};
     why[0] = '\0';
-    verify_algorithm_set(NULL); /* processes are told on their command line */
+    verify_algorithm_set(NULL); /* processes get it on their command line */
     if (place->launcher)
         return run_processes(place, &setting, out, why);
     return process_set(place) == LK_OK ? run_local(place, &setting, out, why) : verb_failed();

@@ -34,7 +34,7 @@ static bool snapshot(const verify_config *p, int64_t step, const char *path)
 }
 
 /* Compare two snapshots, and say where they differ first. */
-static lk_status snapshots_tell(const char *first, const char *second)
+static lk_status snapshots_print(const char *first, const char *second)
 {
     lk_safetensors *a = NULL, *b = NULL;
     char text[SNAPSHOT_TEXT];
@@ -60,7 +60,7 @@ static void explain(const verify_config *a, const verify_config *b, int64_t step
     snprintf(first, sizeof first, "%s/a.safetensors", folder);
     snprintf(second, sizeof second, "%s/b.safetensors", folder);
     if (snapshot(a, step, first) && snapshot(b, step, second) &&
-        snapshots_tell(first, second) != LK_OK)
+        snapshots_print(first, second) != LK_OK)
         (void)verb_failed();
     scratch_remove(folder);
 }

@@ -1,4 +1,5 @@
-/* Printing where two configurations of `lockstep verify` differ. */
+/* Printing where two configurations of `lockstep verify` differ: step, layer, tensor and element.
+ */
 #ifndef LK_CLI_VERIFY_DIFFERENCE_H
 #define LK_CLI_VERIFY_DIFFERENCE_H
 

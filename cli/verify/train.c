@@ -1,4 +1,4 @@
-/* Steps of an experiment, each with the hash of the state that it leads to. */
+/* Training the steps of one configuration, and the hash of the state after each: see train.h. */
 #include "verify/train.h"
 
 #include "experiment.h"

@@ -1,4 +1,5 @@
-/* Training a few steps for `lockstep verify`, and what is seen of them. */
+/* Training a few steps of an experiment for `lockstep verify`, which records a trace: hash of the
+ * state and loss, step by step.  Called on each rank of the configuration. */
 #ifndef LK_CLI_VERIFY_TRAIN_H
 #define LK_CLI_VERIFY_TRAIN_H
 

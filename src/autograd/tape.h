@@ -36,7 +36,7 @@ typedef struct lk__value {
     bool released;  /* they took the elements */
     bool wanted;    /* lk_grad() wants its gradient */
     bool unset;     /* the elements of leaf_grad are not set yet */
-    bool added;     /* an op has added all that there is to leaf_grad; nobody was told */
+    bool added;     /* an op has added all that there is to leaf_grad; no hook was called */
     bool postponed; /* a leaf whose gradient lk_backward() leaves to lk_backward_rest() */
     bool placed;    /* it is among the deposits that are left */
     struct lk__grad_part *parts; /* of its gradient that are left, the last one; NULL: none */

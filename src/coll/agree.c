@@ -11,7 +11,7 @@
 
 enum { MESSAGE = 512 };
 
-/* What the others are told. */
+/* What the rank that failed broadcasts. */
 typedef struct failure_message {
     int32_t status;
     char message[MESSAGE];

@@ -21,7 +21,7 @@ typedef struct lk__finite lk__finite;
 /** Look at what this rank gives, and begin to hear of the others. */
 lk_status lk__finite_start(const lk__coll_args *k, lk__finite **out) LK_NODISCARD;
 
-/** The call's request ends only when all have been heard of, and fails if a number was not finite.  Takes
+/** The call's request ends only when all ranks have reported, and fails if a number was not finite.  Takes
  * over `f`; `r` NULL: the call could not be begun. */
 void lk__finite_follow(lk__finite *f, lk_request *r);
 

@@ -52,7 +52,7 @@ static bool mpi_moving(lk__world *w)
     return end_of(w)->under_way;
 }
 
-/* Calls of two threads must not meet in MPI.  Ours are kept apart by the module; those of the host
+/* Calls of two threads must not overlap in MPI.  Ours are kept apart by the module; those of the host
  * only by an MPI that does it itself. */
 static lk_status mpi_share(lk__world *w)
 {

@@ -56,7 +56,7 @@ typedef struct lk__mpi {
     int (*init)(bool threads);
     int (*finalize)(void);
 
-    /* What threads MPI was initialised for; from serialize() on, calls of this module never meet. */
+    /* What threads MPI was initialised for; from serialize() on, calls of this module never overlap. */
     lk__mpi_threads (*threads)(void);
     void (*serialize)(void);
 

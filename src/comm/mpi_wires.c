@@ -27,7 +27,7 @@
 
 enum { TAG_PACKET = 1, TAG_PAYLOAD = 2, N_TAGS = 16384, N_LANES = 65535 };
 
-static const int64_t answer = 300000000;    /* ns to wait for what another rank tells */
+static const int64_t answer = 300000000;    /* ns to wait for the status of another rank */
 static const int64_t patience = 1000000000; /* ns for MPI to end all it has begun, after a fault */
 
 /* A packet that is sent, or a payload that waits, goes or comes. */
@@ -414,7 +414,7 @@ void lk__mpi_spread(lk__world *w)
     memcpy(e->fault_packet + sizeof h, w->fault->text, LK_FAULT_TEXT);
     for (int r = 0; r < w->size; r++) {
         lk__mpi_part part = {e->fault_packet, sizeof e->fault_packet, r, TAG_PACKET};
-        /* Ranks of this node see the report itself.  One that cannot be told has its deadline. */
+        /* Ranks of this node see the report itself.  One that cannot be reached has its deadline. */
         if (r != w->rank && (!e->shown || !e->wakeup[r]))
             e->n_faults += e->m->isend(e->comm, &part, &e->fault_sent[e->n_faults]) == 0;
         else

@@ -6,7 +6,7 @@
 
 #include <lockstep/comm.h>
 
-/* Somebody who keeps a pointer to a communicator, and is told when the program frees it. */
+/* Code that keeps a pointer to a communicator, and is called when the program frees it. */
 typedef struct lk__comm_user {
     struct lk__comm_user *next;
     void (*freed)(struct lk__comm_user *user);

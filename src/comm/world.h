@@ -139,7 +139,7 @@ lk_status lk__fault_check(lk__world *w) LK_NODISCARD;
 /** Whether there is one; this thread's last error stays as it is. */
 bool lk__fault_is_there(const lk__world *w);
 
-/** The same, and other nodes are told of it, if whoever found it could not. */
+/** The same, and other nodes are notified, if the rank that found it could not. */
 bool lk__fault_forward(lk__world *w);
 
 /**
@@ -149,7 +149,7 @@ bool lk__fault_forward(lk__world *w);
  */
 lk_status lk__fault_raise(lk__world *w) LK_NODISCARD;
 
-/** Keep a report if it is the first one: whether it is.  `told`: whoever keeps it tells other nodes, which a
+/** Keep a report if it is the first one: whether it is.  `reported`: the caller notifies other nodes, which a
  * signal handler cannot; then another rank of its node does. */
 bool lk__fault_set(lk__fault *fault, lk_status status, int rank, const char *text, bool reported);
 
@@ -187,7 +187,7 @@ bool lk__rank_gone(lk__world *w, int rank);
  */
 lk_status lk__compare_peer(const lk_request *r) LK_NODISCARD;
 
-/** The same with what a rank has told or shown. */
+/** The same with what a rank has sent or shown. */
 lk_status lk__compare_shown(lk__world *w, int rank, const lk__board_entry *shown) LK_NODISCARD;
 
 /* ---- matching ---- */

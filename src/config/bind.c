@@ -52,7 +52,7 @@ static bool is_null(const lk__yaml_node *node)
            (!*node->text || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0);
 }
 
-/* A failure of the library to read a value, told with its place. */
+/* A failure of the library to read a value, reported with its position in the file. */
 static lk_status refuse(lk_status st, const lk__yaml_node *node, const lk_option *o,
                         const char *what)
 {

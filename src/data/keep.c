@@ -5,7 +5,7 @@
  * and who looks at a map of them then gets a signal instead of an error.
  *
  * Without it all is as before, only slower.  So whatever goes wrong, a damaged file or no memory, leaves the
- * set where it is: who reads the sample is told of it, at the batch that has it.
+ * set where it is: reading the sample then fails, at the batch that has it.
  */
 #include "base/fpenv.h"
 #include "base/memory/memory.h"

@@ -82,7 +82,7 @@ static void *prepare(void *context)
         l->busy--;
         s->ready = true;
         if (s->status != LK_OK)
-            l->idle = true;            /* until the caller has heard of it */
+            l->idle = true;            /* until the caller has seen the failure */
         pthread_cond_signal(&l->done); /* the caller alone waits for it */
     }
     pthread_mutex_unlock(&l->lock);

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* In ns: ranks meet that often, or four times within a deadline; and a wait is told after the latter,
+/* In ns: ranks communicate that often, or four times within a deadline; a wait is reported after the latter,
  * then each time it has doubled. */
 static const int64_t longest_pause = 1000000000, first_report = 5000000000;
 
@@ -86,7 +86,7 @@ lk_status lk__work_end(lk__work *w)
 
 /* ---- all ranks ---- */
 
-/* What rank `busy` does on its disk, told on rank 0 when it is time to. */
+/* What rank `busy` does on its disk, reported on rank 0 when it is time to. */
 static lk_status busy_report(const lk__disk *d, int busy, lk__work *own, int64_t began,
                              int64_t *next)
 {

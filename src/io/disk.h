@@ -42,7 +42,7 @@ bool lk__work_is_done(lk__work *w, int64_t ns);
 /** Wait for it; its failure is this thread's now. */
 lk_status lk__work_end(lk__work *w) LK_NODISCARD;
 
-/** Who waits for disks, and who is told of it. */
+/** The ranks that wait for a disk, and the callback for messages about it. */
 typedef struct lk__disk {
     lk_comm *comm; /* NULL: one rank */
     /* Called on rank 0 with a line that says for which disk it waits; NULL: the line goes to the log. */

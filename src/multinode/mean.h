@@ -37,7 +37,7 @@ typedef struct lk__mean {
     uint64_t hash;      /* of names, dtypes and shapes */
     int64_t record;     /* numbers that a rank tells */
     int64_t *own, *all; /* [record], [size * record] */
-    /* What all have told: */
+    /* What all ranks have exchanged: */
     bool broadcast;  /* a rank wants it */
     bool lost;       /* a rank has lost the mean of before; known even if the meeting fails */
     bool *has;       /* [slices] of which there will be a mean */

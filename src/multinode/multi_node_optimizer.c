@@ -301,7 +301,7 @@ static lk_status follow(lk_multi_node_optimizer *o, const lk_multi_node_input *i
     return step(o, input, m->has, report);
 }
 
-/* What is told: of gradients that are added up here, also what was added before. */
+/* What is exchanged: of gradients that are added up here, also what was added before. */
 static lk__mean_part part_of(lk_multi_node_optimizer *o, const lk_multi_node_input *input)
 {
     lk__mn_parts *p = &o->parts;

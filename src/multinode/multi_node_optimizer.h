@@ -33,7 +33,7 @@ struct lk_multi_node_optimizer {
     lk__mn_parts parts;
 };
 
-/* How it was told: by a struct, or if that is NULL by a text. */
+/* Its options as the caller gave them: a struct, or if that is NULL a text. */
 typedef struct lk__mn_settings {
     const lk_multi_node_options *options;
     const char *text;

@@ -51,7 +51,7 @@ struct header {
 
 /* A scatter on one rank. */
 struct scatter {
-    lk_comm *comm; /* of its own, so that no message of the program is met */
+    lk_comm *comm; /* of its own, so that no message of the program matches */
     int rank, size, root;
     const lk_dataset *ds; /* on the root */
     bool shuffle;

@@ -11,7 +11,7 @@ typedef struct lk__summary_entry {
     char name[LK_SUMMARY_NAME];
     lk__exact sum;
     int64_t count;
-    const lk_metric *metric; /* NULL: a mean, or one that this rank has only heard of */
+    const lk_metric *metric; /* NULL: a mean, or one that only other ranks have */
     lk_config config;
     const char *options; /* as they were given; NULL: none, or a config */
     lk_arena *arena;

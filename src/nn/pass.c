@@ -104,5 +104,5 @@ void lk_pass_set_carry(const lk_pass *pass, const lk_layer_instance *instance, i
         return;
     pass->run->last->at[instance->carry + i] = value;
     if (lk_is_var(value))
-        (void)!lk__pass_outlive(pass, value); /* one that is gone is told at the end of the pass */
+        (void)!lk__pass_outlive(pass, value); /* a failure is returned at the end of the pass */
 }

@@ -163,8 +163,8 @@ const lk_op lk__op_batch_norm_inference = {
 lk_status lk_batch_norm_inference(lk_var x, lk_var gamma, lk_var beta, lk_var mean, lk_var variance,
                                   const lk_batch_norm_attr *attr, lk_var *out)
 {
-    lk_batch_norm_attr usual = {0};
+    lk_batch_norm_attr defaults = {0};
     lk_var in[] = {x, gamma, beta, mean, variance};
     return LK_TRACE(
-        lk_apply(x.tape, &lk__op_batch_norm_inference, in, 5, attr ? attr : &usual, out));
+        lk_apply(x.tape, &lk__op_batch_norm_inference, in, 5, attr ? attr : &defaults, out));
 }

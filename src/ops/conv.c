@@ -85,9 +85,9 @@ static lk_status conv_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 lk_status lk_conv(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr, lk_var *out)
 {
-    static const lk_conv_attr usual;
+    static const lk_conv_attr defaults;
     return LK_TRACE(lk_apply(x.tape, &lk__op_conv, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
-                             attr ? attr : &usual, out));
+                             attr ? attr : &defaults, out));
 }
 
 lk_status lk_conv_relu(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr, lk_var *out)

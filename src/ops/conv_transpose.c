@@ -97,7 +97,7 @@ const lk_op lk__op_conv_transpose = {
 
 lk_status lk_conv_transpose(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr, lk_var *out)
 {
-    static const lk_conv_attr usual;
+    static const lk_conv_attr defaults;
     return LK_TRACE(lk_apply(x.tape, &lk__op_conv_transpose, (lk_var[]){x, w, b},
-                             lk_is_var(b) ? 3 : 2, attr ? attr : &usual, out));
+                             lk_is_var(b) ? 3 : 2, attr ? attr : &defaults, out));
 }

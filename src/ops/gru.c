@@ -76,9 +76,10 @@ const lk_op lk__op_gru = {
 lk_status lk_gru(lk_var x, lk_var u, lk_var h, lk_var bias, const lk_recurrent_attr *attr,
                  lk_var *y, lk_var *last)
 {
-    lk_recurrent_attr usual = {0};
+    lk_recurrent_attr defaults = {0};
     lk_var out[3];
-    LK_TRY(lk_apply(x.tape, &lk__op_gru, (lk_var[]){x, u, h, bias}, 4, attr ? attr : &usual, out));
+    LK_TRY(
+        lk_apply(x.tape, &lk__op_gru, (lk_var[]){x, u, h, bias}, 4, attr ? attr : &defaults, out));
     *y = out[0];
     *last = out[1];
     return LK_OK;

@@ -352,10 +352,10 @@ const lk_op lk__op_layer_norm = {
 lk_status lk_layer_norm(lk_var x, lk_var gamma, lk_var beta, const lk_layer_norm_attr *attr,
                         lk_var *out)
 {
-    lk_layer_norm_attr usual = {0};
+    lk_layer_norm_attr defaults = {0};
     lk_var in[] = {x, gamma, beta}, y[3] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR};
     LK_CHECK(out, LK_EINVAL, "out is NULL");
-    lk_status st = lk_apply(x.tape, &lk__op_layer_norm, in, 3, attr ? attr : &usual, y);
+    lk_status st = lk_apply(x.tape, &lk__op_layer_norm, in, 3, attr ? attr : &defaults, y);
     *out = y[0];
     return LK_TRACE(st);
 }

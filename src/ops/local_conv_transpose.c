@@ -74,7 +74,7 @@ const lk_op lk__op_local_conv_transpose = {
 
 lk_status lk_local_conv_transpose(lk_var x, lk_var w, const lk_conv_attr *attr, lk_var *out)
 {
-    static const lk_conv_attr usual;
+    static const lk_conv_attr defaults;
     return LK_TRACE(lk_apply(x.tape, &lk__op_local_conv_transpose, (lk_var[]){x, w}, 2,
-                             attr ? attr : &usual, out));
+                             attr ? attr : &defaults, out));
 }

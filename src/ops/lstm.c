@@ -76,9 +76,9 @@ const lk_op lk__op_lstm = {
 lk_status lk_lstm(lk_var x, lk_var u, lk_var h, lk_var c, const lk_recurrent_attr *attr, lk_var *y,
                   lk_var last[2])
 {
-    lk_recurrent_attr usual = {0};
+    lk_recurrent_attr defaults = {0};
     lk_var out[4];
-    LK_TRY(lk_apply(x.tape, &lk__op_lstm, (lk_var[]){x, u, h, c}, 4, attr ? attr : &usual, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_lstm, (lk_var[]){x, u, h, c}, 4, attr ? attr : &defaults, out));
     *y = out[0];
     last[0] = out[1];
     last[1] = out[2];

@@ -49,9 +49,9 @@ const lk_op lk__op_rnn = {
 lk_status lk_rnn(lk_var x, lk_var u, lk_var h, const lk_recurrent_attr *attr, lk_var *y,
                  lk_var *last)
 {
-    lk_recurrent_attr usual = {0};
+    lk_recurrent_attr defaults = {0};
     lk_var out[2];
-    LK_TRY(lk_apply(x.tape, &lk__op_rnn, (lk_var[]){x, u, h}, 3, attr ? attr : &usual, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_rnn, (lk_var[]){x, u, h}, 3, attr ? attr : &defaults, out));
     *y = out[0];
     *last = out[1];
     return LK_OK;

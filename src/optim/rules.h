@@ -10,8 +10,8 @@ typedef struct lk__moments_options {
 } lk__moments_options;
 
 /* Their rows. */
-#define LK__MOMENTS_OPTIONS(usual)                                  \
-    LK_OPTIMIZER_OPTIONS(lk__moments_options, usual),               \
+#define LK__MOMENTS_OPTIONS(defaults)                               \
+    LK_OPTIMIZER_OPTIONS(lk__moments_options, defaults),            \
         {"beta1",                                                   \
          LK_OPTION_REAL,                                            \
          offsetof(lk__moments_options, beta1),                      \

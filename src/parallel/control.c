@@ -5,7 +5,7 @@
  *
  * All are 64-bit integers, added up over ranks: votes are counted, and a slot, which one rank fills
  * with the bits of a double and the others leave 0, is copied.  Then each rank adds the losses by the
- * tree, in the model's dtype.  So every rank is heard, one without samples as well, and the loss has
+ * tree, in the model's dtype.  So every rank votes, one without samples as well, and the loss has
  * the bits of the tree over the shards although nothing but integers travels.
  */
 #include "parallel/control.h"

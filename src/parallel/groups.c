@@ -90,7 +90,7 @@ static lk_status groups_make(lk__groups *g)
                          (int64_t)sets(g) * slabs(g) * lk__accumulator_bytes(g->model, &leaves),
                          "sums", &g->shared);
     if (g->comm == g->mesh->world)
-        LK_TRY(st); /* which all have heard of; of several stages those of this one */
+        LK_TRY(st); /* on all ranks alike; of several stages on those of this one */
     if (st == LK_OK)
         st = accumulators_make(g);
     if (st == LK_OK && g->size > 1 && g->plan->one_subtree &&

@@ -52,7 +52,7 @@ typedef struct lk__pending_sums {
     int64_t shards;         /* of its batch */
     int set;                /* of accumulators, that it is of */
     bool under_way;
-    bool met;             /* a first one was joined by a call that blocks */
+    bool joined_once;     /* a first one was joined by a call that blocks */
     bool helps;           /* the communicator has its progress thread for this */
     lk__joining *joining; /* [n_groups] */
 } lk__pending_sums;

@@ -71,9 +71,9 @@ lk_status lk__groups_start_pending(lk__groups *g)
         const lk__grad_group *group = &g->group[i];
         if (group->joins)
             LK_TRY(lk__group_join(g, group, group->elements.first, group->elements.n,
-                                  p->met ? &p->joining[i] : NULL));
+                                  p->joined_once ? &p->joining[i] : NULL));
     }
-    p->met = true;
+    p->joined_once = true;
     return LK_OK;
 }
 

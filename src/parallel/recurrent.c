@@ -29,7 +29,7 @@ static lk_status recurrent_check(const lk_model *model, const lk_pass *pass, con
 }
 
 /* A failure of a rank whose messages others wait for is the end of the job. */
-static lk_status told(lk_comm *comm, lk_status st)
+static lk_status ends_job(lk_comm *comm, lk_status st)
 {
     if (st != LK_OK && !lk__is_end(st))
         lk__dist_end_job(comm);
@@ -44,7 +44,7 @@ lk_status lk_recurrent_forward(lk_model *model, const lk_pass *pass, lk_var x, l
     LK_TRY(recurrent_check(model, pass, comm, rank_in, rank_out, out));
     int n = (int)lk_model_carries(model);
     *out = LK_NO_VAR;
-    LK_TRY(told(comm, lk_alloc(&values, 2 * (int64_t)n, sizeof *values)));
+    LK_TRY(ends_job(comm, lk_alloc(&values, 2 * (int64_t)n, sizeof *values)));
     lk_list first = {.at = values, .room = n}, last = {.at = values + n, .room = n};
     if (rank_in >= 0)
         LK_TRY_TO(done, lk_dist_recv_list(pass->tape, comm, rank_in, 0, name, &first));
@@ -54,5 +54,5 @@ lk_status lk_recurrent_forward(lk_model *model, const lk_pass *pass, lk_var x, l
         LK_TRY_TO(done, lk_dist_send_list(comm, last.at, last.n, rank_out, 0, name, NULL));
 done:
     lk_free(values);
-    return told(comm, st);
+    return ends_job(comm, st);
 }

@@ -1,4 +1,5 @@
-/* lk__wire: scales and conversions; wire.h has the formula. */
+/* lk__wire: gradients as f16 or bf16 on their way between ranks, scaled so that they fit:
+ * conversions and scales. wire.h has the formula. */
 #include "parallel/wire.h"
 
 #include "base/bits.h"

@@ -60,7 +60,7 @@ lk_status lk__batch_read(const lk_trainer *t, const lk__batch_work *work, lk_ran
     lk_status st = lk_loader_read_batch(work->loader, work->epoch, work->number,
                                         work->from + samples.first, samples.n, batch);
     if (st == LK_ENOMEM)
-        lk__tell_what_fits(t);
+        lk__report_fitting_size(t);
     LK_TRY(st);
     batch->first = samples.first;
     batch->size = work->size;
@@ -76,12 +76,12 @@ static lk_status part_get(const lk_trainer *t, const lk__batch_work *work, lk_ba
     *zeros = (lk_batch){.size = work->size, .first = samples.first, .n = samples.n};
     *unread = LK_OK;
     *out = NULL;
-    if (work->shards.n == 0 && !work->meets && !work->zeros)
+    if (work->shards.n == 0 && !work->communicates && !work->zeros)
         return LK_OK;
     if (!work->zeros) {
         *unread = lk__batch_read(t, work, samples, batch);
         *out = *unread == LK_OK ? batch : NULL;
-        if (*out || !work->meets)
+        if (*out || !work->communicates)
             return LK_OK;
     }
     *out = zeros;

@@ -12,7 +12,7 @@ typedef struct lk__batch_work {
     lk_range shards;    /* this rank's of it */
     /* Ranks wait for each other in passes.  So each makes them, one without a shard over no samples, and one
      * that could not read with zeros. */
-    bool meets;
+    bool communicates;
     bool trains; /* by a step; otherwise it is evaluated */
     const lk_range
         *zeros; /* of a rehearsal: samples of the batch in whose place zeros are; NULL: none are */

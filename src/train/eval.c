@@ -136,18 +136,18 @@ lk_status lk_trainer_train_metrics(lk_trainer *t, lk_eval *out)
 static lk_status microbatch_pass(lk_trainer *t, const lk_batch *batch, int64_t k)
 {
     lk_var x;
-    lk__pass_out came = {.counts = &t->eval_counts, .microbatch = k, .seeds = t->room.seeds};
+    lk__pass_out result = {.counts = &t->eval_counts, .microbatch = k, .seeds = t->room.seeds};
     int64_t losses;
     const lk_pass_parts *parts = lk__pass_parts(t, batch, &t->room);
     t->room.parts.batch = NULL; /* nothing is taken of the whole batch */
-    LK_TRY(lk__pass_enter(t, t->tape, parts, batch, &x, &came.y));
+    LK_TRY(lk__pass_enter(t, t->tape, parts, batch, &x, &result.y));
     lk_pass pass = {
         .tape = t->tape, .first = batch->first, .parts = parts, .terms = lk__pass_terms(t)};
     if (t->spec.parallel_model)
-        LK_TRY(lk_parallel_model_forward(t->spec.parallel_model, &pass, x, &came.out));
+        LK_TRY(lk_parallel_model_forward(t->spec.parallel_model, &pass, x, &result.out));
     else
-        LK_TRY(lk_model_forward(t->spec.model, &pass, x, &came.out));
-    return LK_TRACE(lk__pass_take(t, &came, &losses));
+        LK_TRY(lk_model_forward(t->spec.model, &pass, x, &result.out));
+    return LK_TRACE(lk__pass_take(t, &result, &losses));
 }
 
 lk_status lk__eval_microbatch(lk_trainer *t, const lk_batch *batch, int k)
@@ -172,14 +172,14 @@ static lk_status eval_batch(lk_trainer *t, lk_loader *loader, int64_t number, lk
                            .from = samples.first,
                            .size = samples.n,
                            .shards = lk__groups_deal_batch(t->groups, shards, samples.n),
-                           .meets = lk__groups_space(t->groups) > 1 || t->pipeline};
+                           .communicates = lk__groups_space(t->groups) > 1 || t->pipeline};
     lk_step_seconds time = {0};
     lk_status st = t->pipeline ? lk__pipeline_run(t, &work, &batch, &time, &unread)
                                : lk__batch_run(t, &work, &batch, &time, &unread);
-    if (st != LK_OK && work.meets)
+    if (st != LK_OK && work.communicates)
         LK_TRY(lk__pass_failed(t, st));
     if (st == LK_ENOMEM)
-        lk__tell_what_fits(t);
+        lk__report_fitting_size(t);
     LK_TRY(lk__losses_exchange(t, st == LK_OK ? unread : st));
     lk__losses_add(t, t->eval_counts.each);
     return LK_OK;

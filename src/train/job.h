@@ -22,7 +22,7 @@ struct lk_job {
     int64_t phase; /* of the experiment's that the trainer is for; 0 also where there are none */
 };
 
-/** Enter the first phase, when each of the others was entered once: what is wrong in one is told before the
+/** Enter the first phase, when each of the others was entered once: what is wrong in one is reported before the
  * first step.  Collective over job->comm. */
 lk_status lk__job_begin_phases(lk_job *job) LK_NODISCARD;
 

@@ -70,8 +70,8 @@ static lk_status is_first(lk_comm *comm, const int64_t *key, int n, bool *out)
     return LK_OK;
 }
 
-static lk_status blame(const lk_trainer *t, const char *name, int64_t at, const char *what,
-                       double loss)
+static lk_status nonfinite_error(const lk_trainer *t, const char *name, int64_t at,
+                                 const char *what, double loss)
 {
     LK_CHECK(at < 0 || t->step > 0, LK_ENAN,
              "step 0: the loss is %g, because %s %s is not finite at element %lld to begin with",
@@ -188,7 +188,7 @@ static lk_status samples_search(lk_trainer *t, const lk_batch *batch, struct sus
     return LK_OK;
 }
 
-static lk_status blame_samples(const lk_trainer *t, const lk_batch *batch,
+static lk_status samples_check(const lk_trainer *t, const lk_batch *batch,
                                const struct suspect *found, double loss)
 {
     LK_CHECK(found->order >= 0, LK_ENAN,
@@ -203,7 +203,7 @@ static lk_status blame_samples(const lk_trainer *t, const lk_batch *batch,
 }
 
 /* A parameter: of one whose positions ranks share, its first element of all ranks. */
-static lk_status blame_params(const lk_trainer *t, double loss)
+static lk_status params_check(const lk_trainer *t, double loss)
 {
     lk_comm *comm = lk__trainer_comm(t);
     lk_slab_slice slice = {.name = ""};
@@ -212,15 +212,16 @@ static lk_status blame_params(const lk_trainer *t, double loss)
     LK_TRY(lk_agree(comm, slab_search(lk__trainer_params(t), &slice, &number, &at)));
     int64_t key[2] = {at < 0 ? NOTHING : number, at < 0 ? NOTHING : at};
     LK_TRY(is_first(comm, key, 2, &ours));
-    return LK_TRACE(lk_agree(comm, ours ? blame(t, slice.name, at, "parameter", loss) : LK_OK));
+    return LK_TRACE(
+        lk_agree(comm, ours ? nonfinite_error(t, slice.name, at, "parameter", loss) : LK_OK));
 }
 
-static lk_status blame_state(const lk_trainer *t, double loss)
+static lk_status state_check(const lk_trainer *t, double loss)
 {
     char name[320];
     int64_t at;
     LK_TRY(state_search(t, name, sizeof name, &at));
-    return LK_TRACE(blame(t, name, at, "state", loss));
+    return LK_TRACE(nonfinite_error(t, name, at, "state", loss));
 }
 
 /* The first of the losses that is not finite, if it is a term; otherwise NULL. */
@@ -237,15 +238,15 @@ lk_status lk__nonfinite_report(lk_trainer *t, const lk_batch *batch, double loss
     if (isnan(loss))
         loss = (double)NAN; /* without a sign, which printf() would print */
     lk_comm *comm = lk__trainer_comm(t);
-    LK_TRY(blame_params(t, loss));
-    LK_TRY(lk_agree(comm, blame_state(t, loss)));
+    LK_TRY(params_check(t, loss));
+    LK_TRY(lk_agree(comm, state_check(t, loss)));
     struct suspect found = {.order = NOTHING, .position = NOTHING, .element = NOTHING};
     lk_status st = batch ? samples_search(t, batch, &found) : LK_OK;
     bool ours;
     if (st != LK_OK)
         LK_TRY(lk__pass_failed(t, st));
     LK_TRY(is_first(comm, (int64_t[]){found.order, found.position, found.element}, 3, &ours));
-    LK_TRY(lk_agree(comm, ours && batch ? blame_samples(t, batch, &found, loss) : LK_OK));
+    LK_TRY(lk_agree(comm, ours && batch ? samples_check(t, batch, &found, loss) : LK_OK));
     const char *term = bad_term(t);
     LK_CHECK(
         !term, LK_ENAN,

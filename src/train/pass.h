@@ -1,4 +1,5 @@
-/* Passes of a trainer: for step.c, eval.c, nonfinite.c and trainer.c. */
+/* One pass of a trainer over a micro-batch: samples enter the tape, forward runs, and loss and
+ * metrics are taken.  For step.c, eval.c, nonfinite.c and trainer.c, on the trainer's thread. */
 #ifndef LK_TRAIN_PASS_H
 #define LK_TRAIN_PASS_H
 

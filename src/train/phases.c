@@ -1,6 +1,6 @@
 /* The phases of a job: each has a trainer of its own, one after the other, on the same model.
  *
- * lk_job_new() enters each once, from the last to the first, so that what is wrong in one is told before the
+ * lk_job_new() enters each once, from the last to the first, so that what is wrong in one is reported before the
  * first step; lk_job_run() the next ones or that of a checkpoint; programs that look at another phase
  * call lk_job_set_phase(); all ranks together, on the thread that has the communicator.
  */

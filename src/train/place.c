@@ -98,7 +98,7 @@ static lk_status model_hold(lk_trainer *t)
     return LK_OK;
 }
 
-void lk__tiles_note(const lk_trainer *t)
+void lk__tiles_log(const lk_trainer *t)
 {
     const lk_plan *p = t->plan;
     if (!p->tiling || p->tiles_fit || p->spec.fast || lk__trainer_rank(t) > 0)

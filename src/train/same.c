@@ -46,7 +46,7 @@ lk_status lk__mode_compare(lk_comm *comm, int mode)
 
 /* ---- sets ---- */
 
-/* What a set is, as far as can be told without reading it; without gaps between the fields. */
+/* What a set is, as far as is known without reading it; without gaps between the fields. */
 typedef struct facts {
     int64_t count, batch, classes; /* count -1: there is no set */
     int64_t skipped, gaps;

@@ -1,4 +1,6 @@
-/* Sums over shards that are passes of their own, and the micro-batches of a model that needs them. */
+/* Passing a micro-batch shard by shard, for models with a layer that uses a parameter twice in a
+ * pass, and joining the shards' sums by the fixed tree. step.c calls it, on the trainer's thread.
+ */
 #include "train/shards.h"
 
 #include "train/trainer.h"

@@ -40,7 +40,7 @@ static void recompute_text(const lk_trainer *t, char out[48])
         snprintf(out, 48, "train.recompute %lld", (long long)segments);
 }
 
-void lk__tell_what_fits(const lk_trainer *t)
+void lk__report_fitting_size(const lk_trainer *t)
 {
     lk__failure f;
     char grid[64], batch[48] = "", spatial[96] = "", recompute[48];
@@ -62,7 +62,7 @@ void lk__tell_what_fits(const lk_trainer *t)
     lk__failure_set(&f);
 }
 
-void lk__tell_what_holds(void)
+void lk__report_memory_use(void)
 {
     lk__failure f;
     lk__failure_get(&f);

@@ -39,17 +39,17 @@ lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulat
                               lk_step_seconds *time)
 {
     lk_var x;
-    lk__pass_out came = {
+    lk__pass_out result = {
         .counts = &t->step_counts, .accumulator = accumulator, .seeds = t->room.seeds};
     int64_t clock = lk_clock_ns(), losses;
     lk_tape_reset(t->tape);
     lk_pass pass = lk__pass_of(t, batch, accumulator, &t->room);
-    LK_TRY(lk__pass_enter(t, t->tape, pass.parts, batch, &x, &came.y));
+    LK_TRY(lk__pass_enter(t, t->tape, pass.parts, batch, &x, &result.y));
     if (t->spec.parallel_model)
-        LK_TRY(lk_parallel_model_forward(t->spec.parallel_model, &pass, x, &came.out));
+        LK_TRY(lk_parallel_model_forward(t->spec.parallel_model, &pass, x, &result.out));
     else
-        LK_TRY(lk_model_forward(t->spec.model, &pass, x, &came.out));
-    LK_TRY(lk__pass_take(t, &came, &losses));
+        LK_TRY(lk_model_forward(t->spec.model, &pass, x, &result.out));
+    LK_TRY(lk__pass_take(t, &result, &losses));
     time->forward += lk__seconds_since(&clock);
     LK_TRY(lk__seed_fill(t, batch->size));
     LK_TRY(lk_backward(t->tape, t->room.seeds, (int)losses, 0));
@@ -63,7 +63,7 @@ lk_status lk__pass_failed(lk_trainer *t, lk_status st)
     lk__failure own;
     char report[LK__FAILURE_MESSAGE];
     if (st == LK_ENOMEM)
-        lk__tell_what_fits(t);
+        lk__report_fitting_size(t);
     if (!comm)
         return st;
     lk__failure_get(&own);
@@ -180,7 +180,7 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
                            .number = at.batch,
                            .size = batch.size,
                            .shards = lk__groups_begin(t->groups, shards, batch.size),
-                           .meets = lk__groups_batch(t->groups),
+                           .communicates = lk__groups_batch(t->groups),
                            .trains = true};
     report->time.forward = lk__seconds_since(&clock);
     lk_status unread, st = t->pipeline ? lk__pipeline_run(t, &work, &batch, &report->time, &unread)
@@ -194,8 +194,8 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     report->loss = sum / (double)batch.size;
     report->losses = lk__counts_means(t, &t->step_counts, batch.size);
     if (!isfinite(report->loss))
-        LK_TRY(
-            lk__nonfinite_report(t, work.shards.n > 0 || work.meets ? &batch : NULL, report->loss));
+        LK_TRY(lk__nonfinite_report(t, work.shards.n > 0 || work.communicates ? &batch : NULL,
+                                    report->loss));
     lk__step_counts_take(t, batch.size, sum, t->step_counts.each);
     LK_TRY(update(t, shards, report));
     t->step++;

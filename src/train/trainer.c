@@ -134,7 +134,7 @@ static lk_status groups_make(lk_trainer *t)
     LK_TRY(lk__groups_new(t->plan, t->mesh, t->spec.model, &t->groups));
     t->shards.leaves = lk__groups_leaves(t->groups);
     LK_TRY(lk_agree(world, passes_make(t)));
-    lk__tiles_note(t);
+    lk__tiles_log(t);
     /* Which file is the cache of this rank is known from here on. */
     return LK_TRACE(lk__pass_compare(t, "the training set", t->spec.train));
 }
@@ -168,27 +168,27 @@ static lk_status share(lk_trainer *t)
 }
 
 /* How a trainer was told what to do: by a struct, or if that is NULL by a text. */
-struct told {
+struct settings {
     const lk_trainer_options *options;
     const char *text;
 };
 
-static lk_status options_take(lk_trainer *t, const struct told *told)
+static lk_status options_take(lk_trainer *t, const struct settings *settings)
 {
-    if (told->options)
-        t->options = *told->options;
+    if (settings->options)
+        t->options = *settings->options;
     else
-        LK_TRY(lk_options_parse(&lk_trainer_descriptor, told->text, t->arena, &t->options));
+        LK_TRY(lk_options_parse(&lk_trainer_descriptor, settings->text, t->arena, &t->options));
     LK_CHECK(t->options.loss.descriptor && t->options.optimizer.descriptor, LK_EINVAL,
              "loss or optimizer is not given");
     return LK_OK;
 }
 
 /* What each rank does for itself, first with what it was given. */
-static lk_status own_begin(lk_trainer *t, const struct told *told)
+static lk_status own_begin(lk_trainer *t, const struct settings *settings)
 {
     LK_TRY(lk_arena_new(&t->arena));
-    LK_TRY(options_take(t, told));
+    LK_TRY(options_take(t, settings));
     LK_TRY(lk_tape_new(&t->tape));
     LK_TRY(lk_tape_set_shard_size(t->tape, lk_loader_shard_size(t->spec.train)));
     LK_CHECK(t->spec.chain || t->spec.model->net, LK_ESTATE,
@@ -222,9 +222,9 @@ static lk_status own_make(lk_trainer *t)
     return LK_TRACE(lk_tensor_zeros(t->out.dtype, LK_SCALAR, &t->seed));
 }
 
-static lk_status trainer_make(lk_trainer *t, const struct told *told)
+static lk_status trainer_make(lk_trainer *t, const struct settings *settings)
 {
-    LK_TRY(lk_agree(t->spec.comm, own_begin(t, told)));
+    LK_TRY(lk_agree(t->spec.comm, own_begin(t, settings)));
     if (t->spec.chain)
         LK_TRY(lk__chained_make(t));
     LK_TRY(lk__trainer_place(t));
@@ -236,7 +236,8 @@ static lk_status trainer_make(lk_trainer *t, const struct told *told)
     return LK_TRACE(lk__state_hash_make(t));
 }
 
-static lk_status trainer_new(const lk_trainer_spec *spec, const struct told *told, lk_trainer **out)
+static lk_status trainer_new(const lk_trainer_spec *spec, const struct settings *settings,
+                             lk_trainer **out)
 {
     lk_trainer *t = NULL;
     *out = NULL;
@@ -251,10 +252,10 @@ static lk_status trainer_new(const lk_trainer_spec *spec, const struct told *tol
     t->spec = *spec;
     t->spec.comm = comm;
     t->step = spec->first;
-    lk_status st = trainer_make(t, told);
+    lk_status st = trainer_make(t, settings);
     if (st != LK_OK) {
         if (!spec->chain)
-            lk__tell_what_holds();
+            lk__report_memory_use();
         lk_trainer_free(t);
         LK_TRY(st);
     }
@@ -265,7 +266,7 @@ static lk_status trainer_new(const lk_trainer_spec *spec, const struct told *tol
 lk_status lk_trainer_new(const lk_trainer_spec *spec, const char *options, lk_trainer **out)
 {
     LK_FP_GUARD();
-    return LK_TRACE(trainer_new(spec, &(struct told){.text = options}, out));
+    return LK_TRACE(trainer_new(spec, &(struct settings){.text = options}, out));
 }
 
 lk_status lk_trainer_new_options(const lk_trainer_spec *spec, const lk_trainer_options *options,
@@ -274,7 +275,7 @@ lk_status lk_trainer_new_options(const lk_trainer_spec *spec, const lk_trainer_o
     LK_FP_GUARD();
     *out = NULL;
     LK_CHECK(options, LK_EINVAL, "options is NULL");
-    return LK_TRACE(trainer_new(spec, &(struct told){.options = options}, out));
+    return LK_TRACE(trainer_new(spec, &(struct settings){.options = options}, out));
 }
 
 void lk_trainer_free(lk_trainer *t)

@@ -37,7 +37,7 @@ typedef struct lk__pass_room {
 typedef struct lk__counts {
     int64_t samples; /* of all ranks, */
     double loss;     /* and the sum of their losses: the same on every rank; */
-    double *each;    /* [n_summands] those of each, and the means that were told */
+    double *each;    /* [n_summands] those of each, and the means that were reported */
     double *mean;
     double *sums[LK_MAX_METRICS]; /* of each metric, over this rank's samples */
     lk_arena *text;               /* that lk_eval.json of the last lk__counts_eval() points into */
@@ -154,7 +154,7 @@ lk_status lk__trainer_layout_check(const lk_trainer_spec *spec, int ranks) LK_NO
 lk_status lk__trainer_ranks_check(const lk_trainer_spec *spec, int ranks) LK_NODISCARD;
 
 /** Let rank 0 say so if the tiles of pieces fit nothing in the model; the plan is made. */
-void lk__tiles_note(const lk_trainer *t);
+void lk__tiles_log(const lk_trainer *t);
 
 /** Make t->mesh, and let the model hold what this rank needs.  Errors: LK_ESTATE if it holds something else.
  * Collective over t->spec.comm. */
@@ -272,10 +272,10 @@ lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulat
 
 /** Where this thread's last failure is LK_ENOMEM: add to its message what was planned, and what may take
  * less. */
-void lk__tell_what_fits(const lk_trainer *t);
+void lk__report_fitting_size(const lk_trainer *t);
 
 /** Where it is LK_ENOMEM and of a trainer that is being made: add that ranks can hold parts of the model. */
-void lk__tell_what_holds(void);
+void lk__report_memory_use(void);
 
 /**
  * A pass of this rank has failed: others may wait for it there, so the job ends with the rank and its

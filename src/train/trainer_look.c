@@ -1,5 +1,5 @@
-/* What a trainer shows of itself: where it is, its metrics, and what it works with.  Anybody on its thread
- * may ask, at any time; nothing here is collective. */
+/* The getters of an lk_trainer: its step, metrics, and the objects it works with.  On its thread,
+ * at any time; nothing here is collective. */
 #include "train/trainer.h"
 
 #include <lockstep/extra/trainer_plan.h>

@@ -203,15 +203,15 @@ static int peers_start(struct bench *b)
 /* All ranks know how many there are, and whether one that was named did not start. */
 static int peers_open(struct bench *b)
 {
-    int32_t news[2] = {LK_EXIT_DONE, 0};
+    int32_t outcome[2] = {LK_EXIT_DONE, 0};
     if (b->leader) {
-        news[0] = peers_start(b);
-        news[1] = b->with.n_peers;
+        outcome[0] = peers_start(b);
+        outcome[1] = b->with.n_peers;
     }
-    if (lk_bcast(b->with.comm, news, 2, LK_I32, 0, "peers") != LK_OK)
+    if (lk_bcast(b->with.comm, outcome, 2, LK_I32, 0, "peers") != LK_OK)
         return verb_failed();
-    b->with.n_peers = news[1];
-    return news[0];
+    b->with.n_peers = outcome[1];
+    return outcome[0];
 }
 
 /* ---- experiments ---- */

@@ -72,7 +72,7 @@ lk_status lk__storage_open_write(const char *path, int *fd)
     return LK_OK;
 }
 
-/* pwrite(), and the trace is told what it has written. */
+/* pwrite(), and the trace records what it has written. */
 static ssize_t write_traced(int fd, const char *path, int64_t offset, const void *bytes, size_t n)
 {
     ssize_t got = pwrite(fd, bytes, n, (off_t)offset);

@@ -71,7 +71,7 @@ struct lk_ddl {
 lk_status lk__ddl_room(void *rooms, int64_t bytes, void *out) LK_NODISCARD;
 void lk__ddl_rooms_free(lk__ddl_rooms *rooms);
 
-/** What an option asked to be told: to the log; where the host has no sink, rank 0 prints it. */
+/** A line that an option asked for, to the log; where the host has no sink, rank 0 prints it. */
 void lk__ddl_log(const lk_ddl *d, lk_log_level level, const char *fmt, ...) LK_PRINTF(3, 4);
 
 /** MPI's collectives on all ranks, opened when first needed.  Collective. */

@@ -1,4 +1,4 @@
-/* The abort hook: a fatal signal in this process is told to all ranks, with what the rank was doing and where,
+/* The abort hook: a fatal signal in this process is reported to all ranks, with what the rank was doing and where,
  * before it ends the process.
  *
  *     handler   writes who and where to the program's file

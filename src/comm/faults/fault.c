@@ -1,4 +1,4 @@
-/* The end of the job: one report, told to every rank.
+/* The end of the job: one report, sent to every rank.
  *
  * What goes wrong inside communication (a mismatch, a stall, no memory for a packet) cannot be undone
  * by one rank alone: others may wait for what it did not send.  So the first error is kept, spread

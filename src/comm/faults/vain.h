@@ -22,7 +22,7 @@
 
 #include "comm/world.h"
 
-/** What this rank is asked, before a pass whose end is told to lk__rest_show(). */
+/** What this rank is asked, before a pass whose end lk__rest_show() records. */
 static inline uint64_t lk__rest_question(const lk__world *w)
 {
     return atomic_load(&w->board[w->rank]->rest.asked);

@@ -25,7 +25,7 @@ lk_status lk__cache_set(lk_loader *l, const char *path, const char *suffix) LK_N
 lk_status lk__cache_prepare(lk_loader *l) LK_NODISCARD;
 
 /** Let the set have the hash that the file says, if the file was made of the set as it is: it need not be
- * read for it then.  What is wrong with the file is told when it is opened. */
+ * read for it then.  What is wrong with the file is an error when it is opened. */
 void lk__cache_know(lk_loader *l);
 
 /** Whether a field is read from it. */

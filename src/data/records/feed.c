@@ -189,7 +189,7 @@ static void end_report(lk__record_feed *f, lk__record_item *out)
     out->found = f->broken[0] ? LK_RECORD_GAP : LK_RECORD_END;
     out->end = f->next;
     snprintf(out->why, sizeof out->why, "%s", f->broken);
-    f->broken[0] = '\0'; /* told once */
+    f->broken[0] = '\0'; /* reported once */
 }
 
 lk_status lk__record_feed_next(lk__record_feed *f, lk__record_item *out)

@@ -52,7 +52,7 @@ lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x) LK_NODIS
 void lk__dist_end_job(lk_comm *comm);
 
 /** The status of a call that ends: where memory has run out the job ends, for others may wait for what
- * this rank does not do any more.  `comm` may be NULL, and then nobody is told. */
+ * this rank does not do any more.  `comm` may be NULL, and then no rank is notified. */
 lk_status lk__dist_failed(lk_comm *comm, lk_status st) LK_NODISCARD;
 
 /** LK_TRY() in a call that communicates, also before its op: lk__dist_failed(). */

@@ -1,6 +1,6 @@
 /* Saving: all ranks agree on what is to be written, write it, and agree that it is.
  *
- *     begin     each rank plans; boxes are told; rank 0 looks at the disk and makes the temporary folder;
+ *     begin     each rank plans; boxes are exchanged; rank 0 looks at the disk and makes the temporary folder;
  *               each writer gets its parts from those who hold them; all agree, and start to write
  *     commit    all agree that all is written; checksums go to rank 0, which publishes; all agree
  */

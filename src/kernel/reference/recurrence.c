@@ -181,7 +181,7 @@ static lk__ref_chain piece_leaf(const void *of, int64_t p)
     return c;
 }
 
-/* What the state before time number n is told: d, in dh0, of the time before it. */
+/* The gradient of the state before time number n: d, in dh0, of the time before it. */
 static void backward_state(const struct sample *s, int64_t n, int64_t k)
 {
     const lk_dtype t = s->r->dtype;

@@ -1,4 +1,4 @@
-/* What ops share: shapes that meet, and axes that are summed. */
+/* What ops share: shapes of operands that are combined, and axes that are summed. */
 #ifndef LK_OPS_COMMON_OPS_H
 #define LK_OPS_COMMON_OPS_H
 

@@ -1,4 +1,4 @@
-/* Shapes that meet, their sizes, and numbers in attributes. */
+/* Shapes of operands that an op combines, their sizes, and numbers in attributes. */
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 

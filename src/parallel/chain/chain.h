@@ -68,7 +68,7 @@ typedef struct lk__component {
 } lk__component;
 
 struct lk_chain {
-    lk_comm *comm; /* the chain's own, so that its messages meet no others */
+    lk_comm *comm; /* the chain's own, so that its messages match no others */
     lk__component *component;
     int64_t n, room;
     bool closed, built; /* nothing can be added any more; it can run */

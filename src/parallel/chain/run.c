@@ -152,7 +152,8 @@ static lk_status list_is_finite(const lk_list *list, bool *finite)
 }
 
 /* As lk_model_forward(), noting the layer if it is the first to give what is not finite. */
-static lk_status model_look(const run *r, lk_model *model, const lk_pass *pass, lk_var x, lk_var *y)
+static lk_status model_run_checked(const run *r, lk_model *model, const lk_pass *pass, lk_var x,
+                                   lk_var *y)
 {
     char layer[128];
     bool finite = true;
@@ -193,7 +194,7 @@ static lk_status model_apply(run *r, const lk__component *c, lk_var x, lk_var *y
         LK_TRY(lk_model_forward_carry(
             c->is.model, &pass, x, c->takes_carry ? &chain->in[c->n_in] : NULL, &chain->carry, y));
     else if (r->bad && !r->bad[0])
-        LK_TRY(model_look(r, c->is.model, &pass, x, y));
+        LK_TRY(model_run_checked(r, c->is.model, &pass, x, y));
     else
         LK_TRY(lk_model_forward(c->is.model, &pass, x, y));
     return LK_OK;
@@ -232,7 +233,7 @@ static lk_status output_copy(const lk_list *y, lk_list *out)
 }
 
 /* A failure of a rank whose messages others wait for is the end of the job. */
-static lk_status told(lk_chain *chain, lk_status st)
+static lk_status ends_job(lk_chain *chain, lk_status st)
 {
     if (st != LK_OK && !lk__is_end(st))
         lk__dist_end_job(chain->comm);
@@ -249,20 +250,20 @@ static lk_status components_run(run r, const lk_var *x, lk_list *out)
         chain->x[i].at[0] = x[i];
     for (int64_t k = 0; k < chain->n; k++) {
         const lk__component *c = &chain->component[k];
-        LK_TRY(told(chain, inputs_take(&r, c)));
+        LK_TRY(ends_job(chain, inputs_take(&r, c)));
         lk_status st = r.lost ? LK_OK : component_run(&r, c);
         if (st == LK_OK && lk__component_is_output(c) && out)
             st = output_copy(&chain->out, out);
         if (st != LK_OK && !lk__is_end(st))
             lk__error_prefix("%s: ", lk__component_name(lk_comm_rank(chain->comm), k, c->name).s);
         if (!r.trial || lk__is_end(st))
-            LK_TRY(told(chain, st));
+            LK_TRY(ends_job(chain, st));
         if (st != LK_OK) {
             r.lost = true;
             failed = st;
             lk__failure_get(&failure);
         }
-        LK_TRY(told(chain, output_give(&r, c)));
+        LK_TRY(ends_job(chain, output_give(&r, c)));
     }
     if (failed != LK_OK)
         lk__failure_set(&failure);
@@ -280,7 +281,7 @@ lk_status lk__chain_find_nonfinite(lk_chain *chain, const lk_pass *pass, const l
                                    char *bad, size_t size)
 {
     bad[0] = '\0';
-    LK_TRY(told(chain, lk__chain_make_room(chain, n_x)));
+    LK_TRY(ends_job(chain, lk__chain_make_room(chain, n_x)));
     return LK_TRACE(components_run(
         (run){.chain = chain, .pass = pass, .n_x = n_x, .bad = bad, .bad_size = size}, x, NULL));
 }
@@ -305,6 +306,6 @@ lk_status lk_chain_forward(lk_chain *chain, const lk_pass *pass, const lk_var *x
              "this rank has an output, and there is no list for it");
     if (out)
         out->n = 0;
-    LK_TRY(told(chain, lk__chain_make_room(chain, n_x)));
+    LK_TRY(ends_job(chain, lk__chain_make_room(chain, n_x)));
     return LK_TRACE(lk__chain_run(chain, pass, x, n_x, false, out));
 }

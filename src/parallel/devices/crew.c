@@ -18,13 +18,13 @@ struct lk__crew {
     int n;
     lk_device *device;         /* [n] */
     lk__failure *failure;      /* [n] of the order; st LK_OK: none */
-    bool *came;                /* [n] to the place where orders are waited for */
+    bool *arrived;             /* [n] to the place where orders are waited for */
     struct lk__local_job *job; /* NULL: there are no threads */
     pthread_mutex_t lock;
     pthread_cond_t ordered, done;
     uint64_t order; /* number of the last one */
     int left;       /* members that have not finished it */
-    bool stops, meets, broken;
+    bool stops, communicates, broken;
     lk__crew_fn *fn;
     void *arg;
 };
@@ -37,7 +37,7 @@ static void order_end(lk__crew *c, int i, lk_status st)
         c->failure[i].st = LK_OK;
     else
         lk__failure_get(&c->failure[i]);
-    c->came[i] = true;
+    c->arrived[i] = true;
     if (--c->left == 0)
         pthread_cond_signal(&c->done);
     pthread_mutex_unlock(&c->lock);
@@ -63,7 +63,7 @@ static lk_status member_main(lk_comm *comm, void *arg)
     order_end(c, i, lk_device_bind(&c->device[i]));
     while (order_take(c, &seen)) {
         lk_status st = c->fn(c->arg, i, comm);
-        if (st != LK_OK && c->meets && !lk__is_end(st))
+        if (st != LK_OK && c->communicates && !lk__is_end(st))
             lk__dist_end_job(comm);
         order_end(c, i, st);
     }
@@ -75,9 +75,9 @@ static void member_left(void *arg, int i, lk_status st)
 {
     lk__crew *c = arg;
     pthread_mutex_lock(&c->lock);
-    bool came = c->came[i];
+    bool arrived = c->arrived[i];
     pthread_mutex_unlock(&c->lock);
-    if (!came)
+    if (!arrived)
         order_end(c, i, st);
 }
 
@@ -112,7 +112,7 @@ static void crew_stop(lk__crew *c)
     pthread_cond_broadcast(&c->ordered);
     pthread_mutex_unlock(&c->lock);
     lk__failure_get(&failure);
-    (void)lk__local_end(c->job); /* what failed was told when it did */
+    (void)lk__local_end(c->job); /* failures were reported when they occurred */
     lk__failure_set(&failure);
     c->job = NULL;
 }
@@ -122,7 +122,7 @@ static lk_status crew_start(lk__crew *c)
     c->stops = c->broken = false;
     c->left = c->n;
     for (int i = 0; i < c->n; i++)
-        c->came[i] = false;
+        c->arrived[i] = false;
     LK_TRY(lk__local_new(c->n, &c->job));
     lk_status st = lk__local_start(c->job, member_main, c, member_left);
     if (st == LK_OK)
@@ -144,7 +144,7 @@ lk_status lk__crew_new(const lk_device *devices, int n, lk__crew **out)
     pthread_cond_init(&c->done, NULL);
     LK_TRY_TO(fail, lk_alloc(&c->device, n, sizeof *c->device));
     LK_TRY_TO(fail, lk_alloc_zero(&c->failure, n, sizeof *c->failure));
-    LK_TRY_TO(fail, lk_alloc_zero(&c->came, n, sizeof *c->came));
+    LK_TRY_TO(fail, lk_alloc_zero(&c->arrived, n, sizeof *c->arrived));
     for (int i = 0; i < n; i++)
         c->device[i] = devices[i];
     LK_TRY_TO(fail, crew_start(c));
@@ -165,11 +165,11 @@ void lk__crew_free(lk__crew *c)
     pthread_cond_destroy(&c->done);
     lk_free(c->device);
     lk_free(c->failure);
-    lk_free(c->came);
+    lk_free(c->arrived);
     lk_free(c);
 }
 
-lk_status lk__crew_run(lk__crew *c, lk__crew_fn *fn, void *arg, bool meets)
+lk_status lk__crew_run(lk__crew *c, lk__crew_fn *fn, void *arg, bool communicates)
 {
     if (!c) {
         return LK_TRACE(fn(arg, 0, NULL));
@@ -181,12 +181,12 @@ lk_status lk__crew_run(lk__crew *c, lk__crew_fn *fn, void *arg, bool meets)
     pthread_mutex_lock(&c->lock);
     c->fn = fn;
     c->arg = arg;
-    c->meets = meets;
+    c->communicates = communicates;
     c->left = c->n;
     c->order++;
     pthread_cond_broadcast(&c->ordered);
     pthread_mutex_unlock(&c->lock);
     lk_status st = order_wait(c);
-    c->broken = st != LK_OK && meets;
+    c->broken = st != LK_OK && communicates;
     return LK_TRACE(st);
 }

@@ -39,6 +39,6 @@ void lk__crew_free(lk__crew *crew);
  * Errors: that of the first member whose failure is no consequence of another's, with "replica I (DEVICE): "
  * before its message; LK_ENOMEM where new threads cannot be started.
  */
-lk_status lk__crew_run(lk__crew *crew, lk__crew_fn *fn, void *arg, bool meets) LK_NODISCARD;
+lk_status lk__crew_run(lk__crew *crew, lk__crew_fn *fn, void *arg, bool communicates) LK_NODISCARD;
 
 #endif /* LK_PARALLEL_CREW_H */

@@ -65,7 +65,7 @@ static const char no_syncopt[] =
     "optimizer is checked";
 
 /* Say which options have no effect: to the log, and in p->notes. */
-static lk_status notes_make(lk_parallel_model *p)
+static lk_status remarks_make(lk_parallel_model *p)
 {
     const lk_parallel_model_options *o = &p->options;
     const char *const note[] = {o->usenccl ? no_nccl : NULL, o->initsync ? NULL : no_initsync,
@@ -140,7 +140,7 @@ static lk_status parallel_fill(lk_parallel_model *p, const lk__parallel_spec *s)
     LK_TRY(lk_arena_alloc(p->arena, &p->first, p->n + 1, sizeof *p->first));
     for (int i = 0; i < s->n; i++)
         p->device[i] = s->devices[i];
-    LK_TRY(notes_make(p));
+    LK_TRY(remarks_make(p));
     return LK_TRACE(crews_start(p));
 }
 

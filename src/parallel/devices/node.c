@@ -213,7 +213,7 @@ static lk_status node_backward(lk_call *c, const lk_var *dout, lk_var *din)
             LK_TRY(lk_value(dout[j], &run->dy[j]));
     }
     run->retains = lk__tape_retains(c->tape);
-    LK_TRY(lk__crew_run(run->of->crew, lk__replica_backward, run, run->meets));
+    LK_TRY(lk__crew_run(run->of->crew, lk__replica_backward, run, run->communicates));
     run->passed = true;
     return LK_TRACE(node_gradients(c, run, din));
 }

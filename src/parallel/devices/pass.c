@@ -43,16 +43,16 @@ static lk_status run_cut(lk__parallel_run *run, const lk_pass *pass)
     run->shards = run->samples > 0 ? (run->samples - 1) / run->shard_size + 1 : 1;
     LK_CHECK(run->shards <= MOST_SHARDS, LK_EINVAL, "%lld shards of a batch: at most %d",
              (long long)run->shards, MOST_SHARDS);
-    run->meets = p->sync && p->n > 1 && run->samples > 0 && (!p->model || pass->training) &&
-                 !(p->reuse && run->sums);
+    run->communicates = p->sync && p->n > 1 && run->samples > 0 && (!p->model || pass->training) &&
+                        !(p->reuse && run->sums);
     LK_CHECK(
-        !run->meets || !pass->batch, LK_ENOTSUP,
+        !run->communicates || !pass->batch, LK_ENOTSUP,
         "a parallel model takes sums over the batch from its replicas, and cannot share it with "
         "other ranks as well: pass->batch must be NULL");
-    LK_CHECK(!run->meets || !pass->part, LK_ENOTSUP,
+    LK_CHECK(!run->communicates || !pass->part, LK_ENOTSUP,
              "a layer takes statistics over the whole batch, of which pass->part says that this is "
              "a part");
-    if (run->meets) { /* a replica has one subtree, whose sums are joined with the others' in the pass */
+    if (run->communicates) { /* a replica has one subtree, whose sums are joined with the others' in the pass */
         lk_subtree_partition(run->shards, p->n, run->first);
         return LK_OK;
     }
@@ -200,7 +200,7 @@ static lk_status run_pass(lk__parallel_run *run, const lk_list *x, const lk_list
         model_shape(run);
     else if (run->sums)
         LK_TRY(function_shape(run));
-    LK_TRY(lk__crew_run(p->crew, lk__replica_forward, run, run->meets));
+    LK_TRY(lk__crew_run(p->crew, lk__replica_forward, run, run->communicates));
     LK_TRY(run_check(run));
     LK_TRY(stats_add(run));
     if (p->model && run->pass.accumulator) {

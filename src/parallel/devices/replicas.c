@@ -200,7 +200,7 @@ static lk_status passage_forward(const lk__parallel_run *run, lk__replica *r, lk
                     .step = run->pass.step,
                     .first = run->pass.first + p->first,
                     .part = run->pass.part || p->n < run->samples,
-                    .batch = run->meets ? &r->batch : NULL};
+                    .batch = run->communicates ? &r->batch : NULL};
     for (int i = 0; i < run->n_x; i++) {
         lk_tensor *view = NULL;
         LK_TRY(value_view(run->x[i], p->first, p->n, &view));
@@ -277,7 +277,7 @@ lk_status lk__replica_forward(void *arg, int i, lk_comm *comm)
     lk__replica *r = &run->replica[i];
     lk_range mine = {run->first[i], run->first[i + 1] - run->first[i]}, shards[LK_MAX_SUBTREES];
     int n = lk_range_subtrees(run->shards, mine, shards);
-    bool takes_part = n == 0 && run->meets;
+    bool takes_part = n == 0 && run->communicates;
     r->n_passages = r->n_sums = 0;
     r->batch = (lk_dist_batch){comm, run->samples, run->shards, run->first};
     LK_TRY(lk__grow(&r->in, &r->max_in, run->n_x + run->n_shared, sizeof *r->in));

@@ -71,7 +71,7 @@ typedef struct lk__parallel_run {
     bool *wants;              /* [n_x + n_shared] whether gradients of these are wanted */
     bool records, passed;     /* backward will come; has been there */
     bool sums;                /* micro-batches add up gradients */
-    bool meets;               /* replicas communicate in it */
+    bool communicates;        /* replicas communicate in it */
     int64_t samples, shard_size, shards;
     int64_t *first; /* [replicas + 1] shards */
     lk__gradients_shape shape;

@@ -1,4 +1,6 @@
-/* The check of a schedule, whoever wrote it: what each stage does on its own, then what two do together. */
+/* lk_pipeline_check(): whether a schedule does all of the work and can end, whether the library or
+ * a program wrote it: first each stage on its own, then each pair of neighbours.  Arithmetic, on
+ * any thread. */
 #include "parallel/pipeline/pipeline.h"
 
 #include <lockstep/extra/alloc.h>
@@ -214,7 +216,7 @@ static lk_status order_check(const lk_pipeline *p, int from, int to, lk_action_v
     }
 }
 
-lk_status lk__pipeline_look(lk__pipeline_graph *g, const lk_pipeline *p)
+lk_status lk__pipeline_graph_check(lk__pipeline_graph *g, const lk_pipeline *p)
 {
     LK_TRY(lk__pipeline_graph_make(g, p));
     for (int s = 0; s < p->stages; s++)
@@ -230,7 +232,7 @@ lk_status lk__pipeline_look(lk__pipeline_graph *g, const lk_pipeline *p)
 lk_status lk_pipeline_check(const lk_pipeline *pipeline)
 {
     lk__pipeline_graph g;
-    lk_status st = lk__pipeline_look(&g, pipeline);
+    lk_status st = lk__pipeline_graph_check(&g, pipeline);
     lk__pipeline_graph_free(&g);
     return LK_TRACE(st);
 }

@@ -1,4 +1,5 @@
-/* The graph of a schedule: where each action is, who waits for whom, and circles.  pipeline.h has the edges. */
+/* The dependency graph of a schedule: where each action is, which waits for which, and cycles.
+ * pipeline.h defines the edges; check.c and times.c make one for a call. */
 #include "parallel/pipeline/pipeline.h"
 
 #include <lockstep/extra/alloc.h>

@@ -50,6 +50,7 @@ void lk__pipeline_graph_free(lk__pipeline_graph *graph);
 lk_status lk__pipeline_graph_sort(lk__pipeline_graph *graph, bool rendezvous) LK_NODISCARD;
 
 /** lk_pipeline_check(), leaving the graph to the caller, who frees it, also after a failure. */
-lk_status lk__pipeline_look(lk__pipeline_graph *graph, const lk_pipeline *pipeline) LK_NODISCARD;
+lk_status lk__pipeline_graph_check(lk__pipeline_graph *graph,
+                                   const lk_pipeline *pipeline) LK_NODISCARD;
 
 #endif /* LK_PARALLEL_PIPELINE_H */

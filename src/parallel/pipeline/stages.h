@@ -1,4 +1,6 @@
-/* Stages of a pipeline: ranges of the model's list of layers, one behind the other. */
+/* The stages of a pipeline: consecutive ranges of the model's list of layers, how they are cut, and
+ * what a rank of one stage holds, sends and receives. plan.c and the trainer's pipeline ask;
+ * arithmetic. */
 #ifndef LK_PARALLEL_STAGES_H
 #define LK_PARALLEL_STAGES_H
 

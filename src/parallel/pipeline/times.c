@@ -122,7 +122,7 @@ lk_status lk_pipeline_times_new(const lk_pipeline *pipeline, const lk_stage_time
     lk_pipeline_times *times = NULL;
     lk_status st;
     *out = NULL;
-    LK_TRY_TO(done, lk__pipeline_look(&g, pipeline));
+    LK_TRY_TO(done, lk__pipeline_graph_check(&g, pipeline));
     LK_TRY_TO(done, times_check(pipeline, stage));
     LK_TRY_TO(done, lk_alloc_zero(&times, 1, sizeof *times));
     times->stages = pipeline->stages;

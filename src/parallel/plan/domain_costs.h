@@ -1,4 +1,5 @@
-/* What it costs to run layers by tiles or by samples: for domains.c. */
+/* The bytes that change hands if a layer runs by tiles or by samples: domains.c chooses the cheaper
+ * where bits allow either.  Arithmetic on the model's shapes. */
 #ifndef LK_PARALLEL_DOMAIN_COSTS_H
 #define LK_PARALLEL_DOMAIN_COSTS_H
 

@@ -1,4 +1,5 @@
-/* Which layers of a model run by tiles: for plan.c, which makes a lk_plan. */
+/* Which layers of a model run by tiles and which by samples. plan.c asks when it makes an lk_plan;
+ * arithmetic, the same on all ranks. */
 #ifndef LK_PARALLEL_DOMAINS_H
 #define LK_PARALLEL_DOMAINS_H
 

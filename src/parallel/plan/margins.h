@@ -1,4 +1,5 @@
-/* Which margins are fetched: for domains.c. */
+/* Leaving out fetches of margins (the rows of neighbouring tiles that a layer reads) whose values a
+ * rank has already: for domains.c, when a plan is made. */
 #ifndef LK_PARALLEL_MARGINS_H
 #define LK_PARALLEL_MARGINS_H
 

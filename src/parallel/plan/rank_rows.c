@@ -1,4 +1,5 @@
-/* Gathering rows: how many each rank has, then the rows. */
+/* Gathering rows of numbers from all ranks onto all: how many each has, then the rows.  See
+ * rank_rows.h. */
 #include "parallel/plan/rank_rows.h"
 
 #include <lockstep/comm.h>

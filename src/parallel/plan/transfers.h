@@ -1,4 +1,5 @@
-/* What a step sends: for plan.c, which makes a lk_plan. */
+/* The messages of a step by layer and rank, in bytes: plan.c asks when it makes an lk_plan, for
+ * `lockstep plan`. */
 #ifndef LK_PARALLEL_TRANSFERS_H
 #define LK_PARALLEL_TRANSFERS_H
 

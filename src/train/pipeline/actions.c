@@ -133,16 +133,16 @@ static lk_status forward_run(const lk__pipeline_work *w, lk__slot *s, lk_pass *p
                              int64_t microbatch)
 {
     lk_trainer *t = w->t;
-    lk__pass_out came = {.counts = w->trains ? &t->step_counts : &t->eval_counts,
-                         .accumulator = pass->accumulator,
-                         .microbatch = microbatch,
-                         .seeds = s->room.seeds};
-    LK_TRY(lk__slot_enter(w, s, pass, &came.y));
-    LK_TRY(lk_model_forward(t->spec.model, pass, s->in, &came.out));
+    lk__pass_out result = {.counts = w->trains ? &t->step_counts : &t->eval_counts,
+                           .accumulator = pass->accumulator,
+                           .microbatch = microbatch,
+                           .seeds = s->room.seeds};
+    LK_TRY(lk__slot_enter(w, s, pass, &result.y));
+    LK_TRY(lk_model_forward(t->spec.model, pass, s->in, &result.out));
     if (lk__boundary_is(&w->p->behind))
-        LK_TRY(lk_contiguous(came.out, &came.out));
-    s->out = came.out;
-    return LK_TRACE(lk__pass_take(t, &came, &s->losses));
+        LK_TRY(lk_contiguous(result.out, &result.out));
+    s->out = result.out;
+    return LK_TRACE(lk__pass_take(t, &result, &s->losses));
 }
 
 /* Forward for backward, of which statistics and losses go to the slot's observer. */

@@ -1,6 +1,5 @@
-/* The best weights of a run: written after each best evaluation, with metadata that says which step
- * they are of.
- */
+/* lk__best: best.safetensors, written after each best evaluation, with metadata that says of which
+ * step.  See best.h. */
 #include "train/run/best.h"
 
 #include "base/path.h"
@@ -33,7 +32,7 @@ void lk__best_now(lk__best *b, int64_t step, lk_status *first)
     b->kept = NULL;
     b->step = step;
     lk_status st = file_write(b, NULL, step);
-    lk__ledger_note(b->ledger, LK_MISSING_BEST, name, st, first);
+    lk__ledger_record(b->ledger, LK_MISSING_BEST, name, st, first);
     if (st != LK_OK && lk__weights_copy(model_of(b), &b->kept) != LK_OK)
         lk_error_clear(); /* there is no room for them either */
 }
@@ -43,7 +42,7 @@ void lk__best_again(lk__best *b, lk_status *first)
     if (!b->kept)
         return;
     lk_status st = file_write(b, b->kept, b->step);
-    lk__ledger_note(b->ledger, LK_MISSING_BEST, name, st, first);
+    lk__ledger_record(b->ledger, LK_MISSING_BEST, name, st, first);
     if (st != LK_OK)
         return;
     lk__weights_free(b->kept);

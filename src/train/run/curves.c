@@ -1,4 +1,5 @@
-/* Curves of the loss and of the metrics: their points, those of an earlier part of the run, charts. */
+/* lk__curves: the points of loss and metrics, those read from an earlier part of the run, and their
+ * charts.  See curves.h. */
 #include "train/run/curves.h"
 
 #include "base/memory/grow.h"
@@ -89,7 +90,7 @@ static lk_status curves_read(lk__curves *c, char *text)
     return LK_OK;
 }
 
-lk_status lk__curves_go_on(lk__curves *c, const char *path, int64_t bytes)
+lk_status lk__curves_resume(lk__curves *c, const char *path, int64_t bytes)
 {
     char *text = lk__file_text(path);
     if (text && (int64_t)strlen(text) > bytes)

@@ -38,7 +38,7 @@ lk_status lk__points_add(lk__points *p, double x, double y) LK_NODISCARD;
 
 /** The points from the first `bytes` bytes of the lines of metrics at `path`, of an earlier part of the
  * run; none if they cannot be read. */
-lk_status lk__curves_go_on(lk__curves *c, const char *path, int64_t bytes) LK_NODISCARD;
+lk_status lk__curves_resume(lk__curves *c, const char *path, int64_t bytes) LK_NODISCARD;
 
 /** The charts: the loss and each metric, training and evaluation in one; returns how many. */
 int64_t lk__curves_charts(const lk__curves *c, lk_chart *chart, lk_curve (*curve)[2]);

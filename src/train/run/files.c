@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void lk__run_tell(const lk__run *r, const char *text)
+void lk__run_message(const lk__run *r, const char *text)
 {
     bool first = lk__trainer_rank(r->trainer) == 0;
     if (first && text[0] && r->callbacks && r->callbacks->message)
@@ -22,23 +22,23 @@ static lk_status failed(const lk__run *r, const char *what, lk_status st)
         return st;
     if (what) {
         snprintf(text, sizeof text, "warning: %s: %s", what, lk_error_message());
-        lk__run_tell(r, text);
+        lk__run_message(r, text);
     }
     lk_error_clear();
     return LK_OK;
 }
 
-static void disk_tell(void *arg, const char *text)
+static void disk_message(void *arg, const char *text)
 {
-    lk__run_tell(arg, text);
+    lk__run_message(arg, text);
 }
 
-static void warnings_tell(const lk__run *r)
+static void warnings_report(const lk__run *r)
 {
     if (!r->output)
         return;
     lk__out *warnings = &lk__output_ledger(r->output)->warnings;
-    lk__run_tell(r, warnings->n > 0 ? warnings->text : "");
+    lk__run_message(r, warnings->n > 0 ? warnings->text : "");
     lk__out_clear(warnings);
 }
 
@@ -46,11 +46,11 @@ static void warnings_tell(const lk__run *r)
  * and the run goes on or stops, as the experiment says. */
 static lk_status files_do(lk__run *r, lk__work_fn *fn, void *arg)
 {
-    lk__disk disk = {.comm = r->comm, .message = disk_tell, .arg = r};
+    lk__disk disk = {.comm = r->comm, .message = disk_message, .arg = r};
     if (!r->options->output)
         return LK_OK;
     lk_status st = lk__disk_do(&disk, r->output ? fn : NULL, arg);
-    warnings_tell(r);
+    warnings_report(r);
     return LK_TRACE(failed(r, NULL, lk_agree(r->comm, st)));
 }
 
@@ -112,7 +112,7 @@ static lk_status weights_write(lk__run *r, lk_missing file, int64_t step)
                                               t->n_params + t->n_state, &metadata,
                                               file == LK_MISSING_BEST);
     if (r->output && !lk__is_end(st))
-        lk__output_note_weights(r->output, file, st);
+        lk__output_record_weights(r->output, file, st);
     return LK_TRACE(failed(r, NULL, st));
 }
 
@@ -149,7 +149,7 @@ static lk_status save_ended(lk__run *r, int64_t step, lk_status st)
     snprintf(r->no_checkpoint, sizeof r->no_checkpoint, "%s",
              st == LK_OK ? "" : lk_error_message());
     st = failed(r, what, st);
-    lk__run_tell(r, lk__saver_messages(r->saver));
+    lk__run_message(r, lk__saver_messages(r->saver));
     return LK_TRACE(st);
 }
 
@@ -211,7 +211,7 @@ static lk_status output_make(void *arg)
 /* Do what must work before the run begins, on rank 0 if there is an output folder. */
 static lk_status prepare(lk__run *r, lk__work_fn *fn)
 {
-    lk__disk disk = {.comm = r->comm, .message = disk_tell, .arg = r};
+    lk__disk disk = {.comm = r->comm, .message = disk_message, .arg = r};
     bool writes = r->options->output && lk__trainer_rank(r->trainer) == 0;
     return LK_TRACE(lk_agree(r->comm, lk__disk_do(&disk, writes ? fn : NULL, r)));
 }
@@ -224,7 +224,7 @@ lk_status lk__run_folder(lk__run *r)
 lk_status lk__run_output(lk__run *r)
 {
     LK_TRY(prepare(r, output_make));
-    warnings_tell(r);
+    warnings_report(r);
     return LK_OK;
 }
 
@@ -267,13 +267,13 @@ static lk_status missing_check(lk__run *r)
 }
 
 /* Weights are those of a run that is complete: a stop leaves what was there. */
-static void stop_note(const lk__run *r)
+static void stop_report(const lk__run *r)
 {
     if (r->output && r->result.stopped && r->result.steps > 0 &&
         lk__ledger_is_older(lk__output_ledger(r->output), LK_MISSING_WEIGHTS,
                             "weights.safetensors"))
-        lk__run_tell(r, "warning: weights.safetensors is that of an earlier end of the run: one "
-                        "that is stopped writes none");
+        lk__run_message(r, "warning: weights.safetensors is that of an earlier end of the run: one "
+                           "that is stopped writes none");
 }
 
 /* The files, then the last checkpoint: one that says that the run is complete. */
@@ -285,7 +285,7 @@ lk_status lk__run_finish(lk__run *r)
     LK_TRY(lk_trainer_hash(r->trainer, &r->result.state));
     r->result.done = true;
     LK_TRY(last_weights_write(r));
-    stop_note(r);
+    stop_report(r);
     LK_TRY(files_write(r, end_write, &r->result));
     LK_TRY(files_share(r));
     bool wanted = r->saver && (r->options->checkpoint.every.n > 0 || r->result.stopped);
@@ -308,6 +308,6 @@ void lk__run_save_last(lk__run *r, lk_status st)
     lk__failure failure;
     lk__failure_get(&failure);
     if (lk__saver_finish(r->saver) != LK_OK)
-        lk__run_tell(r, "warning: the last checkpoint could not be written");
+        lk__run_message(r, "warning: the last checkpoint could not be written");
     lk__failure_set(&failure); /* that which the caller is to see */
 }

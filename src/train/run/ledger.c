@@ -1,4 +1,5 @@
-/* Which files of a run are not on disk as they should be. */
+/* lk__ledger: a bit for each file of the run that is not on disk as it should be, and one warning
+ * for each.  See ledger.h. */
 #include "train/run/ledger.h"
 
 #include "base/path.h"
@@ -8,7 +9,7 @@
 void lk__ledger_clear(lk__ledger *l, lk_missing file)
 {
     l->missing &= ~(unsigned)file;
-    l->told &= ~(unsigned)file;
+    l->warned &= ~(unsigned)file;
 }
 
 bool lk__ledger_is_older(const lk__ledger *l, lk_missing file, const char *name)
@@ -22,8 +23,8 @@ bool lk__ledger_is_older(const lk__ledger *l, lk_missing file, const char *name)
     return false;
 }
 
-void lk__ledger_note(lk__ledger *l, lk_missing file, const char *name, lk_status st,
-                     lk_status *first)
+void lk__ledger_record(lk__ledger *l, lk_missing file, const char *name, lk_status st,
+                       lk_status *first)
 {
     if (st == LK_OK) {
         lk__ledger_clear(l, file);
@@ -31,7 +32,7 @@ void lk__ledger_note(lk__ledger *l, lk_missing file, const char *name, lk_status
     }
     if (l->missing == 0 || *first == LK_OK)
         snprintf(l->reason, sizeof l->reason, "%s", lk_error_message());
-    if (!(l->told & file)) {
+    if (!(l->warned & file)) {
         lk__out_put(&l->warnings, "warning: no ");
         lk__out_put(&l->warnings, name);
         lk__out_put(&l->warnings, ", or not all of it: ");
@@ -41,7 +42,7 @@ void lk__ledger_note(lk__ledger *l, lk_missing file, const char *name, lk_status
         lk__out_put(&l->warnings, "\n");
     }
     l->missing |= file;
-    l->told |= file;
+    l->warned |= file;
     *first = *first == LK_OK ? st : *first;
     lk_error_clear();
 }

@@ -65,7 +65,7 @@ lk__ledger *lk__output_ledger(lk__output *o)
 /* ---- the files ---- */
 
 /* How much of a file that grows was there when the checkpoint was saved. */
-static int64_t go_on_from(lk__output *o, const char *path, lk_missing file, int64_t bytes)
+static int64_t resume_from(lk__output *o, const char *path, lk_missing file, int64_t bytes)
 {
     struct stat info;
     int64_t there = stat(path, &info) == 0 ? info.st_size : 0;
@@ -92,13 +92,13 @@ static lk_status output_open(lk__output *o, const lk__progress *resumed)
     o->best.ledger = l;
     LK_TRY(path_of(o, LINES, path));
     if (resumed) {
-        bytes = go_on_from(o, path, LK_MISSING_METRICS, resumed->lines_bytes);
-        LK_TRY(lk__curves_go_on(&o->curves, path, bytes));
+        bytes = resume_from(o, path, LK_MISSING_METRICS, resumed->lines_bytes);
+        LK_TRY(lk__curves_resume(&o->curves, path, bytes));
     }
     LK_TRY(lk__jsonl_open_at(path, bytes, &o->lines));
     LK_TRY(path_of(o, EVENTS, path));
     if (resumed)
-        bytes = go_on_from(o, path, LK_MISSING_EVENTS, resumed->events_bytes);
+        bytes = resume_from(o, path, LK_MISSING_EVENTS, resumed->events_bytes);
     LK_TRY(lk__tfevents_open_at(path, bytes, &o->events));
     if (resumed && has_weights(o))
         lk__best_mend(&o->best, resumed, lk_trainer_position(trainer_of(o)).step);
@@ -143,8 +143,8 @@ lk_status lk__output_sync(lk__output *o)
     lk_status first = LK_OK;
     if (!o->lines) /* the run is over */
         return LK_OK;
-    lk__ledger_note(&o->ledger, LK_MISSING_METRICS, LINES, lk__jsonl_sync(o->lines), &first);
-    lk__ledger_note(&o->ledger, LK_MISSING_EVENTS, EVENTS, lk__tfevents_sync(o->events), &first);
+    lk__ledger_record(&o->ledger, LK_MISSING_METRICS, LINES, lk__jsonl_sync(o->lines), &first);
+    lk__ledger_record(&o->ledger, LK_MISSING_EVENTS, EVENTS, lk__tfevents_sync(o->events), &first);
     lk__best_again(&o->best, &first);
     return lk__ledger_status(&o->ledger, first);
 }
@@ -172,10 +172,10 @@ void lk__output_free(lk__output *o)
     lk_free(o);
 }
 
-void lk__output_note_weights(lk__output *o, lk_missing file, lk_status st)
+void lk__output_record_weights(lk__output *o, lk_missing file, lk_status st)
 {
     lk_status first = LK_OK;
-    lk__ledger_note(&o->ledger, file, file == LK_MISSING_BEST ? BEST : WEIGHTS, st, &first);
+    lk__ledger_record(&o->ledger, file, file == LK_MISSING_BEST ? BEST : WEIGHTS, st, &first);
 }
 
 static lk_status weights_save(const lk__output *o, const char *file)
@@ -222,10 +222,10 @@ lk_status lk__output_step(lk__output *o, const lk_step_report *report)
         r.kv[r.n_kvs++] = lk_kv_real("norm", report->norm);
     lk_status first = LK_OK;
     record_losses(&r, o, "step", report->losses);
-    lk__ledger_note(&o->ledger, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.kv, r.n_kvs),
-                    &first);
-    lk__ledger_note(&o->ledger, LK_MISSING_EVENTS, EVENTS,
-                    lk_tfevents_add(o->events, report->step + 1, r.scalar, r.n_scalars), &first);
+    lk__ledger_record(&o->ledger, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.kv, r.n_kvs),
+                      &first);
+    lk__ledger_record(&o->ledger, LK_MISSING_EVENTS, EVENTS,
+                      lk_tfevents_add(o->events, report->step + 1, r.scalar, r.n_scalars), &first);
     return lk__ledger_status(&o->ledger, first);
 }
 
@@ -316,10 +316,10 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
     if (marks.s[0])
         r.kv[r.n_kvs++] = lk_kv_text("marks", marks.s);
     lk_status first = LK_OK;
-    lk__ledger_note(&o->ledger, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.kv, r.n_kvs),
-                    &first);
-    lk__ledger_note(&o->ledger, LK_MISSING_EVENTS, EVENTS,
-                    lk_tfevents_add(o->events, report->step, r.scalar, r.n_scalars), &first);
+    lk__ledger_record(&o->ledger, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.kv, r.n_kvs),
+                      &first);
+    lk__ledger_record(&o->ledger, LK_MISSING_EVENTS, EVENTS,
+                      lk_tfevents_add(o->events, report->step, r.scalar, r.n_scalars), &first);
     if (report->best && has_weights(o))
         lk__best_now(&o->best, report->step, &first);
     else
@@ -341,9 +341,9 @@ static lk_status report_write(const lk__output *o, const lk_run_result *end, con
 static void files_close(lk__output *o, lk_status *first)
 {
     lk__output_sizes(o, &o->lines_bytes, &o->events_bytes);
-    lk__ledger_note(&o->ledger, LK_MISSING_METRICS, LINES, lk_jsonl_close(o->lines), first);
+    lk__ledger_record(&o->ledger, LK_MISSING_METRICS, LINES, lk_jsonl_close(o->lines), first);
     o->lines = NULL;
-    lk__ledger_note(&o->ledger, LK_MISSING_EVENTS, EVENTS, lk_tfevents_close(o->events), first);
+    lk__ledger_record(&o->ledger, LK_MISSING_EVENTS, EVENTS, lk_tfevents_close(o->events), first);
     o->events = NULL;
     lk__best_again(&o->best, first);
 }
@@ -371,10 +371,11 @@ lk_status lk__output_end(lk__output *o, const lk_run_result *end, bool before)
         snprintf(ended, sizeof ended, "stopped on request after step %lld",
                  (long long)lk_trainer_position(trainer_of(o)).step);
     if (!end->stopped && has_weights(o) && lk__output_needs_weights(o, before))
-        lk__ledger_note(&o->ledger, LK_MISSING_WEIGHTS, WEIGHTS, weights_save(o, WEIGHTS), &first);
+        lk__ledger_record(&o->ledger, LK_MISSING_WEIGHTS, WEIGHTS, weights_save(o, WEIGHTS),
+                          &first);
     if (!before || is_lost(o, LK_MISSING_REPORT, REPORT))
-        lk__ledger_note(&o->ledger, LK_MISSING_REPORT, REPORT,
-                        report_write(o, end, ended[0] ? ended : NULL), &first);
+        lk__ledger_record(&o->ledger, LK_MISSING_REPORT, REPORT,
+                          report_write(o, end, ended[0] ? ended : NULL), &first);
     files_close(o, &first);
     if (!end->stopped)
         (void)lk__output_stop(o); /* too late: the run is complete */
@@ -390,7 +391,8 @@ void lk__output_failed(lk__output *o, const lk_run_result *end)
     snprintf(ended, sizeof ended, "failed after step %lld: %s",
              (long long)lk_trainer_position(trainer_of(o)).step, failure.message);
     if (o->lines) {
-        lk__ledger_note(&o->ledger, LK_MISSING_REPORT, REPORT, report_write(o, end, ended), &first);
+        lk__ledger_record(&o->ledger, LK_MISSING_REPORT, REPORT, report_write(o, end, ended),
+                          &first);
         files_close(o, &first);
     }
     lk__failure_set(&failure);

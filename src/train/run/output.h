@@ -13,7 +13,7 @@ typedef struct lk__output lk__output;
 lk_status lk__output_new(lk_job *job, const char *folder, const lk__progress *resumed,
                          lk__output **out) LK_NODISCARD;
 
-/* What cannot be written is told in the warnings, kept as far as that is possible and tried again with
+/* What cannot be written is reported in the warnings, kept as far as that is possible and tried again with
  * what comes next; the status is the first failure of the call, and nothing else is left out for it. */
 
 /** The job has entered another phase: its trainer is another. */
@@ -32,7 +32,7 @@ lk__ledger *lk__output_ledger(lk__output *o);
 bool lk__output_stop(const lk__output *o);
 
 /** All ranks together have written a file of weights of a chain, or not; the failure is forgotten. */
-void lk__output_note_weights(lk__output *o, lk_missing file, lk_status st);
+void lk__output_record_weights(lk__output *o, lk_missing file, lk_status st);
 
 /** Whether a run that was complete `before` has to write its weights again. */
 bool lk__output_needs_weights(const lk__output *o, bool before);

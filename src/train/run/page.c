@@ -1,4 +1,5 @@
-/* The report of a run: its headline, curves, model, confusion, metadata and the experiment itself. */
+/* Collecting what the report of a run shows: headline, curves, model, confusion, metadata and the
+ * experiment.  See page.h. */
 #include "train/run/page.h"
 
 #include "train/run/text.h"

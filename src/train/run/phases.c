@@ -59,7 +59,7 @@ lk_status lk__run_next_phase(lk__run *r)
                  "phase %s ends early with step %lld: nothing was better than epoch %lld",
                  lk_job_phase(r->job)->name, (long long)step, (long long)r->progress.best_epoch);
     if (step < end)
-        lk__run_tell(r, text);
+        lk__run_message(r, text);
     if (r->saver)
         LK_TRY(lk__run_save_finish(r));
     r->result.early = false;

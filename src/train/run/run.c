@@ -88,7 +88,7 @@ static lk_status report_finish(lk__run *r, lk_epoch_report *report)
     return LK_TRACE(times_gather(r, report));
 }
 
-static void report_tell(lk__run *r, const lk_epoch_report *report)
+static void epoch_report(lk__run *r, const lk_epoch_report *report)
 {
     if (r->callbacks && r->callbacks->epoch)
         r->callbacks->epoch(r->callbacks->arg, r->job, report);
@@ -117,7 +117,7 @@ static lk_status report_make(lk__run *r, bool complete, bool evaluate)
     LK_TRY(report_finish(r, &report));
     r->result.last = report;
     LK_TRY(lk__run_write_report(r, &report));
-    report_tell(r, &report);
+    epoch_report(r, &report);
     if (complete) {
         r->epoch_began = lk_clock_ns();
         r->epoch_samples = 0;
@@ -126,7 +126,7 @@ static lk_status report_make(lk__run *r, bool complete, bool evaluate)
     return LK_OK;
 }
 
-/* The part of an epoch in which `train.steps` end.  It is told but not written: the files are those of
+/* The part of an epoch in which `train.steps` end.  It is reported but not written: the files are those of
  * a run that goes on from here, which reports the whole epoch. */
 static lk_status part_report(lk__run *r)
 {
@@ -140,7 +140,7 @@ static lk_status part_report(lk__run *r)
     LK_TRY(report_finish(r, &report));
     if (r->result.last.step == 0)
         r->result.last = report;
-    report_tell(r, &report);
+    epoch_report(r, &report);
     return LK_OK;
 }
 
@@ -159,7 +159,7 @@ static lk_status length_check(const lk__run *r)
 }
 
 /* Say where a resumed run begins, and if that is its end. */
-static void begin_tell(const lk__run *r)
+static void begin_report(const lk__run *r)
 {
     char text[128];
     long long at = (long long)r->result.resumed, last = (long long)lk__run_last_step(r);
@@ -167,12 +167,12 @@ static void begin_tell(const lk__run *r)
         snprintf(text, sizeof text, "resumed from the checkpoint of step %lld", at);
     else
         snprintf(text, sizeof text, "there is no checkpoint yet: starting at step 0");
-    lk__run_tell(r, text);
+    lk__run_message(r, text);
     snprintf(text, sizeof text,
              "the checkpoint is at step %lld and the run ends at step %lld: nothing to train", at,
              last);
     if (at >= last)
-        lk__run_tell(r, text);
+        lk__run_message(r, text);
 }
 
 /* Where the run begins. */
@@ -184,9 +184,9 @@ static lk_status begin(lk__run *r)
     if (r->saver && r->options->resume) {
         LK_TRY(lk__run_find_phase(r));
         LK_TRY(lk__saver_load(r->saver, &r->result.resumed));
-        lk__run_tell(r, lk__saver_messages(r->saver));
+        lk__run_message(r, lk__saver_messages(r->saver));
         LK_TRY(length_check(r));
-        begin_tell(r);
+        begin_report(r);
     }
     return LK_TRACE(lk__run_output(r));
 }

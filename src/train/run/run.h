@@ -44,7 +44,7 @@ lk_status lk__run_find_phase(lk__run *r) LK_NODISCARD;
 lk_status lk__run_next_phase(lk__run *r) LK_NODISCARD;
 
 /** Call `message` on rank 0; not for "". */
-void lk__run_tell(const lk__run *r, const char *text);
+void lk__run_message(const lk__run *r, const char *text);
 
 /** Make the output folder, if there is to be one.  Collective, like all that follow. */
 lk_status lk__run_folder(lk__run *r) LK_NODISCARD;

@@ -117,7 +117,7 @@ lk_status lk__saver_take_numbers(lk__saver *s)
 /* ---- the folder ---- */
 
 /* A run is known by its data, all of which is read once: of much, that takes time. */
-static void data_tell(const lk__saver *s)
+static void data_report(const lk__saver *s)
 {
     enum { MUCH = 256 << 20, MIB = 1 << 20 };
     const lk_dataset_info *info = lk_dataset_info_of(s->job->set[LK_TRAIN]);
@@ -187,7 +187,7 @@ static lk_status folder_open(lk__saver *s)
     if (s->callbacks && s->callbacks->message && lk__trainer_rank(s->trainer) == 0) {
         options.message = s->callbacks->message;
         options.arg = s->callbacks->arg;
-        data_tell(s);
+        data_report(s);
     }
     identity_work work = {.job = s->job};
     lk__disk disk = {.comm = s->job->comm, .message = options.message, .arg = options.arg};

@@ -16,12 +16,12 @@ struct lk__saver {
     lk_job *job;
     lk_trainer *trainer;
     lk__progress *progress;
-    const lk_run_callbacks *callbacks; /* told, on rank 0, what takes time; NULL: nobody */
+    const lk_run_callbacks *callbacks; /* called on rank 0 with what takes time; NULL: none */
     lk_checkpoint_dir *folder;
     lk_state_tensors *tensors;
     lk_state_number number[LK__MAX_NUMBERS];
-    bool waits;            /* this rank has told that its part is written */
-    int64_t written;       /* ranks that have told so */
+    bool waits;            /* this rank has reported that its part is written */
+    int64_t written;       /* ranks that have reported so */
     int64_t saving, saved; /* steps */
 };
 

@@ -1,4 +1,5 @@
-/* The text of a file that a run reads for its report. */
+/* Reading a small text file, such as the experiment or earlier metrics, for the report of a run.
+ * page.c and curves.c call it on rank 0. */
 #ifndef LK_TRAIN_TEXT_H
 #define LK_TRAIN_TEXT_H
 
