@@ -15,7 +15,7 @@
  * that are not needed at the same time, and is kept by lk_tape_reset(), so that a loop with fixed
  * shapes allocates nothing from its second step on.
  *
- * Backward can be had in two halves: of postponed leaves lk_backward() only notes how their gradients come
+ * Backward can be had in two halves: of postponed leaves lk_backward() only records how their gradients come
  * about, and lk_backward_rest() computes them, with the same bits.  A rank of a pipeline sends the first
  * half's result on before it begins the second.
  *
@@ -205,8 +205,8 @@ LK_API lk_status lk_item(lk_var v, double *out) LK_NODISCARD;
 /** Whether gradients flow through `v`; false for one that is not valid. */
 LK_API bool lk_needs_grad(lk_var v);
 
-/** Keep the elements of `v` until the reset, also when backward passes, and also behind the layer that has made
- * it, in a pass of a model that is not recorded.  Errors: as lk_value(). */
+/** Keep the elements of `v` until the reset, also when backward passes, and also behind the layer that has
+ * made it, in a pass of a model that is not recorded.  Errors: as lk_value(). */
 LK_API lk_status lk_retain_value(lk_var v) LK_NODISCARD;
 
 /* ---- backward ---- */
@@ -234,10 +234,10 @@ enum {
  * reverse order of the program: ((g1 + g2) + g3)...; a leaf's `grad` becomes `grad` + that sum.
  *
  * Errors, before anything is changed: LK_ESTATE when the rest of a pass before is left, when a value was
- * released by such a pass, or changed in place since it was used, naming op and number; LK_ESHAPE for a seed that needs a
- * gradient and has none, or one of another shape; LK_EDTYPE; LK_EINVAL when a seed does not depend
- * on a leaf; LK_ENOTSUP for LK_RECORD through an op whose backward cannot be recorded.  After
- * another failure (LK_ENOMEM, or that of an op) some leaves have their gradients and some have not.
+ * released by such a pass, or changed in place since it was used, naming op and number; LK_ESHAPE for a seed
+ * that needs a gradient and has none, or one of another shape; LK_EDTYPE; LK_EINVAL when a seed does not
+ * depend on a leaf; LK_ENOTSUP for LK_RECORD through an op whose backward cannot be recorded.  After another
+ * failure (LK_ENOMEM, or that of an op) some leaves have their gradients and some have not.
  */
 LK_API lk_status lk_backward(lk_tape *tape, const lk_seed *seeds, int n_seeds,
                              unsigned flags) LK_NODISCARD;
@@ -252,8 +252,8 @@ LK_API lk_status lk_backward(lk_tape *tape, const lk_seed *seeds, int n_seeds,
  * is computed by lk_backward() and kept.  Seeds and constants that these ops read must not change in
  * between: a change by a function of tensor.h is found.
  *
- * Nothing is left without postponed leaves, and after a reset.  While something is left, another lk_backward()
- * or lk_grad() on the tape is an error.  Never communicates.
+ * Nothing is left without postponed leaves, and after a reset.  While something is left, another
+ * lk_backward() or lk_grad() on the tape is an error.  Never communicates.
  *
  * Errors, before anything is changed: LK_ESTATE when a leaf has no `grad`, when an input was changed in
  * place, and inside backward or a segment.  After another failure some leaves have their gradients and some
@@ -265,8 +265,8 @@ LK_API lk_status lk_backward_rest(lk_tape *tape) LK_NODISCARD;
 typedef lk_status lk_grad_hook(void *arg, const lk_tensor *grad);
 
 /**
- * Call `fn` during backward, or its rest, as leaves become complete, each once, so that their gradients can travel
- * while backward goes on; NULL: no hook.  Not called for leaves without a gradient in this pass.  `fn`
+ * Call `fn` during backward, or its rest, as leaves become complete, each once, so that their gradients can
+ * travel while backward goes on; NULL: no hook.  Not called for leaves without a gradient in this pass.  `fn`
  * must not use the tape; its failure is backward's.  Stays over resets.
  */
 LK_API void lk_tape_set_grad_hook(lk_tape *tape, lk_grad_hook *fn, void *arg);

@@ -60,7 +60,7 @@ LK_API extern const lk_descriptor lk_multi_node_batch_norm_descriptor;
 LK_API lk_status lk_multi_node_batch_norm_new(lk_comm *comm, int64_t channels, const char *options,
                                               lk_multi_node_batch_norm **out) LK_NODISCARD;
 
-/** As lk_multi_node_batch_norm_new(), for who has a struct; it is copied.  NULL: all defaults. */
+/** As lk_multi_node_batch_norm_new(), for callers that have a struct; it is copied.  NULL: all defaults. */
 LK_API lk_status lk_multi_node_batch_norm_new_options(
     lk_comm *comm, int64_t channels, const lk_multi_node_batch_norm_options *options,
     lk_multi_node_batch_norm **out) LK_NODISCARD;
@@ -79,8 +79,8 @@ LK_API void lk_multi_node_batch_norm_free(lk_multi_node_batch_norm *norm);
  *
  * Otherwise by the running statistics; nothing is sent, and `batch` is not looked at.
  *
- * lk_backward() adds the gradients of gamma and beta, over the whole batch, on the rank that has its first shard
- * (without shards: rank 0), and zeros on the others, so that their sum over ranks is that of the batch.
+ * lk_backward() adds the gradients of gamma and beta, over the whole batch, on the rank that has its first
+ * shard (without shards: rank 0), and zeros on the others, so that their sum over ranks is that of the batch.
  *
  * Errors: those of lk_dist_batch_norm(); LK_EINVAL for NULL; LK_ESHAPE for other channels, LK_EDTYPE;
  * LK_ESTATE inside a segment of lk_recompute(), for it makes leaves.

@@ -62,8 +62,8 @@ typedef struct lk_component {
         carry_only; /* nothing but the carry goes on: there are no out_ranks, and it is no output */
 } lk_component;
 
-/** The components of this rank, and how they meet those of others.  The program makes one on each rank and
- * calls it on one thread at a time.  New, build and forward are collective, the others are not. */
+/** The components of this rank, and how they are connected to those of others.  The program makes one on each
+ * rank and calls it on one thread at a time.  New, build and forward are collective, the others are not. */
 typedef struct lk_chain lk_chain;
 
 /**
@@ -85,8 +85,8 @@ LK_API void lk_chain_free(lk_chain *chain);
  * lk_chain_forward() gives.  A rank may be named several times, and be this one.
  *
  * Not collective: what the ranks have said is compared by lk_chain_build().  Errors: LK_EINVAL for a
- * component that is not one, a carry of what is not recurrent, and a model that the chain has; LK_ESTATE once the chain is built;
- * LK_ENOMEM.
+ * component that is not one, a carry of what is not recurrent, and a model that the chain has; LK_ESTATE once
+ * the chain is built; LK_ENOMEM.
  */
 LK_API lk_status lk_chain_add(lk_chain *chain, const lk_component *component, const int *in_ranks,
                               int n_in, const int *out_ranks, int n_out) LK_NODISCARD;
@@ -94,8 +94,8 @@ LK_API lk_status lk_chain_add(lk_chain *chain, const lk_component *component, co
 /**
  * Compare what all ranks have added, and make what they need.  Collective.
  *
- * Refused, with LK_EINVAL and the same words on all ranks: a rank that there is not; two outputs on a
- * rank; a value that nobody takes, and one that nobody sends, naming both ends; a queue of the own rank
+ * Refused, with LK_EINVAL and the same words on all ranks: a rank that does not exist; two outputs on a
+ * rank; a value that no rank takes, and one that no rank sends, naming both ends; a queue of the own rank
  * that is empty where a component takes from it, or not empty at the end; a model that would get several
  * values; values that are waited for in a circle, and sends that are: a send is not over before its
  * receive has begun.
@@ -127,12 +127,12 @@ LK_API lk_status lk_chain_forward(lk_chain *chain, const lk_pass *pass, const lk
                                   lk_list *out) LK_NODISCARD;
 
 /** How many components this rank has added; and the model of number `component`, NULL for a function and
- * for a number that there is not. */
+ * for a number that does not exist. */
 LK_API int64_t lk_chain_components(const lk_chain *chain);
 LK_API lk_model *lk_chain_model(const lk_chain *chain, int64_t component);
 
 /** What passes add up for the model of this rank's component number `component`; borrowed.  NULL for a
- * function, for a number that there is not, and before the chain is built. */
+ * function, for a number that does not exist, and before the chain is built. */
 LK_API lk_accumulator *lk_chain_accumulator(const lk_chain *chain, int64_t component);
 
 /** Set all accumulators of this rank to zero: lk_accumulator_clear(). */

@@ -46,7 +46,7 @@ LK_BEGIN_DECLS
  * of a tensor see it with the same axes; for those that hold all of it or nothing they do not matter.
  *
  * Ranks may hold different boxes, equal ones or nothing (an empty box; `data` may be NULL then).  Of what
- * is saved each element must be held by somebody.  Boxes may overlap: the elements of the lowest rank are
+ * is saved each element must be held by some rank.  Boxes may overlap: the elements of the lowest rank are
  * saved then, or of another with the same box, for they should be the same.
  */
 typedef struct lk_state_tensor {
@@ -116,8 +116,8 @@ typedef struct lk_state {
  * All ranks add the same tensors in the same order, whatever they hold of them.
  */
 
-/** Tensors that are added one by one, by whoever saves a state: a trainer, or a program with a loop of its
- * own, on one thread at a time.  Not collective.  Fields are to be read. */
+/** Tensors that are added one by one, by the code that saves a state: a trainer, or a program with a loop of
+ * its own, on one thread at a time.  Not collective.  Fields are to be read. */
 typedef struct lk_state_tensors {
     lk_state_tensor *tensor;
     int64_t n, room;
@@ -146,11 +146,11 @@ LK_API lk_status lk_state_tensors_add_model(lk_state_tensors *list,
 /**
  * Add tensors of which ranks hold boxes to a hash: what lk_hash_add_array() adds of each of them whole.
  *
- * Each element is counted once, whoever holds it: where boxes overlap by the lowest rank, and ranks with
- * equal boxes share the work.  Copies are not compared with each other.
+ * Each element is counted once, however many ranks hold it: where boxes overlap by the lowest rank, and ranks
+ * with equal boxes share the work.  Copies are not compared with each other.
  *
  * Collective over `comm`; NULL: this process alone.  Takes no memory for elements.  Errors: LK_EINVAL
- * when nobody holds an element, naming the first; LK_ESHAPE, LK_EDTYPE for the boxes; LK_ESTATE for a
+ * when no rank holds an element, naming the first; LK_ESHAPE, LK_EDTYPE for the boxes; LK_ESTATE for a
  * rank whose tensors are not those of rank 0; LK_ENOMEM; on all ranks the same, and `h` is then
  * unchanged.
  */
@@ -161,12 +161,12 @@ LK_API lk_status lk_state_hash(lk_comm *comm, const lk_state_tensor *tensor, int
  * Write tensors of which ranks hold boxes to the file `path`, which is that of lk_safetensors_write() by
  * one rank that holds all of them, to the byte.
  *
- * Collective over `comm`; NULL: this process alone.  Rank 0 writes, a MiB at a time, and nobody needs
+ * Collective over `comm`; NULL: this process alone.  Rank 0 writes, a MiB at a time, and no rank needs
  * more memory than some of these.  Tensors and metadata are the same on all ranks, boxes and data are
  * each rank's own.
  *
  * Errors: as lk_safetensors_write(); LK_ESHAPE for a box that is not within its tensor; LK_EINVAL when
- * nobody holds an element, naming the first; on all ranks the same.  There is no new file then.
+ * no rank holds an element, naming the first; on all ranks the same.  There is no new file then.
  */
 LK_API lk_status lk_safetensors_write_boxes(lk_comm *comm, const char *path,
                                             const lk_state_tensor *tensor, int64_t n,
@@ -183,7 +183,7 @@ typedef struct lk_checkpoint_dir_options {
     int64_t part_bytes;  /* 0: 64 MiB; a larger tensor has a part of its own */
     bool anew;           /* the run begins at step 0: checkpoints that are there are renamed to
                            before-N, and those that had that name are removed */
-    /* Which ranks are replicas of each other, of whom the lowest writes and reads for all; the others only give
+    /* Which ranks are replicas of each other, of which the lowest writes and reads for all; the others only give
      * and get by messages: "0,1;2,3" are two sets, ranges are "0-3".  Ranks that are not named are one more
      * set.  NULL: each rank writes a share.  Who writes leaves no trace: ChainerMN's multi_node_snapshot. */
     const char *replica_sets;
@@ -214,7 +214,7 @@ typedef struct lk_checkpoint_dir lk_checkpoint_dir;
  *
  * Errors: LK_ESTATE when another run that lives has the folder, naming host and process; LK_EIDENTITY when
  * it holds checkpoints of another identity, naming both; LK_EINVAL, also for replica sets that name a rank
- * twice or one that there is not; LK_EIO, LK_ENOMEM, and those of communication; on all ranks the same.
+ * twice or one that does not exist; LK_EIO, LK_ENOMEM, and those of communication; on all ranks the same.
  * Where the file system has no locks, another run is not noticed, and nothing is removed.
  */
 LK_API lk_status lk_checkpoint_dir_open(lk_comm *comm, const char *folder,
@@ -232,12 +232,12 @@ LK_API void lk_checkpoint_dir_close(lk_checkpoint_dir *c);
  * Collective.  The state may change when this returns.  Collecting takes memory for this rank's share
  * of the state, `part_bytes` more at most, which is kept for the next save, and for a few MiB that are
  * on their way; a part beyond that, as a tensor larger than many, is on disk when this returns.  Where
- * all ranks hold all of the state, whoever writes copies all it writes.  A checkpoint of this step that
+ * all ranks hold all of the state, a rank that writes copies all it writes.  A checkpoint of this step that
  * verifies and has this hash is not written again; one whose hash is of format 1 is replaced.
  *
  * Errors: LK_ESTATE when a save is under way, or there is a checkpoint of this step that verifies
  * and has another hash, naming both; LK_EIO, also when there is less free space than it takes;
- * LK_EINVAL, LK_ESHAPE and LK_EDTYPE for the state, also when nobody holds an element, naming the first;
+ * LK_EINVAL, LK_ESHAPE and LK_EDTYPE for the state, also when no rank holds an element, naming the first;
  * LK_ENOMEM; on all ranks the same.  Nothing is under way then.
  */
 LK_API lk_status lk_checkpoint_dir_begin(lk_checkpoint_dir *c, const lk_state *state) LK_NODISCARD;
@@ -298,7 +298,7 @@ typedef struct lk_checkpoint_tensor {
 } lk_checkpoint_tensor;
 
 /** What the MANIFEST of a checkpoint says: fields are to be read.  Made by lk_checkpoint_read() for
- * whoever looks at a checkpoint; several threads may use one.  Not collective. */
+ * the code that reads a checkpoint; several threads may use one.  Not collective. */
 typedef struct lk_checkpoint {
     const char *path; /* of its folder */
     int64_t step;

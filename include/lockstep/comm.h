@@ -99,7 +99,7 @@ typedef struct lk_comm lk_comm;
  * started this process and the library has that MPI's module, self otherwise.
  *
  * Collective over all processes of the job.  "mpi" initialises MPI (MPI_THREAD_FUNNELED, or as
- * lk_comm_set_progress() says) if nobody did; what it initialised it finalizes when the last
+ * lk_comm_set_progress() says) if it was not yet; what it initialised it finalizes when the last
  * communicator made from `*out` is freed, and the process cannot open "mpi" again.  The caller owns
  * `*out`.
  *
@@ -114,9 +114,9 @@ LK_API lk_status lk_comm_open(const char *transport, lk_comm **out) LK_NODISCARD
  * A communicator on the host's MPI communicator, given as its Fortran handle: MPI_Comm_c2f(comm) in
  * C, the communicator itself in Fortran.
  *
- * Collective over it.  MPI must be initialised.  The host's communicator is dup'ed: it may be freed,
- * and messages of the two never meet.  MPI is never finalized; lk_comm_close() `*out` before the host does.
- * The caller owns `*out`.
+ * Collective over it.  MPI must be initialised.  The host's communicator is dup'ed: it may be freed, and
+ * messages of one never match receives of the other.  MPI is never finalized; lk_comm_close() `*out` before
+ * the host does. The caller owns `*out`.
  *
  * Errors: LK_EINVAL when MPI is not initialised or the handle is no communicator, the null one or an
  * intercommunicator; LK_ENOTSUP when there is no module for the host's MPI or LK_MPI names another one,
@@ -163,23 +163,24 @@ enum { LK_MAX_LOCAL = 4096 };
 LK_API int lk_run_main(int n, lk_rank_fn *fn, void *arg, FILE *errors);
 
 /**
- * End the job with this thread's last failure, one that the program does not handle: print the rank, its host,
- * message and trace to `errors` (NULL: not at all), and tell all ranks of the job, which get LK_ECOMM with
- * rank and message from the call that they are in or from their next one.  Returns 1, for main() to return:
+ * End the job with this thread's last failure, one that the program does not handle: print the rank, its
+ * host, message and trace to `errors` (NULL: not at all), and tell all ranks of the job, which get LK_ECOMM
+ * with rank and message from the call that they are in or from their next one.  Returns 1, for main() to
+ * return:
  *
  *     if (train(comm) != LK_OK)
  *         status = lk_comm_fail(comm, stderr);
  *     lk_comm_close(comm);
  *     return status;
  *
- * The first such report stands, and ranks that pass it on change nothing.  Not collective.  `comm` may be NULL:
- * nobody is told.
+ * The first such report stands, and ranks that pass it on change nothing.  Not collective.  `comm` may be
+ * NULL: no rank is notified.
  */
 LK_API int lk_comm_fail(lk_comm *comm, FILE *errors);
 
 /**
- * The abort hook: from now on SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT in this process end all ranks of the
- * job, where without it the others would be told that this one has died, or nothing.
+ * The abort hook: from now on SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT in this process end all ranks of
+ * the job, where without it the others would learn that this one has died, or nothing.
  *
  * The handler writes to the file of `errors` (NULL: nothing) which rank it was, on which host, the signal,
  * what the rank was doing in communication, and the stack, by module and offset; then all ranks get
@@ -188,9 +189,9 @@ LK_API int lk_comm_fail(lk_comm *comm, FILE *errors);
  * that such a handler goes on from is the end of the job all the same.  Signals that the host ignores stay
  * so.
  *
- * Ranks of other nodes are told by a rank of this one that is in a call, or makes one; where there is none,
- * the launcher ends them, or the deadline does.  Ranks that are threads end with their process, after the report
- * has named the one; each of them installs it on its thread.
+ * Ranks of other nodes are notified by a rank of this one that is in a call, or makes one; where there is
+ * none, the launcher ends them, or the deadline does.  Ranks that are threads end with their process, after
+ * the report has named the one; each of them installs it on its thread.
  *
  * Not collective.  Of the family of `comm`, until lk_abort_hook_remove() or the end of its last communicator;
  * again: another `errors`, which must stay open.  Installed for all that are opened, with stderr, where
@@ -226,7 +227,7 @@ LK_API const char *lk_comm_transport(const lk_comm *comm);
 
 /**
  * End the job when a rank waits longer than `seconds` for another; 0: wait for ever.  A rank on this
- * node that has left or ended is not waited for in either case, and nobody waits on if all ranks are on
+ * node that has left or ended is not waited for in either case, and no rank waits on if all ranks are on
  * one node, all wait, and no message is under way.
  *
  * The time counts from the beginning of a wait, and anew whenever what it waits for comes further: one
@@ -272,7 +273,7 @@ LK_API lk_status lk_comm_set_finite_check(lk_comm *comm, bool on) LK_NODISCARD;
  */
 LK_API lk_status lk_comm_set_progress(lk_comm *comm, bool on) LK_NODISCARD;
 
-/** A communicator of the same ranks, whose messages never meet those of `comm`.  Collective.  The
+/** A communicator of the same ranks, whose messages never match receives of `comm`.  Collective.  The
  * caller owns `*out`.  Errors: LK_ENOMEM and those of communication. */
 LK_API lk_status lk_comm_dup(lk_comm *comm, lk_comm **out) LK_NODISCARD;
 

@@ -40,15 +40,16 @@ typedef struct lk_dataset_info {
     int64_t classes;  /* the i64 values of field "y" are 0 ... classes - 1; 0: no classes */
     bool in_memory;   /* a sample is there at once, nothing has to be read or computed */
     bool stream;      /* a sample is far from all but those that follow it: loaders read in order */
-    /* Damaged records that are left out, and places of files where nobody knows how many there were; 0
+    /* Damaged records that are left out, and places of files where their number is unknown; 0
      * unless that was asked for. */
     int64_t skipped, gaps;
     int n_fields; /* 0: it is empty, see lk_dataset_new_empty_like() */
     lk_field field[LK_MAX_FIELDS];
 } lk_dataset_info;
 
-/** Samples that can be read in any order; of a stream that is slow unless it is the order they have.  Made by formats (lk_dataset_open()) and by programs, read by
- * loaders; any thread may read, retain and free one.  Not collective. */
+/** Samples that can be read in any order; of a stream that is slow unless it is the order they have.  Made by
+ * formats (lk_dataset_open()) and by programs, read by loaders; any thread may read, retain and free one.
+ * Not collective. */
 typedef struct lk_dataset lk_dataset;
 
 /**
@@ -155,7 +156,7 @@ LK_API lk_status lk_dataset_read(const lk_dataset *ds, const int64_t *index, int
  * The bits are those of the same box of the whole rows.  Memory for one row is taken meanwhile if the set
  * has no function that writes boxes.  Thread safe.  After an error the tensor holds anything.
  *
- * Errors: LK_EINVAL for a field or a sample that there is not, and for a box that does not lie in the
+ * Errors: LK_EINVAL for a field or a sample that does not exist, and for a box that does not lie in the
  * field or has other axes; the others as lk_dataset_read(); LK_ENOMEM.
  */
 LK_API lk_status lk_dataset_read_box(const lk_dataset *ds, int field, const lk_box *box,
@@ -182,9 +183,9 @@ LK_API lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, 
                                    lk_dataset **out) LK_NODISCARD;
 
 /**
- * A choice of samples of `ds`: the first of the permutation of (seed, "data", "samples") at epoch 0, in
- * its order; of a stream, its first samples.  `samples` is their share of the set if below 1 (rounded down), else their number.  With 0,
- * `*out` is `ds` itself, retained.  The caller owns `*out`, which retains `ds`.
+ * A choice of samples of `ds`: the first of the permutation of (seed, "data", "samples") at epoch 0, in its
+ * order; of a stream, its first samples.  `samples` is their share of the set if below 1 (rounded down), else
+ * their number.  With 0, `*out` is `ds` itself, retained.  The caller owns `*out`, which retains `ds`.
  *
  * Errors: LK_EINVAL for what is negative, from 1 on no whole number, less than one sample, or more than
  * there are; LK_ENOMEM.
@@ -358,8 +359,8 @@ typedef struct lk_loader lk_loader;
  *
  * Retains `ds`.  The caller owns `*out`, which keeps nothing of the text.
  *
- * Errors: those of lk_options_parse(); LK_EINVAL for options that do not fit the set: no field "x" among
- * its fields, no sample, means for another number of channels, crop or flip of what is no image, one_hot without
+ * Errors: those of lk_options_parse(); LK_EINVAL for options that do not fit the set: no field "x" among its
+ * fields, no sample, means for another number of channels, crop or flip of what is no image, one_hot without
  * classes, normalised indices; while measuring: as lk_dataset_read(); LK_ENOMEM.
  */
 LK_API lk_status lk_loader_new(lk_dataset *ds, const char *options, int64_t seed,
@@ -403,7 +404,7 @@ LK_API int64_t lk_loader_options_shards(const lk_loader_options *options);
 
 /**
  * What field f of a batch is: its name, dtype and the shape of one row, that of the box if one is set.  The
- * name of a field that there is not is "".
+ * name of a field that does not exist is "".
  */
 LK_API lk_field lk_loader_field(const lk_loader *loader, int f);
 
@@ -422,7 +423,7 @@ LK_API lk_field lk_loader_whole_field(const lk_loader *loader, int f);
  * What was prepared ahead for another box is dropped; the last batch stays until the next read.  The same
  * thread calls this as lk_loader_read_batch().  A loader of lk_loader_new_like() begins without boxes.
  *
- * Errors: LK_EINVAL for a field that there is not, and for a box that does not lie in it or has other axes.
+ * Errors: LK_EINVAL for a field that does not exist, and for a box that does not lie in it or has other axes.
  */
 LK_API lk_status lk_loader_set_box(lk_loader *loader, int field, const lk_box *box) LK_NODISCARD;
 
@@ -470,14 +471,14 @@ typedef struct lk_batch {
 /**
  * Positions first ... first + n - 1 of batch `number` of `epoch`.
  *
- * Without shuffle, crop and flip all epochs are the same.  While one part is used, the loader's
- * threads (as many as `readers`) prepare the same positions of the following batches (as many as
- * `prefetch`), so ask for them in order; any other order is right as well, only slower.  After a batch or two of each size,
- * nothing is allocated.  One thread at a time may call this.
+ * Without shuffle, crop and flip all epochs are the same.  While one part is used, the loader's threads (as
+ * many as `readers`) prepare the same positions of the following batches (as many as `prefetch`), so ask for
+ * them in order; any other order is right as well, only slower.  After a batch or two of each size, nothing
+ * is allocated.  One thread at a time may call this.
  *
  * Errors: LK_EINVAL unless epoch >= 0, the batch exists and the positions are in it; those of
- * lk_dataset_read(), also when a thread of the loader met them; LK_EIO for a label or an index that is out
- * of range, naming sample and value; LK_ENOMEM.
+ * lk_dataset_read(), also when they occurred on a thread of the loader; LK_EIO for a label or an index that
+ * is out of range, naming sample and value; LK_ENOMEM.
  */
 LK_API lk_status lk_loader_read_batch(lk_loader *loader, int64_t epoch, int64_t number,
                                       int64_t first, int64_t n, lk_batch *out) LK_NODISCARD;

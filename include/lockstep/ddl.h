@@ -19,7 +19,7 @@
  *
  * What -dump_iter and -dbg_level tell goes to the log (log.h), at level info, and debug for calls, whose
  * level they raise to that.  Where the host has set no sink, rank 0 prints it to stderr, a line each, as
- * DDL does: whoever gives these options asks for it.  Nothing else in the library prints; a host that
+ * DDL does: a program that gives these options asks for it.  Nothing else in the library prints; a host that
  * wants it elsewhere, or nowhere, sets a sink.
  */
 #ifndef LK_DDL_H

@@ -6,7 +6,7 @@
  *
  * All functions here are collective in the sense of comm.h, and so is lk_backward() on a tape that
  * has them: a rank without a loss calls it with no seed.  Ops that communicate are never left out:
- * a rank whose result nobody used still sends its zero gradient.  Backward runs in the reverse order
+ * a rank whose result is not used still sends its zero gradient.  Backward runs in the reverse order
  * of the program on every rank, so it cannot wait for ever if forward did not.
  *
  * Every message of backward carries the number of the message that it is the adjoint of, so tags never
@@ -215,7 +215,7 @@ LK_API lk_status lk_dist_send(lk_comm *comm, lk_var x, int dest, int64_t tag, co
 
 /**
  * Receive a value from `source` (or LK_ANY_RANK) with `tag` (or LK_ANY_TAG); its gradient is sent back
- * to whoever sent it.  From this rank itself only what lk_dist_isend() has begun to send: LK_EINVAL.
+ * to its sender.  From this rank itself only what lk_dist_isend() has begun to send: LK_EINVAL.
  *
  * `dtype` and `shape` are compared with those of the message, or taken from it where they are
  * LK_ANY_DTYPE and LK_ANY_SHAPE.  Plain elements of lk_send() have no shape: their number is compared,

@@ -1,8 +1,8 @@
 /* Features: layers whose units, channels or vocabulary are cut over ranks.
  *
- * An axis of n features is cut into *blocks*, which belong to the run: they decide bits, whoever computes
- * them.  A *feature split* deals the blocks to ranks, to each one subtree of the tree over them; one rank
- * may have all.  Where an axis of n is cut depends on n alone (lk_block_size()), so that axes of equal
+ * An axis of n features is cut into *blocks*, which belong to the run: they decide bits, whichever rank
+ * computes them.  A *feature split* deals the blocks to ranks, to each one subtree of the tree over them; one
+ * rank may have all.  Where an axis of n is cut depends on n alone (lk_block_size()), so that axes of equal
  * sizes are cut alike.  An axis of one block is **not cut**: every rank has all of it.
  *
  *     blocks     0     1     2     3          an axis of 100 features, in blocks of 32, 32, 32 and 4
@@ -204,9 +204,9 @@ typedef struct lk_feature_recurrent_attr {
  *     state      h and, of an lstm, c, [samples, held units] before the first time; NULL for zeros
  *     last       gets those behind the last time; NULL: they are not wanted
  *
- * y has the bits of the whole layer, whatever the blocks: h of all ranks is gathered before each time, but for
- * zeros.  What a time says of the state before it is the tree over blocks of a chain over the gates, and in
- * each over the units of the block: a reduce_scatter behind each time, the first only if the gradient of
+ * y has the bits of the whole layer, whatever the blocks: h of all ranks is gathered before each time, but
+ * for zeros.  What a time says of the state before it is the tree over blocks of a chain over the gates, and
+ * in each over the units of the block: a reduce_scatter behind each time, the first only if the gradient of
  * `state` is wanted.  dx is the same tree; du, dw and the biases' are those of what the rank has.  Of y and
  * `last` those that no gradient reaches count as zeros.
  *
@@ -251,8 +251,8 @@ LK_API lk_status lk_dist_feature_cross_entropy(const lk_feature_split *split, in
 /**
  * How many classes come before the label in each row of x [..., held classes], of which there are `classes`:
  * those whose number is larger, and those of equal numbers and a lower class; NaN is larger than all numbers.
- * Labels as above, that all ranks have alike; y is i64 of their shape, replicated, without a gradient.  0 is a
- * label that is found, less than k one that is among the k largest.
+ * Labels as above, that all ranks have alike; y is i64 of their shape, replicated, without a gradient.  0 is
+ * a label that is found, less than k one that is among the k largest.
  *
  * Two numbers of each row travel.  Errors: also LK_EINVAL for a label that is none of the classes.
  */
@@ -263,8 +263,8 @@ LK_API lk_status lk_dist_feature_places(const lk_feature_split *split, int64_t c
  *
  * Layers whose positions are cut by tiles (tiles.h) and whose units are cut by features: a rank has its tile
  * of its features.  The tiling's ranks are those that have the same features, the split's those that have the
- * same tile; the first take part in each call, and fetch margins.  Nothing travels along features, so that the
- * split's communicator is not used.  Errors: those of both, LK_EINVAL where attr->sum is not
+ * same tile; the first take part in each call, and fetch margins.  Nothing travels along features, so that
+ * the split's communicator is not used.  Errors: those of both, LK_EINVAL where attr->sum is not
  * LK_FEATURE_PARTIAL: a copy or a gather_sum before the layer joins dx.
  */
 
@@ -319,8 +319,8 @@ typedef struct lk_feature_rule {
     const char *ahead, *back; /* what travels in forward and in backward; "" for nothing */
 } lk_feature_rule;
 
-/** The rules of all kinds of nodes that have a gradient: those above, layers that are whole on every rank, and those that
- * work on what they get.  The last has no kind. */
+/** The rules of all kinds of nodes that have a gradient: those above, layers that are whole on every rank, and
+ * those that work on what they get.  The last has no kind. */
 LK_API extern const lk_feature_rule lk_feature_rules[];
 
 /** The rule of a kind.  Errors: LK_EINVAL, suggesting a similar one. */

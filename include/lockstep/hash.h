@@ -11,15 +11,16 @@
  *
  * **Tensors** are hashed by a sum that needs no order and no whole: modulo 2^64, over all elements, of
  * mix(place, bits), where the place is the element's number in the tensor, row-major, and bits are
- * those of the element: -0 and +0 differ, and so do NaNs with different payloads.  So whoever holds
+ * those of the element: -0 and +0 differ, and so do NaNs with different payloads.  So a rank that holds
  * a box of the tensor can add up its part, and parts are added in any order:
  *
  *     uint64_t sum = lk_hash_sum_box(LK_F32, dim, &mine, data);      on each rank
  *     ... add up the sums of ranks that together hold each element once ...
  *     lk_hash_add_tensor(&h, "fc1.weight", LK_F32, 2, dim, sum);
  *
- * is what lk_hash_add_array() adds of the whole.  docs/reference/numerics.md has the mix, with values.  It tells
- * states apart that differ by accident; it is no protection against somebody who wants two to be alike.
+ * is what lk_hash_add_array() adds of the whole.  docs/reference/numerics.md has the mix, with values.  It
+ * tells states apart that differ by accident; it is no protection against an attacker who wants two to be
+ * alike.
  */
 #ifndef LK_HASH_H
 #define LK_HASH_H

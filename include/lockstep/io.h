@@ -43,7 +43,7 @@ typedef struct lk_metadata {
 LK_API lk_status lk_safetensors_write(const char *path, const lk_named_tensor *tensor, int64_t n,
                                       const lk_metadata *metadata, int64_t n_metadata) LK_NODISCARD;
 
-/** A file that is open for reading, made by whoever looks at one; any thread may read.  Not
+/** A file that is open for reading, made by the program that reads one; any thread may read.  Not
  * collective. */
 typedef struct lk_safetensors lk_safetensors;
 
@@ -150,7 +150,8 @@ LK_API uint64_t lk_tensors_hash(const lk_tensors *tensors);
 /* ---- weights of a model ---- */
 
 /**
- * Write parameters and state of a model.  Rank 0 writes the file, which is the same whoever holds what.
+ * Write parameters and state of a model.  Rank 0 writes the file, which is the same however the tensors are
+ * distributed.
  *
  * Collective over `comm`, whose ranks hold all of the model together; NULL: this process alone does.
  * Takes some MiB of memory.  Errors: as lk_safetensors_write_boxes() (checkpoint.h); LK_ESTATE when the

@@ -111,7 +111,7 @@ typedef struct lk_iterator lk_iterator;
  *   samples.  Sets may differ, as where one of them is empty.
  *
  * Collective over `comm`, whatever the kind; NULL: this rank alone.  The loader and the communicator are
- * borrowed until the iterator is freed, and nobody else reads batches of the loader meanwhile.  The
+ * borrowed until the iterator is freed, and nothing else may read batches of the loader meanwhile.  The
  * caller owns `*out`.
  *
  * Errors: those of lk_options_parse(); LK_EINVAL for a kind without a communicator, a master that is no

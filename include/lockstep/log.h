@@ -1,7 +1,7 @@
 /* Messages for people.
  *
  * The library itself prints nothing: a host that wants its messages sets a sink, and the command
- * sets one that writes to stderr.  (What options of ddl.h ask to be told is printed without one.)
+ * sets one that writes to stderr.  (Lines that options of ddl.h ask for are printed without one.)
  * Without a sink a message costs two loads.  Formatting never
  * allocates, and works where memory has run out.
  *

@@ -16,7 +16,7 @@ LK_BEGIN_DECLS
 
 typedef struct lk_loss {
     lk_descriptor descriptor;
-    bool probabilities; /* real targets are probabilities of classes, not values to be met */
+    bool probabilities; /* real targets are probabilities of classes, not values to be predicted */
 
     /** Whether a model that gives `out` can be trained on targets like `target`, one sample of each.
      * Errors: LK_ESHAPE and LK_EDTYPE naming both. */

@@ -18,12 +18,12 @@
  *
  * **Same bits.**  Outputs, and in training gradients, running statistics and the gradient of x, have the bits
  * of the serial model, on any number of devices.  (Gradients of a pass in evaluation mode have the same
- * values; those of batch norm are added up in another order then.)  For this a slice is whole shards of lk_tape_set_shard_size(), dealt as
- * data-parallel ranks get theirs, and sums are joined by the tree over the shards.  keras_experiments cuts
- * at batch / n and leaves the remainder to the last device, which gives other sums; where shards are
- * batch / n samples and n divides the batch, the slices are the same.  A tape without shards is one shard,
- * which one replica has, as the log says once; only in evaluation, where nothing is summed, all devices
- * share it.  A batch may be smaller than the number of devices, or empty.
+ * values; those of batch norm are added up in another order then.)  For this a slice is whole shards of
+ * lk_tape_set_shard_size(), dealt as data-parallel ranks get theirs, and sums are joined by the tree over the
+ * shards.  keras_experiments cuts at batch / n and leaves the remainder to the last device, which gives other
+ * sums; where shards are batch / n samples and n divides the batch, the slices are the same.  A tape without
+ * shards is one shard, which one replica has, as the log says once; only in evaluation, where nothing is
+ * summed, all devices share it.  A batch may be smaller than the number of devices, or empty.
  *
  * For a model that uses a parameter more than once (lk_model_has_weight_reuse()) each shard is a pass of
  * its own, as in a trainer; its bits are a trainer's, also on one device.  Batch norm with statistics:
@@ -78,7 +78,7 @@ LK_API extern const lk_descriptor lk_parallel_model_descriptor;
 LK_API lk_status lk_make_parallel(lk_model *serial, const char *devices, const char *options,
                                   lk_parallel_model **out) LK_NODISCARD;
 
-/** As lk_make_parallel(), for who has structs; both are copied.  `options` NULL: all defaults. */
+/** As lk_make_parallel(), for callers that have structs; both are copied.  `options` NULL: all defaults. */
 LK_API lk_status lk_make_parallel_options(lk_model *serial, const lk_device *devices, int n,
                                           const lk_parallel_model_options *options,
                                           lk_parallel_model **out) LK_NODISCARD;
@@ -178,7 +178,7 @@ LK_API lk_range lk_parallel_model_slice(const lk_parallel_model *parallel, int64
 LK_API const char *lk_parallel_model_notes(const lk_parallel_model *parallel);
 
 /** Whether the model may be trained with this optimizer: with syncopt LK_EINVAL for one that cannot update
- * parameters in parts, as keras_experiments takes only its own then.  Whoever makes the optimizer calls
+ * parameters in parts, as keras_experiments takes only its own then.  The code that makes the optimizer calls
  * it once. */
 LK_API lk_status lk_parallel_model_check_optimizer(const lk_parallel_model *parallel,
                                                    const lk_optimizer *optimizer) LK_NODISCARD;

@@ -53,12 +53,12 @@ typedef struct lk_mean_grad_options {
  * that gives 0 samples where others give some does not count.
  *
  * `has_grad` [slices] says of which tensors this rank has a gradient, and afterwards of which there is a
- * mean; NULL: of all.  What a rank does not have need not be set.  Without zero_fill a tensor that no rank has
- * gets no mean, and ranks that disagree are an error.
+ * mean; NULL: of all.  What a rank does not have need not be set.  Without zero_fill a tensor that no rank
+ * has gets no mean, and ranks that disagree are an error.
  *
  * `options` NULL: zeros; all but the samples are the same on all ranks.  Errors: LK_ESTATE when ranks have
  * other tensors or options, or without zero_fill other gradients, naming what and ranks; LK_EDTYPE; LK_EINVAL
- * for samples below 0 and for an algorithm that there is not, LK_ENOTSUP for one that cannot do this;
+ * for samples below 0 and for an algorithm that does not exist, LK_ENOTSUP for one that cannot do this;
  * LK_EOVERFLOW for samples of all ranks beyond 64 bits; LK_ENAN where lk_comm_set_finite_check() is on and a
  * rank has diverged; those of lk_coll_run().
  */
@@ -102,15 +102,15 @@ typedef struct lk_multi_node_optimizer lk_multi_node_optimizer;
 
 /**
  * Make one around `actual`, which is borrowed, as its parameters are, until it is freed or replaced.  The
- * options are those of lk_multi_node_descriptor as lk_options_parse() reads them, the same on all ranks; NULL:
- * all defaults.
+ * options are those of lk_multi_node_descriptor as lk_options_parse() reads them, the same on all ranks;
+ * NULL: all defaults.
  *
  * It has a communicator of its own.  With double buffering that has a thread for progress if MPI allows it
  * (lk_comm_set_progress()); without one, gradients travel inside calls of this header and of comm.h alone.
  * The caller owns `*out`.
  *
  * Errors: those of lk_options_parse(); LK_ESTATE for options that differ between ranks, naming one and the
- * ranks; LK_EINVAL for a communicator that there is not, LK_ENOTSUP for one that cannot add up gradients on
+ * ranks; LK_EINVAL for no communicator, LK_ENOTSUP for one that cannot add up gradients on
  * this wire; LK_EDTYPE for a wire of 16 bits unless parameters are f32; LK_ENOMEM; those of communication.
  */
 LK_API lk_status lk_multi_node_optimizer_new(lk_optimizer *actual, lk_comm *comm,
@@ -166,8 +166,8 @@ typedef struct lk_multi_node_report {
  *
  * Errors: those of lk_multi_node_mean_grad() and lk_optimizer_step(); LK_EINVAL for gradients that are not
  * laid out as the parameters.  Nothing has been stepped then; what had been accumulated is dropped.  With
- * double buffering the mean that was to be followed stays pending when gradients cannot begin to travel, and is
- * dropped when it failed itself; in either case on all ranks.
+ * double buffering the mean that was to be followed stays pending when gradients cannot begin to travel, and
+ * is dropped when it failed itself; in either case on all ranks.
  */
 LK_API lk_status lk_multi_node_optimizer_update(lk_multi_node_optimizer *optimizer,
                                                 const lk_multi_node_input *input,

@@ -137,11 +137,11 @@ LK_API lk_status lk_model_hold(lk_model *model, const lk_holding *holding) LK_NO
  * over the batch of all ranks (lk_pass.batch), where they were those of a shard.  ChainerMN's
  * create_mnbn_model.
  *
- * Names, spec, parameters, state and what is frozen are those of `model`, which stays as it is and may be freed
- * before: all is copied, but for what structs of a program's own layers point to besides the options that
- * their tables describe.  Such layers are kept, and lists of layers among their options are looked
- * through.  A model that is not built, or holds nothing, gives one that is not, or does not.  The caller
- * owns `*out`.
+ * Names, spec, parameters, state and what is frozen are those of `model`, which stays as it is and may be
+ * freed before: all is copied, but for what structs of a program's own layers point to besides the options
+ * that their tables describe.  Such layers are kept, and lists of layers among their options are looked
+ * through.  A model that is not built, or holds nothing, gives one that is not, or does not.  The caller owns
+ * `*out`.
  *
  * Errors: LK_ENOTSUP for a batch_norm that a layer of a program makes without an option that lists it, naming
  * it; those of lk_model_build(); LK_ENOMEM.
@@ -172,7 +172,7 @@ LK_API lk_slab *lk_model_state(const lk_model *model);
 LK_API bool lk_model_has_weight_reuse(const lk_model *model);
 
 /** Whether layers share a parameter, as `tie` says: gradients of its uses are then added up apart, and
- * whoever has joined all sums of a batch calls lk_accumulator_join_uses(). */
+ * after all sums of a batch are joined, call lk_accumulator_join_uses(). */
 LK_API bool lk_model_has_shared_params(const lk_model *model);
 
 /** Whether some layer reduces over the whole batch during a pass (batch norm with statistics: batch).
@@ -195,7 +195,7 @@ LK_API lk_status lk_model_train_layers(lk_model *model, const char *const *name,
 /** Whether parameter `i` of lk_model_layout() moves. */
 LK_API bool lk_model_param_moves(const lk_model *model, int64_t i);
 
-/** Sums over the batch that a layer joins with whoever has other parts of it: how many calls, and
+/** Sums over the batch that a layer joins with the ranks that have other parts of it: how many calls, and
  * elements in all. */
 typedef struct lk_joins {
     int64_t calls, elements;
@@ -306,7 +306,7 @@ LK_API bool lk_model_has_constraints(const lk_model *model);
  * next pass, as a trainer does in each step; a parameter that layers share, once, and a frozen one
  * (lk_model_train_layers()) not at all.
  *
- * A row whose sum of squares is 0 or not finite stays as it is.  Not collective: nobody has a part of a row.
+ * A row whose sum of squares is 0 or not finite stays as it is.  Not collective: no rank has a part of a row.
  * Does nothing where nothing is declared.  Errors: LK_ESTATE, LK_ENOMEM, LK_ENOTSUP where a part of a row
  * is held (lk_holding.blocks).
  */
@@ -375,7 +375,7 @@ typedef struct lk_pass_parts {
  * The terms of a pass: what layers add to the loss of what comes out.
  *
  * A term that is not wanted costs nothing: an autoencoder then runs its `encode` alone.  Each is a sum over
- * the samples of the pass and their parts; whoever adds losses up takes it times `weight` of
+ * the samples of the pass and their parts; the code that adds losses up takes it times `weight` of
  * lk_term_info, over `parts` and over the samples of the batch.  Where it is one of tiles
  * (lk_layer_part.term), there is a sum for each tile of the rank.
  */
@@ -416,8 +416,9 @@ typedef struct lk_pass {
  * that it takes the memory of a few layers; x stays, and so do *out, terms and carries.
  *
  * Errors: LK_ESHAPE unless x's samples are what the first layer takes; LK_EINVAL for layers that there are
- * not; LK_ESTATE unless the model holds all that the pass needs, naming what it lacks, and for a term that is wanted of a layer that does not run;
- * LK_ENOTSUP for terms of a pass in segments; those of the layers, naming the layer.
+ * not; LK_ESTATE unless the model holds all that the pass needs, naming what it lacks, and for a term that is
+ * wanted of a layer that does not run; LK_ENOTSUP for terms of a pass in segments; those of the layers,
+ * naming the layer.
  */
 LK_API lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x,
                                   lk_var *out) LK_NODISCARD;
@@ -539,7 +540,7 @@ typedef struct lk_param {
     lk_shape shape;          /* at least one axis */
     const lk_config *init;   /* how it is drawn */
     int64_t fan_in, fan_out; /* what the scale of some initial values depends on */
-    lk_cut cut;              /* its units, filters, channels; {0}: whoever has some of it has all */
+    lk_cut cut; /* its units, filters, channels; {0}: a rank that has some of it has all */
     /* Each position of the output has its own, its first axes.  A layer of kind LK_TILE_LOCAL_CONV or
      * LK_TILE_SAMPLE gets that of its tile, and so does one of LK_TILE_LOCAL_CONV_TRANSPOSE, of its
      * input; others work on whole samples, and all of it is held. */
@@ -631,7 +632,7 @@ LK_API const lk_feature_part *lk_pass_features(const lk_pass *pass, const lk_lay
 /** The number in the whole batch of the first sample that the layer works on. */
 LK_API int64_t lk_pass_first(const lk_pass *pass, const lk_layer_instance *layer);
 
-/** The ranks that have the rest of the batch, where the layer works; NULL: nobody. */
+/** The ranks that have the rest of the batch, where the layer works; NULL: there are none. */
 LK_API const lk_dist_batch *lk_pass_batch(const lk_pass *pass, const lk_layer_instance *layer);
 
 /** Parameter `i` of the layer as a value. */
@@ -677,7 +678,7 @@ LK_API lk_status lk_pass_term(const lk_pass *pass, const lk_layer_instance *laye
  * The activation that a layer with LK_LAYER_FUSES_ACT_AFTER is to apply to what it gives; LK_ACT_NONE: none.
  *
  * Which layers go together is said when the model is built, by their descriptors and places in a list alone.
- * A pass takes them one by one nevertheless where somebody looks at what is between them
+ * A pass takes them one by one nevertheless where the values between them are observed
  * (lk_model_find_nonfinite()), or it changes between tiles and samples.
  */
 LK_API lk_act lk_pass_fused_act(const lk_pass *pass);

@@ -48,8 +48,8 @@ LK_API void lk_summary_clear(lk_summary *summary);
 /**
  * Add the sum of some value over `count` samples to what was added under this name.  Nothing is rounded.
  *
- * Errors: LK_EINVAL for a name that is NULL, empty or has LK_SUMMARY_NAME bytes or more, for a negative count,
- * and for the name of a metric; LK_EOVERFLOW; LK_ESTATE after lk_summary_join(); LK_ENOMEM.
+ * Errors: LK_EINVAL for a name that is NULL, empty or has LK_SUMMARY_NAME bytes or more, for a negative
+ * count, and for the name of a metric; LK_EOVERFLOW; LK_ESTATE after lk_summary_join(); LK_ENOMEM.
  */
 LK_API lk_status lk_summary_add(lk_summary *summary, const char *name, double sum,
                                 int64_t count) LK_NODISCARD;
@@ -94,7 +94,7 @@ LK_API const char *lk_summary_name(const lk_summary *summary, int64_t i);
  * The value of a name: the sum divided by the count, or what the metric makes of its numbers.  NaN where no
  * sample was added, and for a metric that is a table.
  *
- * Errors: LK_ESTATE before lk_summary_join(); LK_EINVAL for a name that there is not, listing the others.
+ * Errors: LK_ESTATE before lk_summary_join(); LK_EINVAL for a name that does not exist, listing the others.
  */
 LK_API lk_status lk_summary_value(const lk_summary *summary, const char *name,
                                   double *out) LK_NODISCARD;
@@ -177,8 +177,8 @@ typedef struct lk_aggregator lk_aggregator;
  * on rank 0 and its result goes to all; NULL: the mean of all values of all ranks, exactly.
  *
  * Collective over `comm`, which is borrowed; NULL: this rank alone.  The caller owns `*out`.  Errors:
- * LK_EINVAL for a period that never comes, LK_ENOMEM; of any rank on all of them; LK_ESTATE for another period
- * on a rank, or for a function on some only, naming the ranks.
+ * LK_EINVAL for a period that is never due, LK_ENOMEM; of any rank on all of them; LK_ESTATE for another
+ * period on a rank, or for a function on some only, naming the ranks.
  */
 LK_API lk_status lk_aggregator_new(lk_comm *comm, lk_period every, lk_aggregate_fn *aggregate,
                                    void *context, lk_aggregator **out) LK_NODISCARD;
@@ -248,7 +248,7 @@ typedef struct lk_early_stop_trigger lk_early_stop_trigger;
  * "accuracy" in it; else min.
  *
  * Collective over `comm`, which is borrowed; NULL: this rank alone.  The caller owns `*out`.  Errors: those
- * of lk_options_parse(); LK_EINVAL for what is no period, and for a check that never comes; LK_ENOMEM; of
+ * of lk_options_parse(); LK_EINVAL for what is no period, and for a check that is never due; LK_ENOMEM; of
  * any rank on all of them; LK_ESTATE for options that differ between ranks, naming one and the ranks.
  */
 LK_API lk_status lk_early_stop_trigger_new(lk_comm *comm, const char *options,

@@ -147,7 +147,7 @@ LK_API lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int 
 
 /**
  * In backward: as lk_apply(), where out[0] is all that this call gives to the gradient of input
- * `i`.  If that is a leaf that nobody else has a gradient for, an op with LK_OP_ACCUMULATES adds to the
+ * `i`.  If that is a leaf that no other op has a gradient for, an op with LK_OP_ACCUMULATES adds to the
  * leaf's gradient in place, and one with LK_OP_OVERWRITES sets a gradient that is not set yet, with the same
  * bits.  If it is a postponed leaf, the op is run by lk_backward_rest(), unless it has no inputs or several
  * outputs, or communicates.  out[0] is then LK_NO_VAR.

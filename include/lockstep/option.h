@@ -21,9 +21,9 @@
  *     lk_optimizer_new(params, "adam", "rate=0.003 schedule=cosine", &optimizer);
  *     lk_loader_new(set, "batch=50 shards=4", seed, &loader);
  *
- * What was read belongs to what was made, and the texts are not kept.  A text that is refused is told
- * with the column, the option, the value and what is near or allowed, as in an experiment file.  Beside
- * each stands a call for who has a struct: `_config` takes an lk_config, as an experiment has them,
+ * What was read belongs to what was made, and the texts are not kept.  A text that is refused is reported with
+ * the column, the option, the value and what is near or allowed, as in an experiment file.  Beside each
+ * stands a call for programs that have a struct: `_config` takes an lk_config, as an experiment has them,
  * `_options` the struct that a table describes; these are borrowed where the call says so.
  *
  * Nothing here is collective.  Reading allocates from an arena, which is freed at once.
@@ -40,7 +40,7 @@ LK_BEGIN_DECLS
 
 /* ---- arenas ---- */
 
-/** Memory that is freed all at once.  Made by whoever reads options; one thread at a time.  Not
+/** Memory that is freed all at once.  Made by the code that reads options; one thread at a time.  Not
  * collective. */
 typedef struct lk_arena lk_arena;
 
@@ -151,8 +151,7 @@ typedef struct lk_config {
     const lk_descriptor *descriptor;
     void *options;    /* descriptor->options_size bytes; NULL: all defaults */
     const char *name; /* given to it, in registries that are `named`; NULL: none */
-    const char
-        *tie; /* whose weights it shares, "stem.weight", in such registries; NULL: nobody's */
+    const char *tie;  /* whose weights it shares, "stem.weight", in such registries; NULL: none */
     const char *tie_place; /* where that was written, FILE:LINE:COLUMN; NULL: in no file */
     bool stage; /* a stage of a pipeline may begin with it, in such registries; in no hash */
 } lk_config;

@@ -3,9 +3,9 @@
  * A *range* is some of the numbers of an axis, a *box* a range of each axis of a tensor.  Both are
  * values: copy them freely.
  *
- * What is added is cut into *pieces*, numbered from 0, which are joined by one tree whoever holds them
- * (extra/reduce.h draws it): the lower part of n pieces is the largest power of two below n,
- * lk_tree_half(). A *subtree* is a range of pieces that the tree joins on its own; whoever holds all of
+ * What is added is cut into *pieces*, numbered from 0, which are joined by one tree, whichever rank holds
+ * them (extra/reduce.h draws it): the lower part of n pieces is the largest power of two below n,
+ * lk_tree_half(). A *subtree* is a range of pieces that the tree joins on its own; a rank that holds all of
  * it can give its sum instead of the pieces, and no bit changes.
  *
  * A rank that holds a part of a tensor holds a box of it, as a dense array
@@ -62,7 +62,7 @@ LK_API void lk_subtree_partition(int64_t total, int parts, int64_t *first);
 
 /**
  * The finest cut of the work that a run allows: of each batch into shards, of each sample into tiles,
- * of wide layers into blocks of features.  It decides bits, whoever computes which piece; ranks get
+ * of wide layers into blocks of features.  It decides bits, whichever rank computes which piece; ranks get
  * tiles by lk_range_split(), blocks by lk_subtree_partition().
  */
 typedef struct lk_pieces {

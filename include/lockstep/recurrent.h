@@ -22,7 +22,7 @@
 
 LK_BEGIN_DECLS
 
-/* A rank that there is not; so is any negative number. */
+/* No rank; so is any negative number. */
 enum { LK_NO_RANK = -1 };
 
 /**
@@ -31,7 +31,7 @@ enum { LK_NO_RANK = -1 };
  * `name`, which may be NULL, is for reports.
  *
  * As lk_dist_recv_list(), lk_model_forward_carry() and lk_dist_send_list() one after the other: backward
- * gets the carry's gradient from `rank_out` and sends that of what came to `rank_in`, whether anybody
+ * gets the carry's gradient from `rank_out` and sends that of what came to `rank_in`, whether any rank
  * wants it or not.  Values, gradients and carries have the bits of the same models called one after the
  * other on one rank.  A rank may have no times: it passes the carry on.
  *

@@ -9,8 +9,8 @@
  *     SLURM_NNODES            6                         on how many hosts
  *
  * Ranks need none of this: srun and the MPI bring them together, see lk_comm_open().  It is for programs
- * whose processes find each other by host and port, as parameter servers and workers do, and for who wants
- * to know of a job what SLURM knows.
+ * whose processes find each other by host and port, as parameter servers and workers do, and for programs
+ * that want to know of a job what SLURM knows.
  *
  * Nothing of it is trusted: every number is checked before memory is taken, and errors name the variable,
  * its value, the column, and what was expected.  Nothing here is collective; any thread may call it.
@@ -56,7 +56,7 @@ typedef struct lk_slurm_job {
  *
  * In the environment of a step on a part of the job's hosts the variables are of the step, but for
  * SLURM_JOB_NODELIST: where SLURM_STEP_NODELIST is set, it is read instead.  Tasks are numbered host by
- * host, as srun does unless it is told another --distribution; where SLURM_NODEID says that this task is
+ * host, as srun does unless given another --distribution; where SLURM_NODEID says that this task is
  * not on the host of its number, that is an error.
  *
  * The caller owns `*out`, which keeps nothing of the texts.
@@ -151,7 +151,7 @@ LK_API const char *lk_slurm_address(const lk_slurm_cluster *cluster, int task,
  *
  * With `list` NULL and n 0 the list is lk_devices_available(): that of this host.
  *
- * Errors: LK_EINVAL for a task that there is not, and without a device; LK_ENOTSUP for devices that are not
+ * Errors: LK_EINVAL for a task that does not exist, and without a device; LK_ENOTSUP for devices that are not
  * LK_DEVICE_CPU; those of lk_devices_available().
  */
 LK_API lk_status lk_slurm_device(const lk_slurm_cluster *cluster, int task, const lk_device *list,

@@ -75,7 +75,7 @@ typedef struct lk_short_string {
 /** "[2,3]"; "[]" for a scalar. */
 LK_API lk_short_string lk_shape_text(lk_shape shape);
 
-/** A dtype, a shape, and a view of a storage.  Made by anybody; any thread may read, retain and free one,
+/** A dtype, a shape, and a view of a storage.  Made on any thread; any thread may read, retain and free one,
  * and who writes elements meanwhile is the caller's to arrange.  Not collective. */
 typedef struct lk_tensor lk_tensor;
 

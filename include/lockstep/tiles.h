@@ -1,7 +1,7 @@
 /* Tiles: samples whose spatial axes are cut over ranks.
  *
  * A sample is [position...][channels], with 1 to 3 spatial axes.  Its first axes are cut into *tiles*,
- * which belong to the run: they decide bits, whoever computes them.  A *tiling* deals the tiles to the
+ * which belong to the run: they decide bits, whichever rank computes them.  A *tiling* deals the tiles to the
  * ranks of a grid, along each axis a range of them; one rank may have all.  Where an axis of n is cut
  * depends on n alone (lk_tile_range()), so values of equal sizes are cut alike.
  *
@@ -73,7 +73,8 @@ typedef struct lk_tiling {
  * rank, or to look at what `grid` would do.  `step` 0 is 1.  The caller owns `*out`.
  *
  * Collective over `comm`: what one rank was given wrong all hear of.  Errors: LK_EINVAL when an axis has
- * fewer tiles than ranks, naming both, or for another number of ranks than the communicator has; LK_ENOMEM; those of communication.
+ * fewer tiles than ranks, naming both, or for another number of ranks than the communicator has; LK_ENOMEM;
+ * those of communication.
  */
 LK_API lk_status lk_tiling_new(lk_comm *comm, const lk_grid *grid, const int64_t *tiles,
                                int64_t step, lk_tiling **out) LK_NODISCARD;
@@ -84,8 +85,8 @@ LK_API void lk_tiling_free(lk_tiling *tiling);
 /** Where the tiles of an axis of n begin, for hosts that cut in their own places: [tiles + 1], the last
  * of them n; NULL: lk_tile_range().
  *
- * Bounds must be equal on all ranks, those of every axis whole: each rank works out from them what the
- * others have.  Calls that take them send nothing and cannot compare them.  Where they differ, a rank waits for
+ * Bounds must be equal on all ranks, those of every axis whole: each rank works out from them what the others
+ * have.  Calls that take them send nothing and cannot compare them.  Where they differ, a rank waits for
  * other boxes than it is sent: a fetch then fails, or does not end, or values are wrong. */
 typedef struct lk_tile_bounds {
     const int64_t *axis[LK_TILE_AXES];
@@ -147,7 +148,7 @@ typedef struct lk_fetch lk_fetch;
 
 /**
  * Make a fetch: rank r has own[r] of a value and wants want[r] of it; both are [ranks], the same
- * everywhere.  What a rank wants and does not have comes from whoever has it, from as far as it is.
+ * everywhere.  What a rank wants and does not have is sent by the rank that has it, however far away.
  *
  * Not collective.  The caller owns `*out`, which is NULL if this rank neither gets nor gives anything.
  * Errors: LK_ENOMEM.
@@ -274,9 +275,10 @@ LK_API lk_status lk_dist_tile_pool(const lk_tile *tile, lk_pool_kind kind, lk_va
  * lk_conv() on tiles, and `act` of it: none, relu, sigmoid or tanh; attr->act is none.
  *
  * The tile is of kind LK_TILE_CONV, its window and sizes those of `attr`, and its window's grid is 4 where
- * the algorithm is Winograd's; `attr` NULL: what the tile was made for, with one group.  w and b (LK_NO_VAR: none) are plain or by tile, each for
- * itself.  y and dx have the bits of lk_conv() on the whole sample.  What a tile says of dw is the tree
- * over shards of one chain each, over its positions of y; of db the sums of lk_sum_to().
+ * the algorithm is Winograd's; `attr` NULL: what the tile was made for, with one group.  w and b (LK_NO_VAR:
+ * none) are plain or by tile, each for itself.  y and dx have the bits of lk_conv() on the whole sample.
+ * What a tile says of dw is the tree over shards of one chain each, over its positions of y; of db the sums
+ * of lk_sum_to().
  *
  * Errors: also LK_EINVAL where tile and attributes do not go together.
  */
@@ -348,8 +350,8 @@ LK_API lk_status lk_dist_tile_local_conv(const lk_tile *tile, lk_var x, lk_var w
                                          lk_var *out) LK_NODISCARD;
 
 /**
- * lk_local_conv_transpose() on tiles, local defiltering; the tile is of kind LK_TILE_LOCAL_CONV_TRANSPOSE, its
- * window that of the local convolution, and its sizes are turned: x is what that makes, y what it reads.
+ * lk_local_conv_transpose() on tiles, local defiltering; the tile is of kind LK_TILE_LOCAL_CONV_TRANSPOSE,
+ * its window that of the local convolution, and its sizes are turned: x is what that makes, y what it reads.
  *
  * w has the weights of this rank's positions of x, [tile->x.tile...][kernel...][out channels][in channels]:
  * those of a local convolution of the other direction on the same tiles, with which it can share them.  y

@@ -79,8 +79,8 @@ typedef struct lk_tier {
     int size;         /* ranks, or groups of the tier before */
 } lk_tier;
 
-/** Where all ranks are: fields are to be read.  Made by lk_topology_new() for whoever looks, and by DDL;
- * any thread may read it.  Making one is collective. */
+/** Where all ranks are: fields are to be read.  Made by lk_topology_new() for the program or the command, and
+ * by DDL; any thread may read it.  Making one is collective. */
 typedef struct lk_topology {
     int rank, size, n_nodes;
     int n_packages, n_cores; /* of this rank's machine, all packages together; 0 if not known */

@@ -92,21 +92,22 @@ typedef struct lk_trainer lk_trainer;
  * "loss=NAME metrics=NAME,NAME optimizer=NAME", each NAME with its own options in parentheses.  Loss and
  * optimizer are required.  The caller owns `*out`; it owns what it has read.
  *
- * Every rank has the whole training set, of which it takes its part of each batch.  So that nobody trains
+ * Every rank has the whole training set, of which it takes its part of each batch.  So that no rank trains
  * on other samples unnoticed, the ranks compare what they have: samples (all of a set of up to 256 MiB,
  * of a larger one as many, spread evenly; a set that was compared is not read again), options and seed of
  * the loader, layers, parameters, loss and optimizer.
  *
- * A model that is built and holds nothing (lk_model_hold() was not called) then holds what this rank
- * needs: all of it, but where parallel.spatial cuts samples, of what each position has its own of (local_conv,
+ * A model that is built and holds nothing (lk_model_hold() was not called) then holds what this rank needs:
+ * all of it, but where parallel.spatial cuts samples, of what each position has its own of (local_conv,
  * layer_norm over all of a sample) that of its own tiles.
  *
  * Errors: those of lk_options_parse(), on all ranks; LK_EINVAL for a name in `losses` that is none; LK_ESHAPE
- * and LK_EDTYPE when loader, model, loss and metrics do not fit, naming both sides; those of lk_optimizer_new(); LK_EINVAL when there are more ranks
- * than shards, or not as many as parallel.data says, or in canonical mode when the environment names an
- * algorithm that may give other bits (LK_ALLREDUCE=mpi); LK_ENOTSUP for other layouts; LK_ESTATE for
- * a model that holds something else than the rank needs, and on all ranks when one has other data, or
- * something else, than rank 0: the message names both ranks and what differs; LK_ENOMEM.
+ * and LK_EDTYPE when loader, model, loss and metrics do not fit, naming both sides; those of
+ * lk_optimizer_new(); LK_EINVAL when there are more ranks than shards, or not as many as parallel.data says,
+ * or in canonical mode when the environment names an algorithm that may give other bits (LK_ALLREDUCE=mpi);
+ * LK_ENOTSUP for other layouts; LK_ESTATE for a model that holds something else than the rank needs, and on
+ * all ranks when one has other data, or something else, than rank 0: the message names both ranks and what
+ * differs; LK_ENOMEM.
  */
 LK_API lk_status lk_trainer_new(const lk_trainer_spec *spec, const char *options,
                                 lk_trainer **out) LK_NODISCARD;
@@ -356,14 +357,13 @@ typedef struct lk_run_result {
  * Train from where the trainer is, or with `train.resume` from the newest checkpoint, to the end of
  * the experiment.  Collective over the ranks of the job.
  *
- * With an output folder, rank 0 writes metrics.jsonl (a line for each `log` period and each report but
- * that of a part of an epoch, of which a run that goes on reports the whole),
- * an event file for TensorBoard, best.safetensors after each best evaluation, and at the end
- * weights.safetensors and report.html; a run that stops or fails leaves a report as far as it came.
- * Checkpoints (checkpoint.h) are written by all ranks while
- * training goes on; the state that they hold is that of the whole run, so that what follows has the
- * bits of a run that was never interrupted, on any number of ranks (of a chain: its own).  A file STOP in the output folder
- * ends the run as the callback `stop` does; it is removed then.  `callbacks` and `result` may be NULL.
+ * With an output folder, rank 0 writes metrics.jsonl (a line for each `log` period and each report but that
+ * of a part of an epoch, of which a run that goes on reports the whole), an event file for TensorBoard,
+ * best.safetensors after each best evaluation, and at the end weights.safetensors and report.html; a run that
+ * stops or fails leaves a report as far as it came. Checkpoints (checkpoint.h) are written by all ranks while
+ * training goes on; the state that they hold is that of the whole run, so that what follows has the bits of a
+ * run that was never interrupted, on any number of ranks (of a chain: its own).  A file STOP in the output
+ * folder ends the run as the callback `stop` does; it is removed then.  `callbacks` and `result` may be NULL.
  *
  * LK_OK says that the run is done and on disk, or that it stopped when asked with its checkpoint on disk
  * (result->saved; without a folder nothing is).  A file that cannot be written is a warning, and the run

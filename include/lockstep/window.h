@@ -14,7 +14,7 @@ LK_BEGIN_DECLS
 enum { LK_CONV_MAX_NDIM = 3 };
 
 /**
- * Where windows lie: how output positions meet input positions, of a convolution, a pool or what else
+ * Where windows lie: how output positions map to input positions, of a convolution, a pool or what else
  * goes over neighbours.  A value, without sizes of tensors; all 0 but `ndim` and `kernel` is the usual.
  */
 typedef struct lk_window {

@@ -54,7 +54,7 @@ typedef struct lk_conv_shape {
     lk_conv_algorithm algorithm; /* of forward and backward data */
 } lk_conv_shape;
 
-/** A plan: everything about a shape that can be computed once, with its workspace.  Made by whoever
+/** A plan: everything about a shape that can be computed once, with its workspace.  Made by the caller who
  * convolves arrays, and by ops, whose tape keeps it; one thread at a time.  Not collective. */
 typedef struct lk_conv_plan lk_conv_plan;
 

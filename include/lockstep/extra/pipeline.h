@@ -95,7 +95,7 @@ typedef struct lk_pipeline_stage {
     int64_t tapes; /* that it has: so many micro-batches may be under way */
 } lk_pipeline_stage;
 
-/** A schedule, as data: made by lk_pipeline_new(), or written by whoever has another, who lets
+/** A schedule, as data: made by lk_pipeline_new(), or written by a program that has another, which lets
  * lk_pipeline_check() look at it.  Fields are to be read, on any thread.  Not collective. */
 typedef struct lk_pipeline {
     lk_pipeline_kind kind; /* of the check: whether there is anything but forward */
@@ -116,7 +116,7 @@ LK_API lk_status lk_pipeline_new(const lk_pipeline_spec *spec, lk_pipeline **out
 LK_API void lk_pipeline_free(lk_pipeline *pipeline);
 
 /**
- * Check that a schedule, whoever wrote it, does all of the work and comes to its end:
+ * Check that a schedule, whatever its origin, does all of the work and can end:
  *
  *   - each stage does forward of every micro-batch once, behind the receive of its activation; and unless the
  *     kind is LK_PIPELINE_FORWARD, backward once, whole or in both halves, behind the receive of its gradient;
@@ -124,13 +124,13 @@ LK_API void lk_pipeline_free(lk_pipeline *pipeline);
  *   - both ends of a boundary send and receive in the same order;
  *   - forwards are in ascending order, for the sums of losses, and so are the gradients of weights;
  *   - a tape is not used again before it is given back, nor is the buffer of a gradient;
- *   - nobody waits in a circle, neither where messages are buffered nor where a send is over only when its
- *     receive has begun.
+ *   - no cycle of stages that wait for each other, neither where messages are buffered nor where a send is
+ *     over only when its receive has begun.
  *
- * Then the stages come to the end of their lists whatever the times and the transport are.  Every number is
+ * Then all stages reach the end of their lists whatever the times and the transport are.  Every number is
  * looked at before it is used.
  *
- * Errors: LK_EINVAL naming stages and actions, and of a circle who waits for whom; LK_ENOMEM.
+ * Errors: LK_EINVAL naming stages and actions, and of a cycle which waits for which; LK_ENOMEM.
  */
 LK_API lk_status lk_pipeline_check(const lk_pipeline *pipeline) LK_NODISCARD;
 

@@ -21,7 +21,7 @@ typedef struct lk_layer_plan {
     const char *name, *type;
     int depth; /* of a layer within a layer: more than 0 */
     int stage; /* that has it */
-    bool idle; /* nobody runs it, because nothing that counts needs it */
+    bool idle; /* no rank runs it, because no result needs it */
     lk_reach reach;
     lk_domain domain;
     bool tiled;       /* its sums are those of tiles: by model and pieces alone */

@@ -90,7 +90,7 @@ LK_API lk_status lk_reduce_box(lk_dtype dtype, lk_reduce_axis_op op, const lk_re
                                const void *x, void *y) LK_NODISCARD;
 
 /** The fixed tree as a stream: pieces are pushed in order, at most 64 partial sums are held.  Made by
- * whoever adds pieces up; one thread at a time.  Not collective. */
+ * the code that adds pieces up; one thread at a time.  Not collective. */
 typedef struct lk_tree lk_tree;
 
 /**

@@ -13,7 +13,7 @@ LK_BEGIN_DECLS
  * begins where that of the action before ends.  It must not call the trainer. */
 typedef void lk_action_watch_fn(void *context, lk_action action, lk_action_span span);
 
-/** Call `watch` with `context` behind each action of steps and evaluations from now on; NULL: nobody.  A
+/** Call `watch` with `context` behind each action of steps and evaluations from now on; NULL: no call.  A
  * trainer of one stage has no actions.  Not collective. */
 LK_API void lk_trainer_watch_actions(lk_trainer *trainer, lk_action_watch_fn *watch, void *context);
 
