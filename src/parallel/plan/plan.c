@@ -10,6 +10,7 @@
  *     before the update    joins votes and loss, then gradients and statistics
  *     after it             waits for the others, if they share a copy of the parameters
  */
+#include "base/fpenv.h"
 #include "coll/shm/area.h"
 #include "nn/model.h"
 #include "parallel/groups_internal.h"
@@ -368,6 +369,7 @@ static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
 lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const lk_plan_spec *spec,
                       lk_plan **out)
 {
+    LK_FP_GUARD();
     lk_plan *p = NULL;
     LK_CHECK(mesh && model && spec && out, LK_EINVAL, "mesh, model, spec or out is NULL");
     *out = NULL;
