@@ -157,17 +157,18 @@ static lk_status prepare(frame *f, bool *computes)
 {
     lk_call *c = &f->call;
     lk_output_spec spec[LK_MAX_OUT];
-    *computes = false;
+    bool all_views = true;
     for (int j = 0; j < c->n_out; j++)
         spec[j] = (lk_output_spec){0};
     LK_TRY(find_inputs(f));
     LK_TRY(c->op->infer(c, spec));
     for (int j = 0; j < c->n_out; j++) {
         LK_TRY(make_output(f, j, &spec[j]));
-        *computes |= !spec[j].is_view;
+        all_views &= spec[j].is_view;
     }
     c->y = f->y;
-    LK_CHECK(c->op->forward || !*computes, LK_EINVAL,
+    *computes = !all_views;
+    LK_CHECK(c->op->forward || all_views, LK_EINVAL,
              "%s has no forward, and an output that is no view", c->op->name);
     return LK_OK;
 }
@@ -279,10 +280,11 @@ lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, c
     f.in = f.few_in;
     f.x = f.few_x;
     LK_TRY_TO(done, prepare(&f, &computes));
-    if (computes)
+    if (computes) {
         LK_TRY_TO(done, op->forward(&f.call));
-    for (int j = 0; j < op->n_out; j++)
-        f.y[j]->writable = false; /* what is saved for backward must not change */
+        for (int j = 0; j < f.call.n_out; j++)
+            f.y[j]->writable = false; /* what is saved for backward must not change */
+    }
     if (to_be_recorded(&f))
         LK_TRY_TO(done, tape->silent ? capture(&f) : lk__record(tape, &f.call, f.in, f.out));
     for (int j = 0; j < op->n_out; j++)
