@@ -1,5 +1,5 @@
 /* The keyed permutation: a bijection of every range, fair, and the same however it is cut. */
-#include "base/philox.h"
+#include "base/random/philox.h"
 #include "harness.h"
 
 #include <lockstep/rng.h>

@@ -9,7 +9,7 @@
  * and repeating until the value is inside again follows a cycle of that bijection to its next
  * member of [0, count), which is a bijection of [0, count) again.
  */
-#include "base/philox.h"
+#include "base/random/philox.h"
 
 #include <lockstep/rng.h>
 

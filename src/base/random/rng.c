@@ -2,7 +2,7 @@
  * state: the same arguments give the same numbers on any thread and rank. */
 #include "base/fpenv.h"
 #include "base/integer.h"
-#include "base/philox.h"
+#include "base/random/philox.h"
 
 #include <lockstep/extra/philox.h>
 #include <lockstep/hash.h>

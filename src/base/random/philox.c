@@ -1,6 +1,6 @@
 /* Philox blocks side by side.  A function of its own, because inside larger ones compilers do not make
  * vectors of the lanes. */
-#include "base/philox.h"
+#include "base/random/philox.h"
 
 void lk__philox_lanes(uint32_t c[4][LK__PHILOX_LANES], const uint32_t key[2])
 {
