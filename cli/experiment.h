@@ -14,11 +14,12 @@
  */
 int experiment_open(int n, char **operand, lk_experiment **out);
 
-/** A copy whose paths can be expanded for a rank.  The rest is shared: it is freed before the original.
+/** A copy whose paths can be expanded for a rank.  The rest is shared with the original, which must
+ * outlive it.
  * Errors: LK_ENOMEM. */
 lk_status experiment_copy(const lk_experiment *experiment, lk_experiment **out) LK_NODISCARD;
 
-/** After a failure with `st`: what the experiment is to blame for is one line and LK_EXIT_USAGE, what
+/** After a failure with `st`: an error in the experiment prints one line and gives LK_EXIT_USAGE, what
  * is missing here (files, memory) one line and LK_EXIT_FAILED, anything else as verb_failed().  The
  * line begins with the experiment's file, once. */
 int experiment_failed(const lk_experiment *experiment, lk_status st);

@@ -1,4 +1,5 @@
-/* Printing the loss and metrics of an evaluated set, as text or JSON: for train and eval. */
+/* Printing the loss and metrics of an evaluated set, as text or JSON, on stdout: for the verbs
+ * train (JSON alone) and eval. */
 #include "score.h"
 
 #include "report.h"

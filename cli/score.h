@@ -4,8 +4,8 @@
 
 #include <lockstep/train.h>
 
-/** Print "set":{"loss":...,"accuracy":...,...}, after a comma if `comma`; where several losses count, behind
- * their sum "losses":{"loss":...,"code":...}. */
+/** Print "set":{"loss":...,"accuracy":...,...}, after a comma if `comma`; of several losses "loss" is the sum, and
+ * "losses":{"loss":...,"code":...}. */
 void score_json(const lk_trainer *trainer, const char *set, const lk_eval *score, bool comma);
 
 /** Print a line for samples, loss (and of several that count, each) and each metric; tables behind them. */

@@ -1,6 +1,6 @@
 /* An algorithm of a collective call: one file, one descriptor.
  *
- * `src/coll/<call>_<name>.c` ends with `const lk__coll lk__coll_<call>_<name>`; the build collects them
+ * `src/coll/algorithms/<call>_<name>.c` ends with `const lk__coll lk__coll_<call>_<name>`; the build collects them
  * into lk__colls[].  Its opening comment draws the schedule and gives the cost.  It sees bytes, counts
  * and ranks; never a tensor, never a gradient.
  *

@@ -1,8 +1,10 @@
-/* lk_coll_run() and lk_coll_start(): check the arguments, select an algorithm, write its schedule,
- * start it.
+/* lk_coll_run(), lk_coll_start() and lk_coll_selected(), which programs and the rooms above call on the
+ * rank's own thread: check the arguments, select an algorithm and start it, by a schedule (schedule.h) or
+ * by the algorithm's own start().  A blocking allreduce between nodes may first open memory that each node
+ * shares and measure the links, which is collective.
  *
  * A call in shared memory may take 200 ns, so LK_FP_GUARD() is not around all of it, but where something
- * is computed: costs, schedules, what ranks join.
+ * is computed: costs, schedules, the elements that are reduced.
  */
 #include "base/fpenv.h"
 #include "coll/finite.h"
@@ -27,7 +29,7 @@ static lk_status schedule_start(const lk__coll_args *k, int number, lk_request *
         st = lk__schedule_start(s, out);
     if (st == LK_OK)
         return LK_OK;
-    lk__schedule_free(s); /* no memory: others may have begun */
+    lk__schedule_free(s); /* no memory, and other ranks may have begun: end the job */
     return lk__fault_raise(k->comm->w);
 }
 
@@ -43,7 +45,7 @@ static bool needs_rates(const lk__coll_args *k)
     return !name || strcmp(name, "tiers") == 0 || strcmp(name, "two_dimensional") == 0;
 }
 
-/* Ranks on several nodes share memory inside each, for the algorithms that use both. */
+/* Whether to open memory that the ranks of each node share, for algorithms that use it beside messages. */
 static bool wants_within(const lk__coll_args *k)
 {
     const lk__coll_state *state = k->comm->coll;
@@ -56,7 +58,7 @@ static bool wants_within(const lk__coll_args *k)
            strcmp(name, "hierarchical") == 0 || strcmp(name, "non_cuda_aware") == 0;
 }
 
-/* Select and begin; an algorithm that finds it cannot do it on any rank is not asked again. */
+/* Select and begin; if shared memory turns out to be missing, on all ranks alike, select again without it. */
 static lk_status args_start(const lk__coll_args *k, lk_request **out)
 {
     int number = 0;
@@ -76,7 +78,7 @@ static lk_status args_start(const lk__coll_args *k, lk_request **out)
     return schedule_start(k, number, out);
 }
 
-/* Bytes that this rank gives: of a call with counts its own part, or all of what is dealt out. */
+/* Bytes that this rank gives: of a call with counts its own part, or of a reduce_scatter all of its input. */
 static int64_t given_bytes(const lk__coll_args *k)
 {
     if (k->counts && k->c.call == LK_CALL_ALLGATHER)
@@ -173,7 +175,8 @@ lk_status lk_coll_selected(lk_comm *comm, const lk_collective *c, const char **o
     LK_TRY_TO(done, lk__coll_args_make(comm, c, &k));
     LK_TRY_TO(done, lk__coll_select(&k, &number));
     *out = lk__colls[number - 1]->name;
-    state->last.number = 0; /* a call may learn of its links before it selects */
+    state->last
+        .number = 0; /* forget it: a call may measure its links first, and choose otherwise */
 done:
     lk__coll_args_free(&k);
     return st;

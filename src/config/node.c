@@ -1,4 +1,4 @@
-/* lk__yaml_node: finding the key of a map, and the position of a node as text for error messages.
+/* lk__yaml_node: finding and appending entries, and raising errors with FILE:LINE:COLUMN.
  * See node.h. */
 #include "config/node.h"
 

@@ -1,6 +1,6 @@
 /* lk__yaml_node: an experiment file as a tree of scalars, lists and maps, each with its position.
- * yaml.c makes it, override.c changes it, bind.c and experiment.c read it; it is gone when the
- * experiment is read.
+ * yaml.c makes it, override.c changes it, bind.c and experiment.c read it; once the
+ * experiment is bound it is not read any more, and its arena, the experiment's, is freed with that.
  *
  * Nodes, and all texts in them, live in an arena.  Files are not trusted: what is allowed is a small
  * part of YAML under the limits below (yaml.c).

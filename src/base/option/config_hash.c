@@ -23,8 +23,6 @@ static void hash_real(lk_hash *h, double value)
 static void hash_list(const lk_option *o, const void *field, lk_hash *h)
 {
     const lk_option_ints *ints = field;
-    const double *reals = o->flags & LK_OPTION_LONG ? ((const lk_option_long_reals *)field)->item
-                                                    : ((const lk_option_reals *)field)->item;
     const lk_option_names *names = field;
     int n = *(const int *)field; /* all lists begin with their length */
     lk_hash_add_i64(h, n);
@@ -32,7 +30,7 @@ static void hash_list(const lk_option *o, const void *field, lk_hash *h)
         if (o->type == LK_OPTION_INTS)
             lk_hash_add_i64(h, ints->item[i]);
         else if (o->type == LK_OPTION_REALS)
-            hash_real(h, reals[i]);
+            hash_real(h, lk__option_real_at(o, field, i));
         else
             lk_hash_add_text(h, names->item[i]);
 }

@@ -15,6 +15,13 @@ typedef struct lk__option_reader {
     size_t at;
 } lk__option_reader;
 
+/** Number i of a list of reals, whichever of its two lengths it has. */
+static inline double lk__option_real_at(const lk_option *o, const void *field, int i)
+{
+    return o->flags & LK_OPTION_LONG ? ((const lk_option_long_reals *)field)->item[i]
+                                     : ((const lk_option_reals *)field)->item[i];
+}
+
 /** lk_option_set() and lk_options_set_defaults() where the reader is. */
 lk_status lk__option_set(const lk_option *option, void *fields, const char *text, lk_arena *arena,
                          lk__option_reader *r) LK_NODISCARD;

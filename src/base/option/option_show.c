@@ -26,8 +26,6 @@ static void LK_PRINTF(2, 3) put(struct text *t, const char *fmt, ...)
 static void put_list(struct text *t, const lk_option *o, const void *field)
 {
     const lk_option_ints *ints = field;
-    const double *reals = o->flags & LK_OPTION_LONG ? ((const lk_option_long_reals *)field)->item
-                                                    : ((const lk_option_reals *)field)->item;
     const lk_option_names *names = field;
     int n = *(const int *)field; /* all lists begin with their length */
     for (int i = 0; i < n; i++) {
@@ -36,7 +34,7 @@ static void put_list(struct text *t, const lk_option *o, const void *field)
         if (o->type == LK_OPTION_INTS)
             put(t, "%s%" PRId64, comma, ints->item[i]);
         else if (o->type == LK_OPTION_REALS)
-            put(t, "%s%s", comma, lk__number_show(reals[i], number));
+            put(t, "%s%s", comma, lk__number_show(lk__option_real_at(o, field, i), number));
         else
             put(t, "%s%s", comma, names->item[i]);
     }

@@ -1,8 +1,9 @@
-/* reduce, tree: the fixed tree, then to the root if that is another rank.
+/* reduce, tree: whole vectors up the fixed tree, which allreduce_tree.c draws, to the rank that holds piece
+ * 0; it sends them to the root if that is another rank.
  *
- * Any number of ranks and pieces; not f16 and bf16.
+ * Any number of ranks and pieces; not f16 and bf16, which would be rounded on the way.
  *
- * Cost: ceil(log2 P) (alpha + n beta + n gamma), and alpha + n beta more unless the root holds
+ * Cost: ceil(log2 P) (alpha + n beta + n gamma), in lk__rates, and alpha + n beta more unless the root holds
  * piece 0.
  */
 #include "coll/schedule.h"
