@@ -103,6 +103,7 @@ format: ## format the C files
 .PHONY: install
 install: all ## install below PREFIX (default /usr/local), staged in DESTDIR if set
 	@cmake --install build --prefix "$(PREFIX)"
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 
 .PHONY: clean
 clean: ## remove everything that was built

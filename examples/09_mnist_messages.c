@@ -4,7 +4,7 @@
  *     rank 1, MLP1:                     recv h0 -> l2 -> relu -> l3 -> send y
  *
  * Rank 1 has no samples, only their number: an empty dataset.  Backward answers each message the other
- * way.  mnist_chain.c is the same network as a chain list, with the same bits; mnist.h has the options of
+ * way.  11_mnist_chain.c is the same network as a chain list, with the same bits; mnist.h has the options of
  * both.  Started by mpirun it is one of two ranks, otherwise it runs on two threads.
  */
 #include "mnist.h"

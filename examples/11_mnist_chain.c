@@ -4,7 +4,7 @@
  *     rank 1, MLP1:                             h0 -> [MLP1Sub] -> y
  *
  * MLP0SubA is l1 and relu, MLP1Sub is l2, relu and l3; MLP0SubB gives what it gets.  Rank 1 has no samples,
- * only their number: an empty dataset.  mnist_messages.c is the same network with the messages that are
+ * only their number: an empty dataset.  09_mnist_messages.c is the same network with the messages that are
  * sent here, and has the same bits; mnist.h has the options of both.  Started by mpirun it is one of two
  * ranks, otherwise it runs on two threads.
  */

@@ -8,7 +8,7 @@
  *                      |                              |
  *                      `- gradients, the sum -        `- gradients, the sum -
  *
- * Ranks of a row are one network, a chain list as in mnist_chain.c; ranks of a column have the same part of it
+ * Ranks of a row are one network, a chain list as in 11_mnist_chain.c; ranks of a column have the same part of it
  * and add up its gradients.  Batches are cut into shards, of which a row has a subtree, so the weights have the
  * same bits on 2, 4 or more ranks, and on one, which then has both parts.  mnist.h has the options.
  */

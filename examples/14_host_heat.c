@@ -9,7 +9,7 @@
  * node itself.  So each number of the gradient is computed from the same numbers in the same order on
  * any number of ranks, and has the same bits.
  *
- *     mpicc host_heat.c $(pkg-config --cflags --libs lockstep) -lm && mpirun -n 4 ./a.out
+ *     mpicc 14_host_heat.c $(pkg-config --cflags --libs lockstep) -lm && mpirun -n 4 ./a.out
  */
 #include <lockstep/lockstep.h>
 

@@ -1,4 +1,4 @@
-/* What mnist_messages.c, mnist_chain.c and dual_parallel.c have in common, which has nothing to do with how the
+/* What 09_mnist_messages.c, 11_mnist_chain.c and 12_dual_parallel.c have in common, which has nothing to do with how the
  * network is cut: the options of ChainerMN's examples, their data, and the scores that they print.
  *
  *     [--unit 1000] [--epoch 20] [--batchsize 100] [--communicator hierarchical]

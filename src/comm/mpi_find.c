@@ -197,7 +197,8 @@ lk_status lk__mpi_module(const lk__mpi **out)
     pthread_once(&once, find);
     *out = found;
     char looked[640];
-    LK_CHECK(!is_static(), LK_ENOTSUP, "a program that is linked statically cannot use MPI");
+    LK_CHECK(!is_static(), LK_ENOTSUP,
+             "a program that is linked statically cannot use MPI; link it with the shared library");
     LK_CHECK(!is_contradicted(), LK_ENOTSUP,
              "this program is linked with %s, but LK_MPI is %s: start it with the mpirun of %s, or "
              "with lockstep run --mpi %s, or unset LK_MPI",

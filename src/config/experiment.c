@@ -172,8 +172,8 @@ static lk_status check_words(const lk__yaml_node *parallel)
         {"feature", "features"}, {"pipeline", "stages"}, {"bucket", "bucket_mib"}};
     for (int i = 0; i < 3; i++) {
         const lk__yaml_node *old = lk__node_find(parallel, word[i][0]);
-        LK_CHECK_AT(!old, &old->key_place, "key \"%s\" of parallel is now called \"%s\"",
-                    word[i][0], word[i][1]);
+        LK_CHECK_AT(!old, &old->key_place, "key \"%s\" of parallel is called \"%s\"", word[i][0],
+                    word[i][1]);
     }
     return LK_OK;
 }

@@ -38,7 +38,7 @@ static lk_status check_labels(const lk_dataset_info *info, const struct columns 
     int64_t n = lk_tensor_count(c->tensor[y]);
     for (int64_t i = 0; i < n; i++)
         LK_CHECK(label[i] >= 0 && label[i] < info->classes, LK_EINVAL,
-                 "dataset %s: sample %lld has the label %lld, but there are %lld classes",
+                 "dataset %s: sample %lld has the label %lld, but %lld classes are numbered from 0",
                  info->name, (long long)(i / (n / info->count)), (long long)label[i],
                  (long long)info->classes);
     return LK_OK;

@@ -98,10 +98,10 @@ static lk_status model_hold(lk_trainer *t)
     return LK_OK;
 }
 
-void lk__tiles_log(const lk_trainer *t)
+/* Tiles that no layer runs by. */
+static void tiles_log(const lk_plan *p)
 {
-    const lk_plan *p = t->plan;
-    if (!p->tiling || p->tiles_fit || p->spec.fast || lk__trainer_rank(t) > 0)
+    if (!p->tiling || p->tiles_fit || p->spec.fast)
         return;
     char tiles[80];
     for (int d = 0, at = 0; d < p->tiling->ndim; d++)
@@ -113,6 +113,30 @@ void lk__tiles_log(const lk_trainer *t)
         "fewer axes, or tiles fewer positions than pieces.least_tile %lld; leave them out%s",
         tiles, (long long)p->spec.pieces.least_tile,
         p->tiling->size > 1 ? ", and parallel.spatial" : "");
+}
+
+/* Ranks along features that share nothing; of stages a plan has the parts of its own alone. */
+static void features_log(const lk_plan *p, int64_t stages)
+{
+    if (!p->split || p->split->size < 2 || stages > 1)
+        return;
+    for (int64_t i = 0; i < p->n_layers; i++)
+        if (p->part[i].features.x || p->part[i].features.y)
+            return;
+    lk_log_write(
+        LK_LOG_WARN,
+        "parallel.features %d cut nothing in this model, and its ranks all do the same: no "
+        "layer has two blocks of at least pieces.least_block %lld features; leave it out, "
+        "or give a smaller pieces.least_block, which is another run",
+        p->split->size, (long long)p->spec.pieces.least_block);
+}
+
+void lk__unused_pieces_log(const lk_trainer *t)
+{
+    if (lk__trainer_rank(t) > 0)
+        return;
+    tiles_log(t->plan);
+    features_log(t->plan, t->spec.parallel.stages);
 }
 
 /* ---- numbers over all parameters ---- */

@@ -134,7 +134,7 @@ static lk_status groups_make(lk_trainer *t)
     LK_TRY(lk__groups_new(t->plan, t->mesh, t->spec.model, &t->groups));
     t->shards.leaves = lk__groups_leaves(t->groups);
     LK_TRY(lk_agree(world, passes_make(t)));
-    lk__tiles_log(t);
+    lk__unused_pieces_log(t);
     /* Which file is the cache of this rank is known from here on. */
     return LK_TRACE(lk__pass_compare(t, "the training set", t->spec.train));
 }

@@ -153,8 +153,8 @@ lk_status lk__trainer_layout_check(const lk_trainer_spec *spec, int ranks) LK_NO
 /** Fail unless so many ranks are those that the layout needs.  Not collective. */
 lk_status lk__trainer_ranks_check(const lk_trainer_spec *spec, int ranks) LK_NODISCARD;
 
-/** Let rank 0 say so if the tiles of pieces fit nothing in the model; the plan is made. */
-void lk__tiles_log(const lk_trainer *t);
+/** Let rank 0 warn if tiles of pieces, or features, cut nothing in the model; the plan is made. */
+void lk__unused_pieces_log(const lk_trainer *t);
 
 /** Make t->mesh, and let the model hold what this rank needs.  Errors: LK_ESTATE if it holds something else.
  * Collective over t->spec.comm. */

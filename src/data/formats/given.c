@@ -7,7 +7,7 @@ static lk_status given_open(const void *options, lk_split split, lk_dataset **ou
     (void)split;
     *out = NULL;
     return LK_RAISE(LK_EINVAL, "data: {type: given} stands for sets that a program brings "
-                               "(lk_job_spec.set); here there are none");
+                               "(lk_job_spec.set); start that program, or give another data.type");
 }
 
 static const lk_option options[] = {{.name = NULL}};

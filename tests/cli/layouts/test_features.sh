@@ -234,3 +234,8 @@ for ranks in 1 2; do
     err 'layer linear1: what comes in is cut into blocks (cut: in, or a tie) at positions that are cut into tiles as well'
 done
 status 0 "$lockstep" train --quiet "$work/tiled.yaml" pieces.tiles=1
+
+# Features that cut nothing are warned of, where a run has no plan to look at.
+status 0 "$lockstep" run -n 2 --transport local -- train "$work/net.yaml" parallel.features=2 pieces.blocks=2 \
+    pieces.least_block=1000 train.steps=1
+err 'parallel.features 2 cut nothing in this model'

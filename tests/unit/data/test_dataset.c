@@ -166,7 +166,7 @@ TEST(a_label_that_is_no_class_is_refused)
         .name = "it", .classes = 3, .n_fields = 2, .field = {{.name = "x"}, {.name = "y"}}};
     lk_dataset *ds;
     ASSERT_FAILS(lk_dataset_from_tensors(&info, tensor, &ds), LK_EINVAL,
-                 "sample 3 has the label 3, but there are 3 classes");
+                 "sample 3 has the label 3, but 3 classes are numbered from 0");
     lk_tensor *fewer = test_iota(LK_I64, LK_SHAPE(3));
     ASSERT_FAILS(lk_dataset_from_tensors(&info, (lk_tensor *[]){tensor[0], fewer}, &ds), LK_ESHAPE,
                  "field \"y\" has 3 samples, field \"x\" 4");
