@@ -110,8 +110,8 @@ lk_status lk_dataset_from_arrays(int64_t count, lk_shape sample, const float *x,
                             .field = {{.name = "x"}, {.name = "y"}}};
     LK_CHECK(classes >= 1, LK_EINVAL, "arrays have %lld classes, they need one at least",
              (long long)classes);
-    LK_CHECK(sample.ndim < LK_MAX_NDIM, LK_ESHAPE, "a sample of arrays has %d axes, at most %d",
-             sample.ndim, LK_MAX_NDIM - 1);
+    LK_CHECK(sample.ndim >= 0 && sample.ndim < LK_MAX_NDIM, LK_ESHAPE,
+             "a sample of arrays has %d axes, not 0 to %d", sample.ndim, LK_MAX_NDIM - 1);
     lk_shape all = {.ndim = sample.ndim + 1, .dim = {count}};
     memcpy(all.dim + 1, sample.dim, (size_t)sample.ndim * sizeof sample.dim[0]);
     LK_TRY_TO(done, lk_tensor_wrap_const(LK_F32, all, x, NULL, NULL, &tensor[0]));

@@ -178,19 +178,27 @@ static lk_status parts_make(lk_job *job)
     return LK_TRACE(devices_make(job));
 }
 
+/* The experiment of a program's text, if that is what it brings. */
+static lk_status text_parse(const lk_job_spec *spec, lk_experiment **out)
+{
+    LK_CHECK(!spec->experiment == !!spec->text, LK_EINVAL,
+             "a job needs an experiment or its text, one of them");
+    if (spec->text)
+        LK_TRY(lk_experiment_parse("text", spec->text, NULL, 0, out));
+    return LK_OK;
+}
+
 lk_status lk_job_new_spec(const lk_job_spec *spec, lk_job **out)
 {
     LK_FP_GUARD();
     lk_job *job = NULL;
     lk_experiment *parsed = NULL;
-    *out = NULL;
-    LK_CHECK(spec && !spec->experiment == !!spec->text, LK_EINVAL,
-             "a job needs an experiment or its text, one of them");
-    lk_comm *comm = spec->chain && !spec->comm ? spec->chain->comm : spec->comm;
-    if (spec->text)
-        LK_TRY(lk_agree(comm, lk_experiment_parse("text", spec->text, NULL, 0, &parsed)));
-    const lk_experiment *experiment = parsed ? parsed : spec->experiment;
     lk_status st = LK_OK;
+    *out = NULL;
+    LK_CHECK(spec, LK_EINVAL, "the job's spec is NULL");
+    lk_comm *comm = spec->chain && !spec->comm ? spec->chain->comm : spec->comm;
+    LK_TRY_TO(fail, lk_agree(comm, text_parse(spec, &parsed)));
+    const lk_experiment *experiment = parsed ? parsed : spec->experiment;
     LK_TRY_TO(fail, lk__mode_compare(comm, experiment->parallel.mode));
     LK_TRY_TO(fail, lk__agree_alloc(comm, &job, sizeof *job));
     job->experiment = experiment;

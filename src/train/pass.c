@@ -117,16 +117,24 @@ static lk_box field_box(const lk_loader *loader, int field, const lk_box *cut)
     return box;
 }
 
-/* The cache of a loader that has one is that of this rank's tile. */
+/* The cache of a loader that has one is that of this rank's tile and stage, which read boxes of their own. */
 static lk_status cache_set(const lk_trainer *t, lk_loader *loader, bool on)
 {
-    const lk_tiling *tiling = t->plan->tiling;
-    char rank[16] = "0", size[64] = "1";
-    size_t n = 0;
-    if (on)
-        snprintf(rank, sizeof rank, "%d", tiling->rank);
-    for (int d = 0; on && d < tiling->ndim; d++)
-        n += (size_t)snprintf(size + n, sizeof size - n, "%s%d", d ? "x" : "", tiling->grid.dim[d]);
+    const lk_plan *p = t->plan;
+    char rank[32] = "0", size[96] = "1";
+    size_t n = 1;
+    if (on && p->tiling && p->tiling->size > 1) {
+        snprintf(rank, sizeof rank, "%d", p->tiling->rank);
+        n = 0;
+        for (int d = 0; d < p->tiling->ndim; d++)
+            n += (size_t)snprintf(size + n, sizeof size - n, "%s%d", d ? "x" : "",
+                                  p->tiling->grid.dim[d]);
+    }
+    if (on && p->stages > 1) {
+        size_t r = strlen(rank);
+        snprintf(rank + r, sizeof rank - r, ".%lld", (long long)p->stage);
+        snprintf(size + n, sizeof size - n, ".%lld", (long long)p->stages);
+    }
     return LK_TRACE(lk_loader_set_cache(loader, NULL, rank, size));
 }
 
@@ -157,7 +165,7 @@ lk_status lk__pass_set_boxes(const lk_trainer *t, lk_loader *loader, bool on)
     if (t->plan->stages > 1)
         LK_TRY(stages_set_boxes(t, loader, on));
     if (!t->plan->tiling || t->plan->tiling->size == 1)
-        return LK_OK;
+        return t->plan->stages > 1 ? LK_TRACE(cache_set(t, loader, on)) : LK_OK;
     if (x >= 0 && t->plan->stages == 1)
         LK_TRY(lk_loader_set_box(loader, x, NULL));
     if (y >= 0 && t->plan->stages == 1)

@@ -12,7 +12,7 @@ typedef struct sent_bytes {
 } sent_bytes;
 
 static _Thread_local lk__transport bytes_transport;
-static _Thread_local const lk__transport *bytes_original;
+static const lk__transport *_Atomic bytes_original; /* of all ranks; a progress thread sends too */
 static _Thread_local sent_bytes bytes_sent;
 
 static inline lk_status bytes_send(lk__world *w, lk_request *r)

@@ -85,7 +85,8 @@ static lk_status path_make(const lk__cache *c, bool all, char out[LK_PATH_SIZE])
 {
     const char *rank = c->rank ? c->rank : "0", *size = c->size ? c->size : "1";
     LK_CHECK(strcmp(size, "1") == 0 || strstr(c->path, "{rank}"), LK_EINVAL,
-             "cache: %s has no {rank} in it, and would be the file of all %s tiles", c->path, size);
+             "cache: %s has no {rank} in it, and would be the file of all %s tiles or stages",
+             c->path, size);
     int n = 0;
     for (const char *p = c->path; *p && n < LK_PATH_SIZE;) {
         const char *put = strncmp(p, "{rank}", 6) == 0   ? (all ? "*" : rank)

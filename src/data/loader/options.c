@@ -139,7 +139,7 @@ static const lk_option options[] = {
      .flags = LK_OPTION_NO_HASH,
      .help = "a file for what this rank reads of every sample, made if it is not there; {rank} and "
              "{size} in it become the number of the rank's tile and the grid of tiles, 0 and 1 "
-             "without tiles"},
+             "without tiles; stages follow behind a dot"},
     {.name = NULL},
 };
 

@@ -186,3 +186,21 @@ for place in local $(echo "$on" | tr , ' '); do
     status 0 "$lockstep" train --quiet "$work/long.yaml" train.epochs=40 train.output="$work/killed" --resume
     cmp -s "$work/out" "$work/state" || fail "$place: a stage was killed: another state"
 done
+
+# A cache is that of a stage, which reads x or labels: made in the first run, read in the second.
+cat >"$work/cached.yaml" <<'END'
+data: {type: glyphs, count: 32, test_count: 8, shape: [8, 8, 1], batch: 16, shards: 8}
+model: [flatten, {type: linear, units: 16}, relu, {type: linear, units: 10}]
+loss: softmax_cross_entropy
+optimizer: sgd
+train: {epochs: 2}
+END
+status 0 "$lockstep" train --quiet "$work/cached.yaml"
+cp "$work/out" "$work/plain"
+for run in first second; do
+    status 0 "$lockstep" train --quiet "$work/cached.yaml" parallel.stages=2 "data.cache=$work/part-{rank}-of-{size}"
+    cmp -s "$work/out" "$work/plain" || fail "other bits from a cache of stages: $run run"
+done
+[ -e "$work/part-0.1-of-1.2" ] || fail "no cache of the second stage: $(cd "$work" && echo part-*)"
+status 2 "$lockstep" train --quiet "$work/cached.yaml" parallel.stages=2 data.cache="$work/one"
+err 'has no {rank} in it'

@@ -181,7 +181,7 @@ TEST(tiles_do_not_share_a_file)
     lk_batch b;
     ASSERT_OK(lk_loader_set_cache(l, test_path("one"), "1", "2x2"));
     ASSERT_FAILS(lk_loader_read_batch(l, 0, 0, 0, 4, &b), LK_EINVAL,
-                 "one has no {rank} in it, and would be the file of all 2x2 tiles");
+                 "one has no {rank} in it, and would be the file of all 2x2 tiles or stages");
     ASSERT_FAILS(lk_loader_set_cache(l, NULL, NULL, "1"), LK_EINVAL, "a cache for no rank");
     ASSERT_OK(lk_loader_set_cache(l, test_path("nowhere/{rank}"), "1", "2x2"));
     char message[700];

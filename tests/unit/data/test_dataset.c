@@ -41,6 +41,8 @@ TEST(arrays_are_a_dataset)
     ASSERT_FAILS(lk_dataset_from_arrays(-1, LK_SHAPE(2), x[0], y, 3, &ds), LK_EINVAL, "-1");
     ASSERT_FAILS(lk_dataset_from_arrays(7, LK_SHAPE(1, 1, 1, 1, 1, 1, 1, 2), x[0], y, 3, &ds),
                  LK_ESHAPE, "8 axes");
+    ASSERT_FAILS(lk_dataset_from_arrays(7, (lk_shape){.ndim = -1}, x[0], y, 3, &ds), LK_ESHAPE,
+                 "-1 axes");
     ASSERT_FAILS(lk_dataset_open("given", NULL, LK_TRAIN, &ds), LK_EINVAL, "lk_job_spec.set");
     ASSERT_TRUE(!ds);
 }
