@@ -197,7 +197,7 @@ lk_status lk_job_new_spec(const lk_job_spec *spec, lk_job **out)
     *out = NULL;
     LK_CHECK(spec, LK_EINVAL, "the job's spec is NULL");
     lk_comm *comm = spec->chain && !spec->comm ? spec->chain->comm : spec->comm;
-    LK_TRY_TO(fail, lk_agree(comm, text_parse(spec, &parsed)));
+    LK_TRY_TO(fail, lk__agree_first(comm, text_parse(spec, &parsed)));
     const lk_experiment *experiment = parsed ? parsed : spec->experiment;
     LK_TRY_TO(fail, lk__mode_compare(comm, experiment->parallel.mode));
     LK_TRY_TO(fail, lk__agree_alloc(comm, &job, sizeof *job));
