@@ -1,4 +1,5 @@
 /* sum, mean, max, min, prod, norm and argmax over axes. */
+#include "drawn.h"
 #include "op_values.h"
 
 #include <lockstep/extra/reduce.h>
@@ -103,6 +104,77 @@ TEST(a_nan_is_the_largest_and_the_smallest)
     }
     EXPECT_GRAD(f.grad[0], 0, 0, 2, 0, 0);
     fixture_free(&f);
+}
+
+/* Element i of x [3][150][70]: its group, when it is reduced over the axes of `bits`. */
+static int64_t group_of(int64_t i, unsigned bits)
+{
+    const int64_t at[] = {i / (150 * 70), i / 70 % 150, i % 70}, dim[] = {3, 150, 70};
+    int64_t group = 0;
+    for (int d = 0; d < 3; d++)
+        if (!(bits >> d & 1))
+            group = group * dim[d] + at[d];
+    return group;
+}
+
+/* Where the largest of each group is, or the smallest, by definition: in the group, and in x. */
+static void extremes_of(const lk_tensor *x, unsigned bits, int sign, int64_t *at, int64_t *where)
+{
+    static int64_t n[3 * 150 * 70];
+    memset(n, 0, sizeof n);
+    for (int64_t i = 0; i < lk_tensor_count(x); i++) {
+        int64_t group = group_of(i, bits), p = n[group]++;
+        double v = sign * real_get(lk_tensor_dtype(x), lk_tensor_data(x), i);
+        double best = p ? sign * real_get(lk_tensor_dtype(x), lk_tensor_data(x), where[group])
+                        : (double)-INFINITY;
+        if (p == 0 || v > best || (isnan(v) && !isnan(best))) {
+            at[group] = p;
+            where[group] = i;
+        }
+    }
+}
+
+TEST(extremes_of_long_groups_are_found_where_they_are)
+{
+    static int64_t at[3 * 150 * 70], where[3 * 150 * 70];
+    for (unsigned k = 0; k < 6 * 8; k++) {
+        const unsigned bits = k / 6 % 8;
+        const bool nan = k % 3 == 2;
+        lk_axes axes = {0};
+        for (int d = 0; d < 3; d++)
+            if (bits >> d & 1)
+                axes.axis[axes.n++] = d;
+        if (axes.n == 0)
+            continue;
+        struct fixture f = fixture_new();
+        lk_dtype dtype = k % 2 ? LK_F32 : LK_F64;
+        f.value[0] = test_drawn(lk_rng_start(k, "x", "test"), dtype, LK_SHAPE(3, 150, 70), 0);
+        ASSERT_OK(lk_tensor_new(dtype, LK_SHAPE(3, 150, 70), &f.grad[0]));
+        ASSERT_OK(lk_tensor_fill_f64(f.grad[0], 0));
+        void *data;
+        ASSERT_OK(lk_tensor_writable_data(f.value[0], &data));
+        for (int64_t i = 0; i < lk_tensor_count(f.value[0]); i++) {
+            double v = real_get(dtype, data, i); /* many equal ones, some -0, some NaN */
+            real_set(dtype, data, i, nan && v > 0.995 ? (double)NAN : (round(v * 8) / 8));
+        }
+        lk_var x, y;
+        ASSERT_OK(lk_leaf(f.tape, f.value[0], f.grad[0], &x));
+        f.n = 1;
+        ASSERT_OK(lk_argmax(x, &axes, &y));
+        extremes_of(f.value[0], bits, 1, at, where);
+        const lk_tensor *found;
+        ASSERT_OK(lk_value(y, &found));
+        ASSERT_TRUE(
+            !memcmp(lk_tensor_data(found), at, (size_t)lk_tensor_count(found) * sizeof *at));
+        ASSERT_OK(lk_min(x, &axes, &y));
+        fixture_backward(&f, y, 0);
+        extremes_of(f.value[0], bits, -1, at, where);
+        for (int64_t i = 0; i < lk_tensor_count(f.value[0]); i++) {
+            double expected = where[group_of(i, bits)] == i;
+            ASSERT_TRUE(real_get(dtype, lk_tensor_data(f.grad[0]), i) == expected);
+        }
+        fixture_free(&f);
+    }
 }
 
 TEST(argmax_counts_along_the_axis)

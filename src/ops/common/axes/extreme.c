@@ -1,6 +1,7 @@
 /* The search for the extreme of each group, also as an op for backward. */
 #include "ops/common/axes/extreme.h"
 
+#include "base/integer.h"
 #include "kernel/runtime/parallel.h"
 #include "ops/common/axes/axes.h"
 #include "ops/common/ops.h"
@@ -51,69 +52,118 @@ static reduction_groups groups_of(lk_shape shape, unsigned bits)
     return g;
 }
 
-/* ---- the search ---- */
+/* ---- the search ----
+ *
+ * What is looked for is the largest `sign` * v.  Stretches of neighbours are first compared without
+ * a branch; only where one beats what was found, or is a NaN, they are looked at one by one.
+ */
+
+enum { STRETCH = 64 };
 
 typedef struct extreme_job {
     reduction_groups g;
     int64_t row, step; /* elements of the last reduced axis */
-    lk_dtype dtype;
-    bool smallest;
+    int64_t n, task;   /* groups in all, and of a task */
+    int64_t side;      /* neighbours among them */
+    int sign;          /* -1 to find the smallest */
     const char *x;
     int64_t *at;
 } extreme_job;
 
-/* The position of the extreme of the group at x, row by row. */
-#define FIND_DEFINE(real, name)                                  \
-    static int64_t name(const extreme_job *j, const real *x)     \
-    {                                                            \
-        int64_t best_at = 0;                                     \
-        real best = x[0];                                        \
-        for (int64_t p = 0; p < j->g.n; p += j->row) {           \
-            const real *r = x + group_offset(&j->g.reduced, p);  \
-            for (int64_t i = 0; i < j->row; i++) {               \
-                real v = r[i * j->step];                         \
-                bool better = j->smallest ? v < best : v > best; \
-                if (better || (v != v && best == best)) {        \
-                    best = v;                                    \
-                    best_at = p + i;                             \
-                }                                                \
-            }                                                    \
-        }                                                        \
-        return best_at;                                          \
+/* rows_type: at[0] = the position of the extreme of the group at x, row by row.
+ * columns_type: those of `n` groups, at most STRETCH, whose elements are neighbours. */
+#define FIND_DEFINE(real, type)                                                                 \
+    static bool better_##type(real v, real best)                                                \
+    {                                                                                           \
+        return v > best || (v != v && best == best);                                            \
+    }                                                                                           \
+                                                                                                \
+    static void rows_##type(const extreme_job *j, const real *group, int64_t *at)               \
+    {                                                                                           \
+        const real sign = (real)j->sign;                                                        \
+        real best = sign * group[0];                                                            \
+        *at = 0;                                                                                \
+        for (int64_t p = 0; p < j->g.n; p += j->row) {                                          \
+            const real *r = group + group_offset(&j->g.reduced, p);                             \
+            for (int64_t first = 0; first < j->row && best == best; first += STRETCH) {         \
+                int64_t last = lk__min(first + STRETCH, j->row);                                \
+                int any = j->step != 1;                                                         \
+                for (int64_t i = first; j->step == 1 && i < last; i++)                          \
+                    any |= !(sign * r[i] <= best);                                              \
+                for (int64_t i = first; any && i < last; i++)                                   \
+                    if (better_##type(sign * r[i * j->step], best)) {                           \
+                        best = sign * r[i * j->step];                                           \
+                        *at = p + i;                                                            \
+                    }                                                                           \
+            }                                                                                   \
+        }                                                                                       \
+    }                                                                                           \
+                                                                                                \
+    static void columns_##type(const extreme_job *j, const real *group, int64_t n, int64_t *at) \
+    {                                                                                           \
+        const real sign = (real)j->sign;                                                        \
+        real best[STRETCH];                                                                     \
+        for (int64_t k = 0; k < n; k++) {                                                       \
+            best[k] = sign * group[k];                                                          \
+            at[k] = 0;                                                                          \
+        }                                                                                       \
+        for (int64_t p = 1; p < j->g.n; p++) {                                                  \
+            const real *r = group + group_offset(&j->g.reduced, p);                             \
+            int any = 0;                                                                        \
+            for (int64_t k = 0; k < n; k++)                                                     \
+                any |= !(sign * r[k] <= best[k]);                                               \
+            for (int64_t k = 0; any && k < n; k++)                                              \
+                if (better_##type(sign * r[k], best[k])) {                                      \
+                    best[k] = sign * r[k];                                                      \
+                    at[k] = p;                                                                  \
+                }                                                                               \
+        }                                                                                       \
+    }                                                                                           \
+                                                                                                \
+    /* Tasks are `task` groups each. */                                                         \
+    static void groups_##type(void *arg, int64_t first, int64_t last)                           \
+    {                                                                                           \
+        const extreme_job *j = arg;                                                             \
+        const int64_t end = lk__min(last * j->task, j->n);                                      \
+        for (int64_t k = first * j->task, n; k < end; k += n) {                                 \
+            const real *group = (const real *)(const void *)j->x + group_offset(&j->g.kept, k); \
+            n = lk__min(lk__min(j->side - k % j->side, STRETCH), end - k);                      \
+            if (n > 1)                                                                          \
+                columns_##type(j, group, n, j->at + k);                                         \
+            else                                                                                \
+                rows_##type(j, group, j->at + k);                                               \
+        }                                                                                       \
     }
 
-FIND_DEFINE(float, find_f32)
-FIND_DEFINE(double, find_f64)
-
-/* Tasks are groups. */
-static void find_groups(void *arg, int64_t first, int64_t last)
-{
-    const extreme_job *j = arg;
-    for (int64_t k = first; k < last; k++) {
-        int64_t start = group_offset(&j->g.kept, k);
-        j->at[k] = j->dtype == LK_F32 ? find_f32(j, (const float *)(const void *)j->x + start)
-                                      : find_f64(j, (const double *)(const void *)j->x + start);
-    }
-}
+FIND_DEFINE(float, f32)
+FIND_DEFINE(double, f64)
 
 lk_status lk__extreme_find(lk_call *c, bool smallest)
 {
     const lk_tensor *x = c->x[0], *y = c->y[0];
     extreme_job j = {.g = groups_of(x->shape, lk__axes_bits(c->attr, x->shape.ndim)),
                      .row = 1,
-                     .dtype = x->dtype,
-                     .smallest = smallest,
+                     .n = y->count,
+                     .task = 1,
+                     .side = 1,
+                     .sign = smallest ? -1 : 1,
                      .x = lk__tensor_start(x),
                      .at = (int64_t *)(void *)lk__tensor_start(y)};
     LK_CHECK(j.g.n > 0 || y->count == 0, LK_ESHAPE, "%s of %s: there is no element to find",
              c->op->name, lk_tensor_text(x).s);
+    if (y->count == 0)
+        return LK_OK;
     if (j.g.reduced.ndim > 0) {
         j.row = j.g.reduced.dim[0];
         j.step = j.g.reduced.stride[0];
     }
-    if (y->count > 0)
-        LK_TRY(lk__parallel(lk__tasks_functions(y->count, j.g.n), find_groups, &j));
-    return LK_OK;
+    if (j.g.kept.ndim > 0 && j.g.kept.stride[0] == 1) {
+        j.side = j.g.kept.dim[0];
+        j.task = lk__min(j.side, STRETCH);
+    }
+    int64_t bytes = j.task * j.g.n * (int64_t)lk_dtype_size(x->dtype);
+    return LK_TRACE(lk__parallel(lk__tasks_bytes((j.n - 1) / j.task + 1, bytes),
+                                 x->dtype == LK_F32 ? groups_f32 : groups_f64, &j));
 }
 
 typedef struct where_attr {
