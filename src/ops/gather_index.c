@@ -57,11 +57,14 @@ static lk_status gather_index_forward(lk_call *c)
     return LK_TRACE(lk__parallel(lk__tasks_bytes(rows, j.row), gather_rows, &j));
 }
 
+extern const lk_op lk__op_scatter_index;
+
 static lk_status gather_index_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    const lk_index_attr *a = c->attr;
-    return LK_TRACE(
-        lk_scatter_index(dout[0], a->axis, c->in[1], lk_shape_of(c->in[0]).dim[a->axis], &din[0]));
+    lk_index_attr a = *(const lk_index_attr *)c->attr;
+    a.size = lk_shape_of(c->in[0]).dim[a.axis];
+    return LK_TRACE(lk_apply_gradient(c, 0, &lk__op_scatter_index, (lk_var[]){dout[0], c->in[1]}, 2,
+                                      &a, &din[0]));
 }
 
 const lk_op lk__op_gather_index = {

@@ -3,8 +3,8 @@
  *   y[..., k, ...] = the sum of x[..., i, ...] over all i with index[i] = k
  *   dx = gather_index of dy
  *
- * Each sum is one chain from +0 over i ascending.  Threads split y along its other axes, so each
- * place has one writer.
+ * Each sum is one chain from +0 over i ascending, to which another +0 adds nothing.  Threads split y
+ * along its other axes, so each place has one writer.
  */
 #include "base/fpenv.h"
 #include "kernel/runtime/parallel.h"
@@ -110,7 +110,7 @@ const lk_op lk__op_scatter_index = {
     .name = "scatter_index",
     .summary = "zeros, to indices of one axis of which those of x are added",
     LK_ARITY(2, 1),
-    .flags = LK_OP_LINEAR,
+    .flags = LK_OP_LINEAR | LK_OP_OVERWRITES,
     .attr_size = sizeof(lk_index_attr),
     .saves_in = 2,
     .infer = scatter_index_infer,

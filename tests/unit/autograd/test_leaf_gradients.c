@@ -99,6 +99,15 @@ static lk_status graph_pool(const lk_var *v, lk_var *y)
     return LK_TRACE(lk_max_pool(*y, &attr, y, NULL));
 }
 
+/* Rows by number, some twice. */
+static lk_status graph_gather(const lk_var *v, lk_var *y)
+{
+    static const int64_t row[] = {1, 0, 2, 1};
+    lk_var index;
+    LK_TRY(lk_constant_data(v[0].tape, LK_I64, LK_SHAPE(4), row, &index));
+    return LK_TRACE(lk_gather_index(v[0], 0, index, y));
+}
+
 /* Rows and columns of two matrices change places. */
 static lk_status graph_permute(const lk_var *v, lk_var *y)
 {
@@ -181,6 +190,7 @@ static const struct entry {
     ENTRY(sum_columns),
     ENTRY(mean),
     ENTRY(max),
+    ENTRY(gather),
     ENTRY(norm),
     ENTRY(transpose),
     ENTRY(reshape),

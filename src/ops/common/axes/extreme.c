@@ -1,6 +1,7 @@
 /* The search for the extreme of each group, also as an op for backward. */
 #include "ops/common/axes/extreme.h"
 
+#include "base/fpenv.h"
 #include "base/integer.h"
 #include "kernel/runtime/parallel.h"
 #include "ops/common/axes/axes.h"
@@ -211,7 +212,8 @@ typedef struct pick_job {
     reduction_groups g;
     size_t size;
     const int64_t *at;
-    bool into; /* the groups: place */
+    bool into;  /* the groups: place */
+    bool first; /* with 0 added */
     const char *x;
     char *y;
 } pick_job;
@@ -224,7 +226,11 @@ static void pick_groups(void *arg, int64_t first, int64_t last)
     for (int64_t k = first; k < last; k++) {
         int64_t in_groups = group_offset(&j->g.kept, k) + group_offset(&j->g.reduced, j->at[k]);
         int64_t from = j->into ? k : in_groups, to = j->into ? in_groups : k;
-        memcpy(j->y + to * size, j->x + from * size, j->size);
+        char *y = memcpy(j->y + to * size, j->x + from * size, j->size);
+        if (j->first && size == sizeof(float))
+            *(float *)(void *)y += 0;
+        else if (j->first)
+            *(double *)(void *)y += 0;
     }
 }
 
@@ -235,6 +241,7 @@ static lk_status pick_run(lk_call *c, bool into)
                   .size = lk_dtype_size(c->x[0]->dtype),
                   .at = (const int64_t *)(void *)lk__tensor_start(c->x[1]),
                   .into = into,
+                  .first = c->overwrite,
                   .x = lk__tensor_start(c->x[0]),
                   .y = lk__tensor_start(c->y[0])};
     return LK_TRACE(lk__parallel(lk__tasks_functions(c->x[1]->count, 1), pick_groups, &j));
@@ -249,6 +256,8 @@ static lk_status place_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status place_forward(lk_call *c)
 {
+    if (c->overwrite)
+        LK_TRY(lk__fp_check());
     LK_TRY(lk__fill(c->y[0], 0));
     return LK_TRACE(pick_run(c, true));
 }
@@ -263,7 +272,7 @@ static const lk_op place = {
     .name = "place",
     .summary = "zeros with one element of each group given",
     LK_ARITY(2, 1),
-    .flags = LK_OP_LINEAR,
+    .flags = LK_OP_LINEAR | LK_OP_OVERWRITES,
     .attr_size = sizeof(pick_attr),
     .saves_in = 2,
     .infer = place_infer,
@@ -323,5 +332,6 @@ lk_status lk__extreme_backward(lk_call *c, const lk_var *dout, lk_var *din)
         return LK_TRACE(lk_zeros_like(c->in[0], din));
     }
     LK_TRY(lk_apply(c->tape, &extreme_where, c->in, 1, &a, &at));
-    return LK_TRACE(group_place(dout[0], at, &a.axes, x, din));
+    return LK_TRACE(
+        lk_apply_gradient(c, 0, &place, (lk_var[]){dout[0], at}, 2, &(pick_attr){a.axes, x}, din));
 }
