@@ -1,5 +1,5 @@
-/* Layers of three networks: a perceptron for handwritten digits, a small convolutional network on
- * 32x32 images, and a residual network on 224x224 ones; operands of random numbers, and room for the
+/* Layers of four networks: a perceptron for handwritten digits, a small convolutional network and
+ * ResNet-20 on 32x32 images, and a residual network on 224x224 ones; operands of random numbers, and room for the
  * results. */
 #include "bench/case.h"
 
@@ -24,14 +24,16 @@ static const struct {
     {32, 3, 32, 3, 1, 32},    {32, 3, 32, 3, 1, 128},  {32, 32, 32, 3, 1, 32},
     {32, 32, 32, 3, 1, 128},  {16, 32, 64, 3, 1, 32},  {16, 32, 64, 3, 1, 128},
     {16, 64, 64, 3, 1, 32},   {16, 64, 64, 3, 1, 128}, {56, 64, 64, 3, 1, 8},
-    {28, 128, 128, 3, 1, 8},  {14, 256, 256, 3, 1, 8}, {56, 64, 256, 1, 1, 8},
+    {28, 128, 128, 3, 1, 8},  {14, 256, 256, 3, 1, 8}, {32, 16, 16, 3, 1, 128},
+    {16, 32, 32, 3, 1, 128},  {8, 64, 64, 3, 1, 128},  {56, 64, 256, 1, 1, 8},
     {14, 1024, 256, 1, 1, 8}, {56, 64, 128, 3, 2, 8},  {28, 128, 256, 3, 2, 8},
+    {32, 16, 32, 3, 2, 128},
 };
 
 enum {
     N_LINEARS = sizeof linears / sizeof linears[0],
     N_CONVS = sizeof convs / sizeof convs[0],
-    N_WINOGRAD = 11,
+    N_WINOGRAD = 14,
     N_DIRECT_CASES = (N_LINEARS + N_CONVS) * LK_N_PEER_PASSES,
     N_WINOGRAD_PASSES = 2, /* forward and backward-data: weight gradients are direct */
 };

@@ -23,7 +23,7 @@
 
 #include <lockstep/dtype.h>
 
-enum { LK_MICRO_MR = 12, LK_MICRO_OWN = 6, LK_MICRO_WIDTHS = 4, LK_MICRO_TILES = 5 };
+enum { LK_MICRO_MR = 12, LK_COLUMNS_MR = 16, LK_MICRO_OWN = 6, LK_MICRO_WIDTHS = 4, LK_MICRO_TILES = 5 };
 
 /* Where a chain starts. */
 typedef enum lk__start { LK_START_ZERO, LK_START_BIAS, LK_START_C } lk__start;
@@ -125,7 +125,7 @@ static inline int lk__rows_pick(const lk__rows_type *t, int64_t n)
  * and MR is LK_MICRO_OWN at most. */
 typedef struct lk__columns_type {
     int width[LK_MICRO_WIDTHS], mr[LK_MICRO_WIDTHS];
-    lk__columns_fn *tile[LK_MICRO_WIDTHS][LK_MICRO_MR + 1];
+    lk__columns_fn *tile[LK_MICRO_WIDTHS][LK_COLUMNS_MR + 1];
     lk__columns_fn *own[LK_MICRO_WIDTHS][LK_MICRO_OWN + 1];
 } lk__columns_type;
 

@@ -36,7 +36,7 @@ static int rows_max(const lk__conv_strip *s, int pick)
     return crowded && mr > WAYS ? WAYS : mr;
 }
 
-/* Ask for the rows of A that the tile from position m on will read. */
+/* Ask for the rows of A, by one tap, of the tile from position m on. */
 static void rows_ask(const lk__conv_strip *s, const char *a, int64_t m, int64_t n)
 {
     const lk__conv_pass *p = s->pass;
@@ -49,6 +49,8 @@ void lk__conv_run_rows(const lk__conv_strip *s, const lk__conv_call *call, int64
 {
     const lk__conv_pass *p = s->pass;
     int64_t channel = s->group * p->c_group, tap = 0;
+    /* The last tap is ahead of the others: what it reads no tile before has read. */
+    int64_t last_tap = s->n_taps > 0 ? lk__conv_strip_tap(s, s->n_taps - 1).a : 0;
     lk__segment seg[MAX_SEGMENTS];
     lk__rows_args t = {.seg = seg, .start = call->start, .w_packed = true};
     t.a = (const char *)call->a + (s->sample * p->a_sample + s->group * p->a_group) * p->elem;
@@ -61,8 +63,6 @@ void lk__conv_run_rows(const lk__conv_strip *s, const lk__conv_call *call, int64
             t.c = (char *)call->c + (s->sample * p->c_sample + channel + b->column) * p->elem;
             t.bias = call->bias ? (const char *)call->bias + (channel + b->column) * p->elem : NULL;
             t.n_valid = b->n_valid;
-            /* With one tap, nothing that the tiles before have read is of use again. */
-            bool ask = s->n_taps == 1 && i == first;
             /* Tiles of as even a size as they can be: small ones are slow. */
             int64_t most = rows_max(s, b->pick), n_tiles = (s->n + most - 1) / most;
             int64_t low = s->n / n_tiles, n_high = s->n % n_tiles;
@@ -70,8 +70,8 @@ void lk__conv_run_rows(const lk__conv_strip *s, const lk__conv_call *call, int64
                 n = low + (k < n_high);
                 t.a_off = s->a_off + m;
                 t.c_off = s->c_off + m;
-                if (ask)
-                    rows_ask(s, t.a, m + n, n);
+                if (i == first)
+                    rows_ask(s, (const char *)t.a + last_tap * p->elem, m + n, n);
                 p->rows->tile[b->pick][n](&t);
             }
         }

@@ -8,7 +8,7 @@
 
 enum {
     PANEL_GAP = 10, /* pixels between panels, or all would fall into the same sets */
-    MAX_PHASES = 2 * LK_MICRO_MR + 1,
+    MAX_PHASES = 2 * LK_COLUMNS_MR + 1,
     LONG_ROW = 4,  /* chunks */
     PAIRS = 2,     /* of slices for each thread; if there are fewer, taps are shared out too */
     STRETCHES = 4, /* for each thread, at most */

@@ -39,7 +39,7 @@ int lk__weights_width(const lk__columns_type *micro, int64_t rest)
 static int height(const lk__columns_type *micro, int64_t n)
 {
     int64_t tail = n % micro->width[0];
-    int mr = n >= micro->width[0] ? micro->mr[0] : LK_MICRO_MR;
+    int mr = n >= micro->width[0] ? micro->mr[0] : LK_COLUMNS_MR;
     if (tail > 0 && micro->mr[lk__weights_width(micro, tail)] < mr)
         mr = micro->mr[lk__weights_width(micro, tail)];
     return mr;

@@ -9,7 +9,7 @@
  */
 #include "kernel/conv/weights_tiles.h"
 
-enum { CACHE_LINE = 64, MAX_LEVELS = 64, MAX_TILE_BYTES = LK_MICRO_MR * 128 };
+enum { CACHE_LINE = 64, MAX_LEVELS = 64, MAX_TILE_BYTES = LK_COLUMNS_MR * 128 };
 
 /* One slice in its view; all in elements. */
 typedef struct place {

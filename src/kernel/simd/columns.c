@@ -8,6 +8,7 @@
 #define LIST_3(P) NULL, P##_1, P##_2, P##_3
 #define LIST_6(P) LIST_3(P), P##_4, P##_5, P##_6
 #define LIST_12(P) LIST_6(P), P##_7, P##_8, P##_9, P##_10, P##_11, P##_12
+#define LIST_16(P) LIST_12(P), P##_13, P##_14, P##_15, P##_16
 
 #ifdef LK_SIMD_scalar
 
@@ -105,21 +106,28 @@ enum { COLUMNS_OWN = 1, COLUMNS_PART = 2, COLUMNS_AHEAD = 4 };
         DEFINE(columns, VEC, NV, 10, 0) \
         DEFINE(columns, VEC, NV, 11, 0) \
         DEFINE(columns, VEC, NV, 12, 0)
+#    define DEFINE_TALL(VEC, NV)        \
+        DEFINE(columns, VEC, NV, 13, 0) \
+        DEFINE(columns, VEC, NV, 14, 0) \
+        DEFINE(columns, VEC, NV, 15, 0) \
+        DEFINE(columns, VEC, NV, 16, 0)
 
 #    ifdef LK_SIMD_avx512
 /* 32 registers: 24 sums, 2 of Y, 1 of X. */
 DEFINE_HIGH(f32x16, 2)
 DEFINE_HIGH(f32x16, 1)
+DEFINE_TALL(f32x16, 1)
 DEFINE_HIGH(f32x8, 1)
 DEFINE_HIGH(f64x8, 2)
 DEFINE_HIGH(f64x8, 1)
+DEFINE_TALL(f64x8, 1)
 DEFINE_HIGH(f64x4, 1)
 
 #        define TABLE(W2, W1, W0, WIDE, HALF)                                                      \
             {                                                                                      \
-                .width = {W2, W1, W0}, .mr = {12, 12, 12},                                         \
+                .width = {W2, W1, W0}, .mr = {12, 16, 12},                                         \
                 .tile = {{LIST_12(columns_##WIDE##_2)},                                            \
-                         {LIST_12(columns_##WIDE##_1)},                                            \
+                         {LIST_16(columns_##WIDE##_1)},                                            \
                          {LIST_12(columns_##HALF##_1)}},                                           \
                 .own = {                                                                           \
                     {LIST_6(own_##WIDE##_2)}, {LIST_6(own_##WIDE##_1)}, {LIST_6(own_##HALF##_1)}}, \

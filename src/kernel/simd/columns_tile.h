@@ -10,14 +10,14 @@
 
 /* The sums of a tile, of which entries beyond MR and NV are never used, and what to fetch next. */
 typedef struct V(columns_sums) {
-    VEC of[LK_MICRO_MR][2];
+    VEC of[LK_COLUMNS_MR][2];
     const char *next;
 } V(columns_sums);
 
 /* A tile whose n_valid is below its width passes through memory on its way in and out of the
  * registers: it is rare, and the masks would otherwise be in every tile's code. */
 typedef struct V(columns_buffer) {
-    V(elem) of[LK_MICRO_MR][2 * V(lanes)];
+    V(elem) of[LK_COLUMNS_MR][2 * V(lanes)];
 } V(columns_buffer);
 
 /* b = the first `n` columns of `mr` rows, the others up to `width` +0. */

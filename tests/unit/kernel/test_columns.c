@@ -169,7 +169,7 @@ static void check_isa(lk_isa isa, lk_dtype dtype)
     ASSERT_TRUE(type->width[0] > 0);
     for (int i = 0; i < LK_MICRO_WIDTHS && type->width[i]; i++) {
         ASSERT_TRUE(i == 0 || type->width[i] < type->width[i - 1]);
-        ASSERT_TRUE(type->mr[i] >= 1 && type->mr[i] <= LK_MICRO_MR);
+        ASSERT_TRUE(type->mr[i] >= 1 && type->mr[i] <= LK_COLUMNS_MR);
         for (int mr = 1; mr <= type->mr[i]; mr++) {
             struct world w = {.dtype = dtype, .width = type->width[i], .mr = mr};
             w.elem = lk_dtype_size(dtype);
