@@ -70,7 +70,7 @@ static void sheet_set(const sums_job *j, lk__sheet *t, int64_t piece, int64_t li
         const int i = s->x[k] ? k : 0;
         const int64_t at = s->of[i] == LK_SUMS_ROWS ? t->row * s->n : piece * j->x_piece[i];
         t->x[k] = j->x[i] + (at + column) * j->elem;
-        t->step[k] = s->of[i] == LK_SUMS_ROWS ? width : 0;
+        t->step[k] = s->x[k] && s->of[k] == LK_SUMS_ROWS ? width : 0;
     }
     t->y = s->y ? (char *)s->y + (t->row * s->n + column) * j->elem : NULL;
     t->step_y = width;

@@ -12,6 +12,9 @@
 
 #include <math.h>
 
+/* Inputs that often have rows of their own; further ones are shared, but for layer norm's gradient. */
+enum { ROWS_IN = 2 };
+
 #define VEC LK_VEC_F32
 #define LANE(name) LK_CAT(name, _f32)
 #define SQRT sqrtf

@@ -136,52 +136,70 @@ LK__SUMS_ALONG(ALONG_DEFINE)
 
 /* ---- down columns ---- */
 
-/* lane[i] = (lane[i] + term of the first row) + ..., for V_lanes elements or the first `rest`. */
-LK_INLINE void LANE(down_vector)(const int term, const int group, const LANE(row) * row,
-                                 V(elem) * lane, int64_t i, const bool all, int rest)
+/* lane0[i] = (lane0[i] + `first` of the first row) + ..., for V_lanes elements or the first `rest`, and the
+ * same of `second`, if it is a term, in lane1. */
+LK_INLINE void LANE(down_vector)(const int first, const int second, const int group,
+                                 const LANE(row) * row, V(elem) * lane0, V(elem) * lane1, int64_t i,
+                                 const bool all, int rest)
 {
-    VEC acc = all ? V(load)(lane + i) : V(load_mask)(lane + i, V(mask_first)(rest));
+    const V(mask) some = V(mask_first)(rest);
+    VEC acc0 = all ? V(load)(lane0 + i) : V(load_mask)(lane0 + i, some), acc1 = acc0;
+    if (second)
+        acc1 = all ? V(load)(lane1 + i) : V(load_mask)(lane1 + i, some);
     LK_UNROLL for (int g = 0; g < group; g++)
-        acc = V(add)(acc, LANE(term)(term, &row[g], i, all, rest));
+    {
+        acc0 = V(add)(acc0, LANE(term)(first, &row[g], i, all, rest));
+        if (second)
+            acc1 = V(add)(acc1, LANE(term)(second, &row[g], i, all, rest));
+    }
     if (all)
-        V(store)(lane + i, acc);
+        V(store)(lane0 + i, acc0);
     else
-        V(store_first)(lane + i, acc, rest);
+        V(store_first)(lane0 + i, acc0, rest);
+    if (second && all)
+        V(store)(lane1 + i, acc1);
+    else if (second)
+        V(store_first)(lane1 + i, acc1, rest);
 }
 
-/* `group` rows of lane l, from row r on. */
+/* `group` rows of lane l, from row r on.  `shared`: inputs from number ROWS_IN on are the same for all rows, and
+ * one pointer to each is enough. */
 LK_INLINE void LANE(down_group)(const int first, const int second, const int group,
-                                const lk__sheet *t, int64_t l, int64_t r)
+                                const bool shared, const lk__sheet *t, int64_t l, int64_t r)
 {
     enum { MOST = 4 };
     LANE(row) row[MOST];
-    LK_UNROLL for (int g = 0; g < group; g++) row[g] = LANE(row_of)(t, r + g * t->lanes);
+    LK_UNROLL for (int g = 0; g < group; g++)
+    {
+        row[g] = LANE(row_of)(t, r + g * t->lanes);
+        LK_UNROLL for (int k = ROWS_IN; shared && k < LK_SUMS_MAX_IN; k++) row[g].x[k] = row[0]
+                                                                                             .x[k];
+    }
     const int64_t n = t->n;
     V(elem) *lane0 = (V(elem) *)t->lane[0] + l * n;
     V(elem) *lane1 = second ? (V(elem) *)t->lane[1] + l * n : lane0;
     int64_t i = 0;
-    for (; i + V(lanes) <= n; i += V(lanes)) {
-        LANE(down_vector)(first, group, row, lane0, i, true, 0);
-        if (second)
-            LANE(down_vector)(second, group, row, lane1, i, true, 0);
-    }
-    const int rest = (int)(n - i);
-    if (rest > 0) {
-        LANE(down_vector)(first, group, row, lane0, i, false, rest);
-        if (second)
-            LANE(down_vector)(second, group, row, lane1, i, false, rest);
-    }
+    for (; i + V(lanes) <= n; i += V(lanes))
+        LANE(down_vector)(first, second, group, row, lane0, lane1, i, true, 0);
+    if (i < n)
+        LANE(down_vector)(first, second, group, row, lane0, lane1, i, false, (int)(n - i));
 }
 
 LK_INLINE void LANE(down)(const int first, const int second, const lk__sheet *t)
 {
     enum { GROUP = 4 };
+    bool shared = true;
+    for (int k = ROWS_IN; k < LK_SUMS_MAX_IN; k++)
+        shared = shared && t->step[k] == 0;
     for (int64_t l = t->lane_first; l < t->lane_last; l++) {
         int64_t r = l;
         for (; r + (GROUP - 1) * t->lanes < t->rows; r += GROUP * t->lanes)
-            LANE(down_group)(first, second, GROUP, t, l, r);
+            if (shared)
+                LANE(down_group)(first, second, GROUP, true, t, l, r);
+            else
+                LANE(down_group)(first, second, GROUP, false, t, l, r);
         for (; r < t->rows; r += t->lanes)
-            LANE(down_group)(first, second, 1, t, l, r);
+            LANE(down_group)(first, second, 1, false, t, l, r);
     }
 }
 

@@ -203,13 +203,16 @@ LK_INLINE f64x8 f64x8_load_mask(const double *p, f64x8_mask m)
     return _mm512_maskz_loadu_pd(m, p);
 }
 
+/* From memory `a` is read first: a load of the lanes of m would wait until m is known. */
 LK_INLINE f32x16 f32x16_blend(f32x16_mask m, f32x16 a, f32x16 b)
 {
+    __asm__("" : "+v"(a));
     return _mm512_mask_mov_ps(b, m, a);
 }
 
 LK_INLINE f64x8 f64x8_blend(f64x8_mask m, f64x8 a, f64x8 b)
 {
+    __asm__("" : "+v"(a));
     return _mm512_mask_mov_pd(b, m, a);
 }
 
