@@ -2,11 +2,11 @@
 #include "bench/run.h"
 
 #include "bench/case.h"
+#include "bench/deviation.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/clock.h>
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -89,24 +89,6 @@ static lk_status choose_calls(struct runner *r, const bench_operands *o, int thr
     }
 }
 
-static double element(lk_dtype dtype, const void *v, int64_t i)
-{
-    return dtype == LK_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
-}
-
-/* The largest difference of two results as a fraction of the largest value. */
-static double difference(lk_dtype dtype, const void *a, const void *b, int64_t n)
-{
-    double most = 0, largest = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double d = fabs(element(dtype, a, i) - element(dtype, b, i));
-        if (!(d <= most))
-            most = d;
-        largest = fmax(largest, fabs(element(dtype, a, i)));
-    }
-    return largest > 0 ? most / largest : most;
-}
-
 /* Make the peers' jobs, run each once and compare with ours, which has run. */
 static lk_status invite(struct runner *runner, const bench_operands *o, const bench_setting *s,
                         bench_result *r)
@@ -121,7 +103,7 @@ static lk_status invite(struct runner *runner, const bench_operands *o, const be
         if (!p->job)
             continue;
         LK_TRY(call(p, o));
-        double d = difference(s->dtype, o->out[0], o->out[i + 1], o->n_out);
+        double d = bench_deviation(s->dtype, o->out[0], o->out[i + 1], o->n_out);
         r->peer[i].done = d <= allowed;
         r->peer[i].wrong = !r->peer[i].done;
         if (r->peer[i].wrong)
