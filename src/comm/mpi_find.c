@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #pragma weak dlopen
+#pragma weak dlclose
 #pragma weak dlsym
 #pragma weak dladdr
 #pragma weak dlerror
@@ -34,6 +35,7 @@ static const struct {
 
 static const lk__mpi *found;
 static bool other_build;      /* there is a module, but not for this library */
+static char unloadable[640];  /* the first module that is there but cannot be loaded, and why */
 static int host_mpi = NO_MPI; /* the MPI that was loaded before: no other can be */
 
 /* Whether an object of this process was loaded by the dynamic linker. */
@@ -85,7 +87,7 @@ static int likely(void)
     return is_set("PMI_RANK") && !is_set("OMPI_COMM_WORLD_SIZE") ? MPICH : OPENMPI;
 }
 
-/* Folders to look in, one after the other; false behind the last. */
+/* Folders to look in, one after the other; false after the last. */
 static bool folder(int i, char out[PATH_MAX])
 {
     static const char *const beside[] = {"mpi", "lockstep/mpi", LK_MPI_FROM_BIN};
@@ -113,7 +115,7 @@ static bool folder(int i, char out[PATH_MAX])
     return snprintf(out, PATH_MAX, "%s%s", self, beside[i]) < PATH_MAX;
 }
 
-/* Where the module of this name would be in folder `i`; false behind the last folder. */
+/* Where the module of this name would be in folder `i`; false after the last folder. */
 static bool module_path(int i, const char *name, char out[PATH_MAX + 64])
 {
     char at[PATH_MAX];
@@ -148,16 +150,33 @@ bool lk_mpi_has_module(const char *name)
     return false;
 }
 
+static void unloadable_note(const char *path)
+{
+    const char *why = dlerror();
+    if (access(path, R_OK) == 0 && !unloadable[0])
+        snprintf(unloadable, sizeof unloadable, "%.300s is there but cannot be loaded: %.300s",
+                 path, why ? why : "no reason is given");
+}
+
+/* The symbols of a module and its MPI become global only when it is the one: those of another build
+ * would be found in place of the next MPI's. */
 static const lk__mpi *module_open(const char *name)
 {
     char path[PATH_MAX + 64];
     for (int i = 0; module_path(i, name, path); i++) {
-        /* Global: an MPI's own plug-ins look for its symbols. */
-        void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-        const lk__mpi *m = handle ? dlsym(handle, LK_MPI_SYMBOL) : NULL;
-        if (m && m->interface == LK_MPI_INTERFACE)
+        void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (!handle) {
+            unloadable_note(path);
+            continue;
+        }
+        const lk__mpi *m = dlsym(handle, LK_MPI_SYMBOL);
+        if (m && m->interface == LK_MPI_INTERFACE) {
+            /* An MPI's own plug-ins look for its symbols. */
+            (void)dlopen(path, RTLD_NOW | RTLD_GLOBAL);
             return m;
+        }
         other_build = other_build || m;
+        dlclose(handle);
     }
     return NULL;
 }
@@ -206,6 +225,7 @@ lk_status lk__mpi_module(const lk__mpi **out)
     LK_CHECK(found || !other_build, LK_ENOTSUP,
              "the modules for MPI are of another build of the library (looked in %s)",
              folders(looked, sizeof looked));
+    LK_CHECK(found || !unloadable[0], LK_ENOTSUP, "%s", unloadable);
     LK_CHECK(found, LK_ENOTSUP,
              "no module for MPI%s%s was found: neither lockstep-mpi-openmpi.so nor "
              "lockstep-mpi-mpich.so is in %s (LK_MPI_MODULES names another folder)",

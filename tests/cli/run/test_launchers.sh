@@ -81,10 +81,36 @@ alone env LK_FINITE=0 "$lockstep" topo
 status 2 env "LK_LOCAL_NODES= 2" "$lockstep" run -n 2 --transport local -- topo
 err 'LK_LOCAL_NODES is " 2": it must be a number from 1 to '
 
-# Modules are found from the program's place, wherever that was moved to; a message that there are none
-# names each folder that was looked in once.
+# A message that there are no modules names each folder that was looked in once.
 status 2 env LK_MPI_MODULES="$work/none" LK_MPI=mpich PMI_RANK=0 "$lockstep" topo
 err "is in $work/none (LK_MPI_MODULES names another folder)"
+
+# One that is there, but whose MPI is not, says what the loader says.  One of another build is not used, nor
+# do its symbols come in place of the next MPI's.
+if command -v cc >/dev/null; then
+    mkdir "$work/broken" "$work/other"
+    echo 'int nothing;' >"$work/lost.c"
+    echo 'extern int nothing; int *lost(void); int *lost(void) { return &nothing; }' >"$work/broken.c"
+    cat >"$work/other.c" <<'END'
+#include <stdio.h>
+struct { int interface; } lk__mpi_module = {-1};
+int MPI_Initialized(int *flag);
+int MPI_Initialized(int *flag) { *flag = 0; return fputs("another MPI\n", stderr); }
+END
+    cc -shared -fPIC "$work/lost.c" -o "$work/liblost.so" -Wl,-soname,liblost.so || exit 1
+    cc -shared -fPIC "$work/broken.c" -o "$work/broken/lockstep-mpi-mpich.so" "$work/liblost.so" || exit 1
+    cc -shared -fPIC "$work/other.c" -o "$work/other/lockstep-mpi-openmpi.so" || exit 1
+    rm "$work/liblost.so"
+    status 2 env LK_MPI_MODULES="$work/broken" PMI_RANK=0 "$lockstep" topo
+    err "$work/broken/lockstep-mpi-mpich.so is there but cannot be loaded: liblost.so: cannot open"
+    status 2 env LK_MPI_MODULES="$work/other" PMIX_RANK=0 "$lockstep" topo
+    err "the modules for MPI are of another build of the library (looked in $work/other)"
+    cp "$LK_MPI_MODULES/lockstep-mpi-mpich.so" "$work/other"
+    alone env LK_MPI_MODULES="$work/other" PMIX_RANK=0 "$lockstep" topo
+    ! grep -q 'another MPI' "$work/err" || fail 'symbols of the module of another build'
+fi
+
+# They are found from the place of the program, wherever that was moved to.
 mkdir -p "$work/moved/bin"
 cp "$lockstep" "$work/moved/bin"
 if ! env -u LK_MPI_MODULES LK_MPI=mpich PMI_RANK=0 "$work/moved/bin/lockstep" topo >"$work/out" 2>"$work/err"; then
