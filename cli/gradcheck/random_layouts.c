@@ -1,5 +1,6 @@
 /* lockstep gradcheck --layout: a few steps of a model on one rank, then under random layouts, and whether each
- * step leaves the same bytes: parameters, gradients, statistics and loss.
+ * step leaves the same bytes: parameters, gradients, statistics and loss.  The main thread draws and compares;
+ * the ranks of a layout are threads.
  */
 #include "gradcheck/random_layouts.h"
 
@@ -31,7 +32,9 @@ enum { FAILURE = SNAPSHOT_TEXT + 64 };
 
 typedef struct check {
     const gradcheck_layout_options *o;
-    int64_t layouts, failed;
+    int64_t layouts; /* of all models, */
+    int64_t differing,
+        untrained; /* and of them those with other bits, and those that ended in an error */
     int64_t nodes[GRADCHECK_KINDS]; /* of all layouts */
     bool *met;                      /* types of layers, by their numbers in lk_layers */
     int64_t models, model;          /* how many there are, and which this is */
@@ -98,7 +101,20 @@ static void layout_row(check *c, const char *model, const gradcheck_layout *l, i
                 l->parallel);
 }
 
-/* A layout that cannot be trained has failed as well: a plan could be made for it. */
+/* Train a layout.  One that cannot be trained has failed as well, as a plan could be made for it; not where
+ * memory or the disk is full.  LK_ESTATE: copies of what several ranks have are not the same. */
+static lk_status layout_train(check *c, gradcheck_trial *t, char why[FAILURE])
+{
+    lk_status st = gradcheck_train(t);
+    if (st == LK_OK || st == LK_ENOMEM || st == LK_EIO)
+        return st;
+    snprintf(why, FAILURE, "%s", lk_error_message());
+    lk_error_clear();
+    c->differing += st == LK_ESTATE;
+    c->untrained += st != LK_ESTATE;
+    return LK_OK;
+}
+
 static lk_status layout_check(check *c, const gradcheck_trial *one, const gradcheck_layout *l)
 {
     gradcheck_trial t = *one;
@@ -106,24 +122,20 @@ static lk_status layout_check(check *c, const gradcheck_trial *one, const gradch
     int64_t nodes = 0;
     t.parallel = l->parallel;
     t.ranks = l->ranks;
-    lk_status st = gradcheck_train(&t);
-    for (int64_t i = 0; st == LK_OK && i < (int64_t)t.ranks * GRADCHECK_KINDS; i++) {
-        c->nodes[i % GRADCHECK_KINDS] += t.nodes[i];
-        nodes += t.nodes[i];
-    }
-    if (st == LK_OK) {
+    lk_status st = layout_train(c, &t, why);
+    if (st == LK_OK && !*why) {
+        for (int64_t i = 0; i < (int64_t)t.ranks * GRADCHECK_KINDS; i++) {
+            c->nodes[i % GRADCHECK_KINDS] += t.nodes[i];
+            nodes += t.nodes[i];
+        }
         st = trial_compare(one, &t, why);
-    } else if (st != LK_ENOMEM) {
-        snprintf(why, sizeof why, "%s", lk_error_message());
-        lk_error_clear();
-        st = LK_OK;
+        c->differing += *why != '\0';
     }
     gradcheck_trial_free(&t);
     progress_clear(&c->progress);
     LK_TRY(st);
     layout_row(c, one->model->name, l, nodes, why);
     c->layouts++;
-    c->failed += *why != '\0';
     return LK_OK;
 }
 
@@ -139,7 +151,7 @@ static void layers_note(check *c, const lk_job *job)
 }
 
 /* All of its layouts, which `job`, of one rank, draws. */
-static lk_status layouts_check(check *c, const gradcheck_model *m, const lk_job *job)
+static lk_status layouts_run(check *c, const gradcheck_model *m, const lk_job *job)
 {
     gradcheck_layout *layout = NULL;
     gradcheck_trial one = {.model = m, .parallel = one_rank, .ranks = 1, .steps = c->o->steps};
@@ -199,8 +211,8 @@ static lk_status set_open(const lk_experiment *e, gradcheck_model *m)
     return LK_TRACE(lk_dataset_open_config(&e->data, LK_TRAIN, &m->set));
 }
 
-/* The model owns its set no longer. */
-static int model_check(check *c, gradcheck_model *m)
+/* Opens the set of the model if it has none; the caller frees it. */
+static int model_run(check *c, gradcheck_model *m)
 {
     lk_job_spec spec = {0};
     lk_experiment *e = NULL;
@@ -225,24 +237,24 @@ static int model_check(check *c, gradcheck_model *m)
         layers_note(c, job);
         if (m->path)
             pieces_note(c, e);
-        st = layouts_check(c, m, job);
+        st = layouts_run(c, m, job);
     }
     if (st != LK_OK)
         status = experiment_failed(e, st);
     lk_job_free(job);
-    lk_dataset_free(m->set);
-    m->set = NULL;
     lk_experiment_free(e);
     c->model++;
     return status;
 }
 
-static int net_check(check *c, const gradcheck_net *net, int n, char **assignment)
+static int net_run(check *c, const gradcheck_net *net, int n, char **assignment)
 {
     gradcheck_model m = {.name = net->name, .text = net->text, .n = n, .assignment = assignment};
     if (net->takes_words && gradcheck_words(&m.set) != LK_OK)
         return verb_failed();
-    return model_check(c, &m);
+    int status = model_run(c, &m);
+    lk_dataset_free(m.set);
+    return status;
 }
 
 /* ---- all of it ---- */
@@ -282,37 +294,44 @@ static int summary(const check *c, bool own)
 {
     kinds_print(c);
     int unmet = own ? unmet_print(c) : 0;
-    if (c->failed > 0)
+    bool pass = c->differing == 0 && c->untrained == 0;
+    if (c->differing > 0)
         fprintf(stderr, "error: " COMMAND ": %lld of %lld layouts %s other bits than one rank\n",
-                (long long)c->failed, (long long)c->layouts, c->failed == 1 ? "has" : "have");
-    else if (!c->o->json)
+                (long long)c->differing, (long long)c->layouts, c->differing == 1 ? "has" : "have");
+    if (c->untrained > 0)
+        fprintf(stderr, "error: " COMMAND ": %lld of %lld layouts could not be trained\n",
+                (long long)c->untrained, (long long)c->layouts);
+    if (pass && !c->o->json)
         printf("\n%lld layout%s, %lld step%s each: the bytes of one rank\n", (long long)c->layouts,
                plural(c->layouts), (long long)c->o->steps, plural(c->o->steps));
-    return c->failed > 0 || unmet > 0 ? LK_EXIT_FAILED : LK_EXIT_DONE;
+    return !pass || unmet > 0 ? LK_EXIT_FAILED : LK_EXIT_DONE;
 }
 
 /* A file is called by its name without folders. */
-static int file_check(check *c, int n, char **operand)
+static int file_run(check *c, int n, char **operand)
 {
     const char *slash = strrchr(operand[0], '/');
+    gradcheck_model m = {.name = slash ? slash + 1 : operand[0],
+                         .path = operand[0],
+                         .n = n - 1,
+                         .assignment = operand + 1};
     c->models = 1;
-    return model_check(c, &(gradcheck_model){.name = slash ? slash + 1 : operand[0],
-                                             .path = operand[0],
-                                             .n = n - 1,
-                                             .assignment = operand + 1});
+    int status = model_run(c, &m);
+    lk_dataset_free(m.set);
+    return status;
 }
 
-static int nets_check(check *c, int n, char **assignment)
+static int nets_run(check *c, int n, char **assignment)
 {
     int status = LK_EXIT_DONE;
     while (gradcheck_nets[c->models].name)
         c->models++;
     for (int64_t i = 0; i < c->models && status == LK_EXIT_DONE; i++)
-        status = net_check(c, &gradcheck_nets[i], n, assignment);
+        status = net_run(c, &gradcheck_nets[i], n, assignment);
     return status;
 }
 
-static int models_check(check *c, int n, char **operand)
+static int models_run(check *c, int n, char **operand)
 {
     bool file = n > 0 && !strchr(operand[0], '=');
     int types = 0;
@@ -323,7 +342,7 @@ static int models_check(check *c, int n, char **operand)
         st = lk_alloc_zero(&c->met, types, sizeof *c->met);
     if (st != LK_OK)
         return verb_failed();
-    int status = file ? file_check(c, n, operand) : nets_check(c, n, operand);
+    int status = file ? file_run(c, n, operand) : nets_run(c, n, operand);
     return status == LK_EXIT_DONE ? summary(c, !file) : status;
 }
 
@@ -333,7 +352,7 @@ int gradcheck_layout_run(const gradcheck_layout_options *o, int n, char **operan
     if (ranks_launched())
         return verb_refuse(COMMAND ": --layout starts its ranks itself, as threads: run it without "
                                    "a launcher");
-    int status = models_check(&c, n, operand);
+    int status = models_run(&c, n, operand);
     lk_free(c.met);
     return status;
 }

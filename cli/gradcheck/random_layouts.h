@@ -1,6 +1,9 @@
-/* lockstep gradcheck --layout: the gradients of a model under random layouts against those of one rank. */
-#ifndef LK_CLI_GRADCHECK_LAYOUT_H
-#define LK_CLI_GRADCHECK_LAYOUT_H
+/* lockstep gradcheck --layout: parameters, gradients, statistics and losses of a model under random layouts
+ * against those of one rank.  Called on the main thread; the ranks of a layout are threads that it starts and
+ * waits for.
+ */
+#ifndef LK_CLI_GRADCHECK_RANDOM_LAYOUTS_H
+#define LK_CLI_GRADCHECK_RANDOM_LAYOUTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,4 +18,4 @@ typedef struct gradcheck_layout_options {
  * status. */
 int gradcheck_layout_run(const gradcheck_layout_options *options, int n, char **operand);
 
-#endif /* LK_CLI_GRADCHECK_LAYOUT_H */
+#endif /* LK_CLI_GRADCHECK_RANDOM_LAYOUTS_H */

@@ -1,5 +1,5 @@
 /* Steps of a model in one layout, for `lockstep gradcheck --layout`, and what they leave: all of the state
- * behind each step, the losses that the ranks saw, and the nodes that they had.
+ * after each step, the losses that the ranks saw, and the nodes that they had.
  */
 #ifndef LK_CLI_GRADCHECK_TRAIN_H
 #define LK_CLI_GRADCHECK_TRAIN_H
@@ -29,15 +29,15 @@ typedef struct gradcheck_trial {
     int ranks;            /* of that layout: threads of this process */
     int64_t steps;
     /* What it leaves: */
-    lk_safetensors **state; /* [steps], behind each: snapshot_write() */
+    lk_safetensors **state; /* [steps], after each: snapshot_write() */
     double *loss;           /* [ranks][steps] */
     int64_t *nodes;         /* [ranks][GRADCHECK_KINDS] */
 } gradcheck_trial;
 
 /** Train.  Of the trial, what it leaves is written; gradcheck_trial_free() in any case.
  *
- * Errors: those of lk_job_new(), lk_trainer_step() and lk_trainer_hash(), which says when ranks have other
- * copies than rank 0; LK_EIO for files in TMPDIR, LK_ENOMEM. */
+ * Errors: those of lk_job_new(), lk_trainer_step() and lk_trainer_hash(), which is LK_ESTATE when ranks
+ * have other copies than rank 0; LK_EIO for files in TMPDIR, LK_ENOMEM. */
 lk_status gradcheck_train(gradcheck_trial *trial) LK_NODISCARD;
 
 void gradcheck_trial_free(gradcheck_trial *trial);

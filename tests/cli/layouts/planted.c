@@ -5,6 +5,8 @@
  *     scaled    gradients are those of a loss that all ranks have, times the number of ranks
  *     bit       one gradient is wrong in its last bit, which a small step of the parameter rounds away
  *     apart     statistics of the whole batch are those of a rank's part of it
+ *     refused   gradients between ranks are not supported
+ *     full      nor written to the disk
  */
 #include "dist/common/batch.h"
 #include "parallel/groups_internal.h"
@@ -35,6 +37,9 @@ lk_status __wrap_lk_accumulator_add(lk_accumulator *a, const lk_accumulator *b)
 
 lk_status __wrap_lk__groups_allreduce(lk__groups *g)
 {
+    LK_CHECK(!is_planted("refused") || g->size == 1, LK_ENOTSUP, "no gradients of %d ranks",
+             g->size);
+    LK_CHECK(!is_planted("full") || g->size == 1, LK_EIO, "the disk is full");
     LK_TRY(__real_lk__groups_allreduce(g));
     float *gradient = lk_slab_data(lk_accumulator_slab(lk__groups_result(g)));
     for (int64_t i = 0; is_planted("scaled") && i < g->params; i++)

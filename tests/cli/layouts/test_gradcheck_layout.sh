@@ -88,6 +88,14 @@ grep -q "^error: .*: after step 1 layer [a-z0-9]*, the optimizer's momentum of [
 planted apart # statistics of the whole batch are in one model
 grep -q "^error: statistics, layout data[a-z0-9.]*: $at" "$work/err" || fail 'no tensor'
 ! grep '^error: .*, layout' "$work/err" | grep -v statistics || fail 'another model'
+# A layout that ends in an error has no bits to compare; a full disk says nothing of layouts.
+status 1 env PLANTED=refused "$planted" gradcheck --layout --count 3 --steps 1
+err ' layouts could not be trained'
+err 'no gradients of '
+! grep -q 'other bits' "$work/err" || fail 'bits of no training'
+status 1 env PLANTED=full "$planted" gradcheck --layout --count 3 --steps 1
+err 'the disk is full'
+! grep -q 'layouts' "$work/err" || fail 'layouts of a full disk'
 status 1 env PLANTED=apart "$planted" gradcheck --layout --count 1 --steps 1 --json
 "$json" <"$work/out" || fail 'JSON'
 grep -q '"pass": false, "failure": "after step 1 layer conv1, parameter weight, element 0 of ' "$work/out" || fail 'failure'
@@ -105,6 +113,8 @@ refused() # TEXT ARGUMENTS...
 }
 refused 'none.yaml: cannot be opened' --layout "$work/none.yaml"
 refused 'loss' --layout "$work/net.yaml" loss=banana
+status 2 "$lockstep" gradcheck --layout --count 1 --steps 1 data.count=12 # the set of the model "words" is freed
+err 'data.count=12: unknown key "count" of format empty'
 refused 'option --steps: 1 for 5 phases' --layout experiments/mnist-gb.yaml --steps 1
 refused 'option --ranks: --layout starts ranks as its layouts need them' --layout --ranks 2
 refused 'option --count: it goes with --layout' --count 3
