@@ -12,6 +12,9 @@
 
 #include <lockstep/comm.h>
 
+/* The most ranks of a job that are processes; on threads they are LK_MAX_LOCAL at most. */
+enum { RANKS_MAX_PROCESSES = 1000000 };
+
 /** The ranks of this job; returns LK_EXIT_DONE, or another exit status after a message.
  * Collective.  ranks_close() also after a failure. */
 int ranks_open(lk_comm **out);

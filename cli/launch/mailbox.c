@@ -1,11 +1,10 @@
-/* The mailbox between a job and the command that started it: a few bytes for the job, and behind them a
+/* The mailbox between a job and the command that started it: a few bytes for the job, and after them a
  * few for each rank.  See mailbox.h.
  */
 #include "launch/mailbox.h"
 
+#include "ranks.h"
 #include "verb.h"
-
-#include <lockstep/comm.h>
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -111,7 +110,7 @@ void launch_mailbox_arrive(int rank)
 {
     const char *path = secure_getenv(variable);
     mailbox = path && is_ours(path) ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    place = rank < LK_MAX_LOCAL ? rank : -1;
+    place = rank < RANKS_MAX_PROCESSES ? rank : -1;
     if (mailbox >= 0)
         (void)stage_put(LAUNCH_ARRIVED);
 }

@@ -3,6 +3,7 @@
 #include "launch/placement.h"
 
 #include "launch/line.h"
+#include "ranks.h"
 #include "term.h"
 #include "verb.h"
 
@@ -160,10 +161,10 @@ static int ranks_count(const run_options *o, placement *p)
     double n = 1;
     for (int t = 0; t < p->file.mode.n_tiers; t++)
         n *= p->file.mode.size[t];
-    p->n = p->file.mode.n_tiers > 0 && n <= RANKFILE_MAX_RANKS ? (int)n : (int)o->n;
-    if (n > RANKFILE_MAX_RANKS)
+    p->n = p->file.mode.n_tiers > 0 && n <= RANKS_MAX_PROCESSES ? (int)n : (int)o->n;
+    if (n > RANKS_MAX_PROCESSES)
         return verb_refuse(RUN_COMMAND ": mode %s is for more than %d ranks", mode_text(p, mode),
-                           RANKFILE_MAX_RANKS);
+                           RANKS_MAX_PROCESSES);
     if (p->n > 0 && o->n > 0 && o->n != p->n)
         return verb_refuse(RUN_COMMAND ": option -n: %lld, but mode %s is for %d rank%s",
                            (long long)o->n, mode_text(p, mode), p->n, plural(p->n));

@@ -2,6 +2,7 @@
  */
 #include "launch/rankfile.h"
 
+#include "ranks.h"
 #include "term.h"
 
 /* Whether set `x` has a core that no other set has. */
@@ -35,9 +36,9 @@ bool rankfile_check_hosts(const rankfile *f, const char *command)
                 hosts, hosts == 1 ? "" : "s", f->hosts.n, f->hosts.n == 1 ? "is" : "are");
         return false;
     }
-    if ((int64_t)f->mode.size[0] * f->hosts.n > RANKFILE_MAX_RANKS) {
+    if ((int64_t)f->mode.size[0] * f->hosts.n > RANKS_MAX_PROCESSES) {
         fprintf(stderr, "error: %s: mode %s is for more than %d ranks\n", command, text,
-                RANKFILE_MAX_RANKS);
+                RANKS_MAX_PROCESSES);
         return false;
     }
     return true;

@@ -9,8 +9,6 @@
 
 #include <stdio.h>
 
-enum { RANKFILE_MAX_RANKS = 1000000 };
-
 /* What a rank file is made from: X ranks on each host, of a mode XxYxZxW. */
 typedef struct rankfile {
     lk_tier_spec mode;

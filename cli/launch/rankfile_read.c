@@ -4,6 +4,7 @@
  */
 #include "launch/lines.h"
 #include "launch/rankfile.h"
+#include "ranks.h"
 
 #include <string.h>
 
@@ -87,12 +88,12 @@ static bool line_read(struct reading *r)
     if (strncmp(at, "rank", 4) == 0 && strchr(" \t", at[4])) {
         at += 4;
         at += strspn(at, " \t");
-        rank = lines_number(&at, RANKFILE_MAX_RANKS - 1);
+        rank = lines_number(&at, RANKS_MAX_PROCESSES - 1);
         at += strspn(at, " \t");
     }
     if (rank < 0 || !key_skip(&at, "")) {
         lines_complain(&r->l, "it begins with \"%.24s\", not with \"rank N=HOST\", N from 0 to %d",
-                       r->l.text, RANKFILE_MAX_RANKS - 1);
+                       r->l.text, RANKS_MAX_PROCESSES - 1);
         return false;
     }
     size_t n = lines_name(at);

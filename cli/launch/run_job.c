@@ -194,6 +194,9 @@ static int job_place(struct job *job)
     job->n = job->where.n;
     if (job->n == 0 && lk_threads_now(&job->n) != LK_OK)
         return verb_failed();
+    if (!job->launcher && job->n > LK_MAX_LOCAL)
+        return verb_refuse(RUN_COMMAND ": %d ranks: at most %d are threads of one process", job->n,
+                           LK_MAX_LOCAL);
     transport_print(job, why);
     return LK_EXIT_DONE;
 }

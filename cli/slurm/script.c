@@ -10,6 +10,7 @@
 #include "launch/line.h"
 #include "layout.h"
 #include "plan/fit.h"
+#include "ranks.h"
 #include "slurm/slurm.h"
 #include "term.h"
 #include "verb.h"
@@ -176,9 +177,9 @@ static int experiment_check(script *s)
         status = verb_refuse("%s: train.output is not set: without a folder for checkpoints a job "
                              "could not go on when its time ends; give train.output=FOLDER",
                              e->path);
-    else if (s->ranks > LK_MAX_LOCAL)
+    else if (s->ranks > RANKS_MAX_PROCESSES)
         status = verb_refuse("%s: %lld ranks; at most %d", e->path, (long long)s->ranks,
-                             LK_MAX_LOCAL);
+                             RANKS_MAX_PROCESSES);
     else
         status = experiment_try(e, &shape, s->ranks);
     if (status == LK_EXIT_DONE)

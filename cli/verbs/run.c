@@ -1,15 +1,14 @@
 /* lockstep run: start ranks, by MPI's launcher or as threads, and see them to their end. */
 #include "launch/hosts.h"
 #include "launch/run_job.h"
+#include "ranks.h"
 #include "verb.h"
-
-#include <lockstep/comm.h>
 
 #define FIELD(name) offsetof(run_options, name)
 
 static const lk_option options[] = {
-    {"n", LK_OPTION_INT, FIELD(n), .value = "N", .def = "0", .min = 0, .max = LK_MAX_LOCAL,
-     .help = "the number of ranks; 0: as many as there are cores"},
+    {"n", LK_OPTION_INT, FIELD(n), .value = "N", .def = "0", .min = 0, .max = RANKS_MAX_PROCESSES,
+     .help = "the number of ranks; 0: as many as there are cores; on threads 4096 at most"},
     {"host", LK_OPTION_TEXT, FIELD(host), .value = "LIST",
      .help =
          "the hosts, in the order of the ranks: a,b,c; a:4 takes 4 ranks, also more than it has "

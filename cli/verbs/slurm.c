@@ -30,7 +30,7 @@ static const lk_option options[] = {
      .help = "call hosts HOST.NAME, as they are called in another network"},
     {"json", LK_OPTION_FLAG, FIELD(json),
      .help = "print one JSON object for each task, or with --test for each rank"},
-    {"ranks", LK_OPTION_INT, FIELD(job.ranks), .value = "N", .min = 1, .max = LK_MAX_LOCAL,
+    {"ranks", LK_OPTION_INT, FIELD(job.ranks), .value = "N", .min = 1, .max = RANKS_MAX_PROCESSES,
      .help = "of the script: how many ranks train; by default as many as the experiment's "
              "`parallel` says"},
     {"nodes", LK_OPTION_INT, FIELD(job.nodes), .value = "N", .min = 1, .max = LK_SLURM_MAX_HOSTS,

@@ -157,6 +157,12 @@ status 2 env LK_LOCAL_NODES=x "$lockstep" run -n 2 --transport local topo
 err 'LK_LOCAL_NODES is "x": it must be a number'
 [ "$(wc -l <"$work/err")" -eq 2 ] || fail 'a trace for a mistake'
 
+# Threads are of one process, and so fewer than processes.
+status 2 "$lockstep" run -n 4097 --transport local topo
+err 'error: lockstep run: 4097 ranks: at most 4096 are threads of one process'
+status 2 "$lockstep" run -n 1000001 topo
+err 'option -n: "1000001" is out of range, it must be from 0 to 1000000'
+
 # Without MPI ranks are threads; who insists on an MPI is told what is missing.
 mkdir "$work/none"
 status 0 env LK_MPI_MODULES="$work/none" "$lockstep" run -n 2 topo

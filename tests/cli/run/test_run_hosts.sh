@@ -65,6 +65,10 @@ for mpi in $mpis; do
     out "DDL_OPTIONS='-mode r'"
     no '-mode b'
 
+    # More ranks than threads could be.
+    dry "$mpi" -n 5000 -- topo
+    out ' -n 5000 '
+
     # Variables and words for the launcher, with hosts and without.
     status 0 env BAR=1 "$lockstep" run --mpi "$mpi" --dry-run -n 2 -x FOO='a b=c' -x BAR --mpiarg '-one 1' \
         --mpiarg -two -- topo

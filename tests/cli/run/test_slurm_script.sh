@@ -225,6 +225,8 @@ grep -q '^srun --kill-on-bad-exit --mpi=pm[a-z0-9]* --cpus-per-task=3 ' out || f
 is_good
 status 0 "$lockstep" slurm --script net.yaml train.output=run --ranks 3
 out '#SBATCH --ntasks=3'
+status 0 "$lockstep" slurm --script net.yaml train.output=run --ranks 5000 data.count=5000 data.batch=5000 data.shards=5000
+out '#SBATCH --ntasks=5000'
 refused 'option --tasks-per-node: 1 on each of 2 nodes are fewer than 4 ranks' \
     --script net.yaml train.output=run --ranks 4 --nodes 2 --tasks-per-node 1
 for mpi in $mpis; do
