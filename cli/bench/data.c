@@ -1,4 +1,6 @@
-/* Sets and loaders for `lockstep bench data`: see data.h. */
+/* What `lockstep bench data` measures: files of records and the loaders that read them, alone or as several
+ * copies at once, and copies of memory to compare with.  See data.h.
+ */
 #include "bench/data.h"
 
 #include <lockstep/extra/clock.h>
@@ -119,17 +121,32 @@ lk_status data_copies_read(data_side *s, int copies, int64_t n, double *seconds)
     return LK_OK;
 }
 
-lk_status data_memory_copy(int64_t n, double *seconds)
+/* ---- memory ---- */
+
+enum { BLOCK = 64 << 20 };
+
+lk_status data_blocks_new(data_blocks *out)
 {
-    enum { BLOCK = 64 << 20 };
-    static lk_tensor *from, *to;
-    void *source, *target;
-    if (!from)
-        LK_TRY(lk_tensor_new(LK_U8, LK_SHAPE(BLOCK), &from));
-    if (!to)
-        LK_TRY(lk_tensor_new(LK_U8, LK_SHAPE(BLOCK), &to));
-    LK_TRY(lk_tensor_writable_data(from, &source));
-    LK_TRY(lk_tensor_writable_data(to, &target));
+    *out = (data_blocks){.from = NULL};
+    LK_TRY(lk_tensor_new(LK_U8, LK_SHAPE(BLOCK), &out->from));
+    LK_TRY(lk_tensor_new(LK_U8, LK_SHAPE(BLOCK), &out->to));
+    LK_TRY(
+        lk_tensor_fill_i64(out->from, 1)); /* pages that were never written are all the same one */
+    return LK_TRACE(lk_tensor_fill_i64(out->to, 2));
+}
+
+void data_blocks_free(data_blocks *b)
+{
+    lk_tensor_free(b->from);
+    lk_tensor_free(b->to);
+    *b = (data_blocks){.from = NULL};
+}
+
+lk_status data_memory_copy(const data_blocks *b, int64_t n, double *seconds)
+{
+    const void *source = lk_tensor_data(b->from);
+    void *target;
+    LK_TRY(lk_tensor_writable_data(b->to, &target));
     int64_t left = n * DATA_BATCH * DATA_BYTES, start = lk_clock_ns();
     for (int64_t some; left > 0; left -= some) {
         some = left < BLOCK ? left : BLOCK;

@@ -1,10 +1,12 @@
-/* Sets of records of CIFAR's size for `lockstep bench data`, and loaders that read them. */
+/* Sets of records of CIFAR's size for `lockstep bench data`, and loaders that read them; copies of memory to
+ * compare with.  Any thread; not collective. */
 #ifndef LK_CLI_BENCH_DATA_H
 #define LK_CLI_BENCH_DATA_H
 
 #include "scratch.h"
 
 #include <lockstep/data.h>
+#include <lockstep/tensor.h>
 
 /* Samples of a batch; bytes of a sample: an image of 32x32x3 bytes and its label. */
 enum {
@@ -47,7 +49,17 @@ lk_status data_side_read(data_side *s, int64_t n, double *seconds) LK_NODISCARD;
 /** The same by `copies` of them at once, each on a thread of its own: what the slowest takes for `n` each. */
 lk_status data_copies_read(data_side *s, int copies, int64_t n, double *seconds) LK_NODISCARD;
 
-/** Copy as many bytes as `n` batches have, from and to memory that no cache holds. */
-lk_status data_memory_copy(int64_t n, double *seconds) LK_NODISCARD;
+/* Two blocks of memory, larger than most caches, whose pages are there: both have been written. */
+typedef struct data_blocks {
+    lk_tensor *from, *to;
+} data_blocks;
+
+/** data_blocks_free() also after a failure. */
+lk_status data_blocks_new(data_blocks *out) LK_NODISCARD;
+
+void data_blocks_free(data_blocks *b);
+
+/** Copy as many bytes as `n` batches have from one block to the other, which is gone through again and again. */
+lk_status data_memory_copy(const data_blocks *b, int64_t n, double *seconds) LK_NODISCARD;
 
 #endif /* LK_CLI_BENCH_DATA_H */

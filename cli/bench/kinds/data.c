@@ -50,6 +50,7 @@ struct bench {
     char folder[DATA_PATH];
     bench_torch peer[N_PEERS];
     bool on[N_PEERS];
+    data_blocks memory;
     report out;
 };
 
@@ -80,12 +81,10 @@ static lk_status peer_read(struct bench *b, struct sides *s, int peer, int64_t n
 {
     char request[128];
     double value;
-    if (peer == MEMCPY) {
-        return LK_TRACE(data_memory_copy(n, seconds));
-    }
-    if (peer == COPIES) {
+    if (peer == MEMCPY)
+        return LK_TRACE(data_memory_copy(&b->memory, n, seconds));
+    if (peer == COPIES)
         return LK_TRACE(data_copies_read(s->copy, s->readers, n / s->readers, seconds));
-    }
     snprintf(request, sizeof request, "%s %d", s->c->name, s->readers);
     LK_CHECK(torch_sample(&b->peer[peer], request, (int)n, seconds, &value), LK_EIO, "%s: %s",
              peer_names[peer], b->peer[peer].about);
@@ -252,7 +251,8 @@ static int data_run(const void *given, int n_operands, char **operand)
                            o->filter);
     if (data_folder_make(o->folder, o->samples, b.folder) != LK_OK)
         return verb_failed();
-    int status = bench_run_in(&b);
+    int status = data_blocks_new(&b.memory) == LK_OK ? bench_run_in(&b) : verb_failed();
+    data_blocks_free(&b.memory);
     scratch_remove(b.folder);
     return status;
 }
