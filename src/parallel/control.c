@@ -29,29 +29,30 @@ struct lk__control {
     lk_comm *comm;
     lk_dtype dtype;
     int rank, size;
-    int64_t most;                 /* slots of a loss in any batch, at most */
+    int64_t max_slots;            /* of a loss in any batch */
     int64_t losses;               /* at most */
-    slots *of;                    /* [losses] */
+    slots *loss;                  /* [losses] */
     lk_range *node;               /* of all of them */
-    int64_t *slot;                /* [LK__N_VOTES + losses * most] */
+    int64_t *slot;                /* [LK__N_VOTES + losses * max_slots] */
     int64_t vote[LK__N_VOTES];    /* of this rank, for the next exchange */
     int64_t counted[LK__N_VOTES]; /* of all ranks, that nobody has asked for yet */
 };
 
-static lk_status control_make(lk__control *c, int64_t most)
+static lk_status control_make(lk__control *c, int64_t max_slots)
 {
     c->size = c->comm ? lk_comm_size(c->comm) : 1;
     c->rank = c->comm ? lk_comm_rank(c->comm) : 0;
-    c->most = most > c->size ? most : c->size;
-    LK_TRY(lk_alloc_zero(&c->of, c->losses, sizeof *c->of));
-    LK_TRY(lk_alloc_zero(&c->node, c->losses * c->most, sizeof *c->node));
-    LK_TRY(lk_alloc_zero(&c->slot, LK__N_VOTES + c->losses * c->most, sizeof *c->slot));
+    c->max_slots = max_slots > c->size ? max_slots : c->size;
+    LK_TRY(lk_alloc_zero(&c->loss, c->losses, sizeof *c->loss));
+    LK_TRY(lk_alloc_zero(&c->node, c->losses * c->max_slots, sizeof *c->node));
+    LK_TRY(lk_alloc_zero(&c->slot, LK__N_VOTES + c->losses * c->max_slots, sizeof *c->slot));
     for (int64_t i = 0; i < c->losses; i++)
-        c->of[i].node = c->node + i * c->most;
+        c->loss[i].node = c->node + i * c->max_slots;
     return LK_OK;
 }
 
-lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t n, int64_t most, lk__control **out)
+lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t n, int64_t max_slots,
+                          lk__control **out)
 {
     lk__control *c = NULL;
     *out = NULL;
@@ -59,7 +60,7 @@ lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t n, int64_t most
     c->comm = comm;
     c->dtype = dtype;
     c->losses = n;
-    lk_status st = control_make(c, most);
+    lk_status st = control_make(c, max_slots);
     if (st != LK_OK) {
         lk__control_free(c);
         LK_TRY(st);
@@ -72,7 +73,7 @@ void lk__control_free(lk__control *c)
 {
     if (!c)
         return;
-    lk_free(c->of);
+    lk_free(c->loss);
     lk_free(c->node);
     lk_free(c->slot);
     lk_free(c);
@@ -90,12 +91,20 @@ int64_t lk__control_votes(lk__control *c, lk__vote vote)
     return n;
 }
 
-/* Find the subtrees of all ranks; those of a batch of as many shards as the last one are known. */
-static void subtrees_find(const lk__control *c, const lk__deal *deal, slots *s)
+static lk_status room_check(const lk__control *c, int64_t n)
+{
+    LK_CHECK(n <= c->max_slots, LK_EINVAL, "a loss of %lld numbers, room for %lld", (long long)n,
+             (long long)c->max_slots);
+    return LK_OK;
+}
+
+/* Find the subtrees of all ranks; those of a batch of as many shards as the last one are known.  All ranks
+ * find the same, and so fail together. */
+static lk_status subtrees_find(const lk__control *c, const lk__deal *deal, slots *s)
 {
     if (s->shards == deal->shards)
-        return;
-    s->shards = deal->shards;
+        return LK_OK;
+    s->shards = 0;
     s->n = 0;
     s->parts = deal->parts > 0 ? deal->parts : c->size;
     s->part = deal->parts > 0 ? deal->part : c->rank;
@@ -109,9 +118,12 @@ static void subtrees_find(const lk__control *c, const lk__deal *deal, slots *s)
             s->mine = s->n;
             s->own = n;
         }
+        LK_TRY(room_check(c, s->n + n));
         memcpy(&s->node[s->n], own, (size_t)n * sizeof *own);
         s->n += n;
     }
+    s->shards = deal->shards;
+    return LK_OK;
 }
 
 /* ---- the tree ---- */
@@ -168,21 +180,24 @@ static int64_t tile_number(const lk_tiling *t, int64_t leaf)
     return number;
 }
 
-/* Put this rank's numbers of a loss into their slots, from `at` on; returns how many slots there are. */
-static int64_t loss_put(const lk__control *c, const lk__loss_sum *loss, int64_t *at, slots *s)
+/* Put this rank's numbers of a loss into their slots, from number `*all` on, which is moved behind the last. */
+static lk_status loss_pack(const lk__control *c, const lk__loss_sum *loss, slots *s, int64_t *all)
 {
     const lk_tiling *t = loss->deal.tiling;
     int64_t leaves = t ? lk_tiling_leaves(t) : 1;
-    subtrees_find(c, &loss->deal, s);
+    int64_t *at = c->slot + *all;
+    LK_TRY(subtrees_find(c, &loss->deal, s));
     s->tiles = t ? t->tiles[0] * t->tiles[1] * t->tiles[2] : 1;
     s->at = at;
+    LK_TRY(room_check(c, s->n * s->tiles));
     memset(at, 0, (size_t)(s->n * s->tiles) * sizeof *at);
     for (int64_t k = 0; k < s->own && !loss->deal.silent; k++)
         for (int64_t i = 0; i < leaves; i++) {
             int64_t slot = (s->mine + k) * s->tiles + (t ? tile_number(t, i) : 0);
             memcpy(&at[slot], &loss->own[k * leaves + i], sizeof *loss->own);
         }
-    return s->n * s->tiles;
+    *all += s->n * s->tiles;
+    return LK_OK;
 }
 
 lk_status lk__control_exchange(lk__control *c, lk__loss_sum *loss, int64_t n)
@@ -192,7 +207,7 @@ lk_status lk__control_exchange(lk__control *c, lk__loss_sum *loss, int64_t n)
              (long long)c->losses);
     memcpy(c->slot, c->vote, sizeof c->vote);
     for (int64_t i = 0; i < n; i++)
-        all += loss_put(c, &loss[i], c->slot + all, &c->of[i]);
+        LK_TRY(loss_pack(c, &loss[i], &c->loss[i], &all));
     memset(c->vote, 0, sizeof c->vote);
     if (c->comm)
         LK_TRY(lk_allreduce(c->comm, NULL, c->slot, all, LK_I64, LK_REDUCE_SUM, "votes and loss"));
@@ -200,7 +215,8 @@ lk_status lk__control_exchange(lk__control *c, lk__loss_sum *loss, int64_t n)
         c->counted[v] += c->slot[v];
     for (int64_t i = 0; i < n; i++) {
         const lk_tiling *t = loss[i].deal.tiling;
-        loss[i].total = tiles_sum(c->dtype, &c->of[i], t, 0, 0, (lk_range){0, t ? t->tiles[0] : 1});
+        loss[i].total = tiles_sum(c->dtype, &c->loss[i], t, 0, 0,
+                                  (lk_range){0, t ? t->tiles[0] : 1});
     }
     return LK_OK;
 }

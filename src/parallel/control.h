@@ -4,8 +4,9 @@
  * Each rank gives its votes (it cannot do the step, it wants the run to end, ...) and the losses of its
  * subtrees of the batch; each gets how many ranks voted for what, and the loss of the whole batch.  Where
  * several losses count (that of the experiment, terms of layers), each is added up for itself.  The
- * trainer makes one control and exchanges it for each batch, whatever became of the rank's own part, on
- * the thread of the step; others of the room train set votes for the next exchange.
+ * trainer makes one control and exchanges it for each batch, whatever became of the rank's own part.  All
+ * calls are made on the thread of the rank: those of the step exchange, those of the run (src/train/run)
+ * vote between steps.
  */
 #ifndef LK_PARALLEL_CONTROL_H
 #define LK_PARALLEL_CONTROL_H
@@ -22,7 +23,7 @@ typedef enum lk__vote {
     LK__N_VOTES
 } lk__vote;
 
-/** How the shards of a batch are dealt to ranks: the run of rank r begins at first[r]; `first` NULL:
+/** How the shards of a batch are dealt to ranks: the range of rank r begins at first[r]; `first` NULL:
  * lk_range_split().  Where a loss is that of tiles, they are dealt to replicas, whose ranks have
  * the tiles of a tiling. */
 typedef struct lk__deal {
@@ -30,7 +31,7 @@ typedef struct lk__deal {
     const int64_t *first;    /* [parts + 1] */
     int parts, part;         /* ranks or replicas, and which this one is; parts 0: the ranks */
     const lk_tiling *tiling; /* NULL: a loss is that of whole samples */
-    bool silent;             /* another rank says the same */
+    bool silent;             /* this rank adds zeros: a peer along features has the same loss */
 } lk__deal;
 
 /** A loss that is added up: what this rank has of it, and the sum. */
@@ -47,11 +48,11 @@ typedef struct lk__control lk__control;
 /**
  * Make a control of all ranks of `comm`, which is borrowed; NULL: of this rank alone.  `dtype`, f32 or
  * f64, is what losses are added up in; `n` losses at most are exchanged at once, of which a batch has up
- * to `most` numbers: one for each shard, of each tile.
+ * to `max_slots` numbers: one for each shard, of each tile.
  *
  * Not collective.  Errors: LK_ENOMEM.
  */
-lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t n, int64_t most,
+lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t n, int64_t max_slots,
                           lk__control **out) LK_NODISCARD;
 
 /** NULL is allowed. */
@@ -64,10 +65,12 @@ void lk__control_vote(lk__control *c, lk__vote vote, bool yes);
 int64_t lk__control_votes(lk__control *c, lk__vote vote);
 
 /**
- * Exchange votes and `n` losses, whose totals all ranks then have; the deal of each differs from one batch to
- * the next in nothing but shards, and where they begin.
+ * Exchange votes and `n` losses, whose totals all ranks then have.  The deal of a loss differs from one
+ * exchange to the next only with the number of shards: as long as that is the same, `first`, `parts`, `part`
+ * and the tiling are those of the exchange before.
  *
- * Collective, one allreduce; after it all ranks have come.  Errors: those of communication.
+ * Collective, one allreduce; after it all ranks have come.  Errors: LK_EINVAL for more losses, or more
+ * numbers of one, than the control was made for; those of communication.
  */
 lk_status lk__control_exchange(lk__control *c, lk__loss_sum *loss, int64_t n) LK_NODISCARD;
 

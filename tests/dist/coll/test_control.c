@@ -70,6 +70,26 @@ RANKS_TEST(the_loss_is_the_tree_over_the_pieces)
     }
 }
 
+/* Nothing is written where there is no room; all ranks say so, and go on. */
+RANKS_TEST(a_loss_of_more_numbers_than_there_is_room_for_is_refused)
+{
+    int size = lk_comm_size(comm);
+    double own[LK_MAX_SUBTREES] = {0}, total = 0;
+    int64_t first[9];
+    lk__control *c = NULL;
+    ASSERT_OK(lk__control_new(comm, LK_F32, 1, size, &c));
+    for (int r = 0; r <= size; r++)
+        first[r] = 3 * r;
+    if (size > 1)
+        ASSERT_FAILS(exchange(c, &(lk__deal){.shards = 3 * size, .first = first}, own, &total),
+                     LK_EINVAL, "room for");
+    lk_tiling tiling = {.tiles = {2, 1, 1}, .held = {{0, 2}, {0, 1}, {0, 1}}};
+    lk__deal tiled = {.shards = size, .parts = size, .part = lk_comm_rank(comm), .tiling = &tiling};
+    ASSERT_FAILS(exchange(c, &tiled, own, &total), LK_EINVAL, "room for");
+    expect_tree(comm, c, LK_F32, &(lk__deal){.shards = size});
+    lk__control_free(c);
+}
+
 /* One piece is rank 0's alone; the others have nothing to give but their votes. */
 RANKS_TEST(a_rank_without_samples_is_heard)
 {
@@ -92,7 +112,7 @@ RANKS_TEST(a_rank_without_samples_is_heard)
     lk__control_free(c);
 }
 
-/* An evaluation exchanges losses behind those of the step whose votes are yet to be read. */
+/* An evaluation exchanges losses after those of the step whose votes are yet to be read. */
 RANKS_TEST(votes_wait_until_they_are_read)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
