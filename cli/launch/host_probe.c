@@ -1,9 +1,9 @@
 /* Probes of hosts.
  *
- * One job with a rank on each host asks them all.  If a host cannot be reached, some launchers start nothing
- * anywhere, and others do not end; so where several did not answer they are asked once more, each by a job
- * of its own, some at a time.  Each job is one of a child of this process, that catches what it prints, and has a
- * deadline.
+ * One job with a rank on each host probes them all.  If a host cannot be reached, some launchers start nothing
+ * anywhere, and others do not end; so where several did not reply they are probed once more, each by a job
+ * of its own, some at a time.  Each job has a deadline, and is started by a child of this process, whose output
+ * is read when it has ended.
  */
 #include "launch/host_probe.h"
 
@@ -24,22 +24,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { AT_A_TIME = 32, FEW = 8, WHY = 200, WRONG = 600 };
+enum { AT_A_TIME = 32, FEW = 8, REASON = 200, WRONG = 600 };
 
-/* What is asked, and what was answered. */
+/* What is probed, and the replies. */
 struct probe {
     const char *command;
     const host_list *hosts;
     const job_spec *spec;
     lk_arena *arena;
     double seconds;
-    bool *answered;    /* [hosts] */
-    host_facts *facts; /* [hosts] */
-    char (*why)[WHY];  /* [hosts]: why it did not */
+    bool *replied;          /* [hosts] */
+    host_facts *facts;      /* [hosts] */
+    char (*reason)[REASON]; /* [hosts]: why it did not reply */
+    bool interrupted;       /* a job was asked to stop */
 };
 
 /* A job on some hosts, and the files of what it prints. */
-struct question {
+struct probe_job {
     int first, n; /* hosts */
     int64_t start_ns;
     pid_t child;
@@ -61,8 +62,9 @@ static const char *hosts_text(const struct probe *p, int first, int n)
     return text;
 }
 
-/* In the child: be a command whose job is the question. */
-static void question_run(const struct probe *p, const struct question *q, const char *hosts)
+/* In the child: be a command whose job this is. */
+static _Noreturn void probe_job_run(const struct probe *p, const struct probe_job *job,
+                                    const char *hosts)
 {
     char *argv[] = {(char *)(uintptr_t) "info", (char *)(uintptr_t) "--host",
                     (char *)(uintptr_t) "--program", (char *)(uintptr_t)p->spec->program, NULL};
@@ -74,55 +76,65 @@ static void question_run(const struct probe *p, const struct question *q, const 
     }
     if (!p->spec->program)
         argv[2] = NULL;
-    dup2(q->output, STDOUT_FILENO);
-    dup2(q->errors, STDERR_FILENO);
-    const job_spec job = {.launcher = p->spec->launcher,
-                          .n = q->n,
-                          .argv = argv,
-                          .place = &place,
-                          .seconds = p->seconds};
-    (void)job_start(&job, &end);
+    if (dup2(job->output, STDOUT_FILENO) < 0 || dup2(job->errors, STDERR_FILENO) < 0)
+        _exit(LK_EXIT_FAILED);
+    const job_spec spec = {.launcher = p->spec->launcher,
+                           .n = job->n,
+                           .argv = argv,
+                           .place = &place,
+                           .seconds = p->seconds};
+    (void)job_start(&spec, &end);
     _exit(end.asked ? LK_EXIT_REQUEUE : end.status);
 }
 
-static bool question_start(const struct probe *p, int first, int n, struct question *q)
+static void file_close(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* False after a message. */
+static bool probe_job_start(const struct probe *p, int first, int n, struct probe_job *job)
 {
     const char *hosts = hosts_text(p, first, n);
     pid_t parent = getpid();
-    *q = (struct question){.first = first, .n = n, .start_ns = lk_clock_ns(), .child = -1};
-    q->output = memfd_create("lockstep-answers", MFD_CLOEXEC);
-    q->errors = memfd_create("lockstep-errors", MFD_CLOEXEC);
+    *job = (struct probe_job){.first = first, .n = n, .start_ns = lk_clock_ns(), .child = -1};
+    job->output = memfd_create("lockstep-replies", MFD_CLOEXEC);
+    job->errors = memfd_create("lockstep-errors", MFD_CLOEXEC);
     fflush(NULL);
-    if (hosts && q->output >= 0 && q->errors >= 0)
-        q->child = fork();
-    if (q->child == 0) {
+    if (hosts && job->output >= 0 && job->errors >= 0)
+        job->child = fork();
+    if (job->child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() != parent)
             _exit(LK_EXIT_FAILED);
-        question_run(p, q, hosts);
+        probe_job_run(p, job, hosts);
     }
-    if (q->child < 0)
-        fprintf(stderr, "error: %s: cannot ask the hosts: %s\n", p->command,
-                hosts ? strerror(errno) : lk_error_message());
-    return q->child >= 0;
+    if (job->child > 0)
+        return true;
+    fprintf(stderr, "error: %s: cannot probe the hosts: %s\n", p->command,
+            hosts ? strerror(errno) : lk_error_message());
+    file_close(job->output);
+    file_close(job->errors);
+    return false;
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 /* The first line that says anything: launchers begin theirs with dashes. */
-static void why_read(FILE *from, char why[WHY])
+static void reason_read(FILE *from, char reason[REASON])
 {
     char *line = NULL;
     size_t room = 0;
-    while (!why[0] && getline(&line, &room, from) > 0) {
+    while (!reason[0] && getline(&line, &room, from) > 0) {
         line[strcspn(line, "\r\n")] = '\0';
         if (line[strspn(line, " -=*")] && strncmp(line, "lockstep: ", 10) != 0)
-            lk_sanitize_text(line, why, WHY);
+            lk_sanitize_text(line, reason, REASON);
     }
     free(line);
 }
 
-static void answers_read(struct probe *p, const struct question *q, FILE *from)
+static void replies_read(struct probe *p, const struct probe_job *job, FILE *from)
 {
     char *line = NULL;
     size_t room = 0;
@@ -130,118 +142,152 @@ static void answers_read(struct probe *p, const struct question *q, FILE *from)
         host_facts f;
         const char *at = strstr(line, "lockstep host ");
         int rank = at && host_facts_read(at, p->arena, &f) ? f.rank : -1;
-        if (rank < 0 || rank >= q->n)
+        if (rank < 0 || rank >= job->n)
             continue;
-        p->facts[q->first + rank] = f;
-        p->answered[q->first + rank] = true;
+        p->facts[job->first + rank] = f;
+        p->replied[job->first + rank] = true;
     }
     free(line);
 }
 
-/* Wait for the end of a question; returns false if it was asked to stop. */
-static bool question_end(struct probe *p, struct question *q)
+/* The file of a job that has ended, from its beginning; NULL: it is closed. */
+static FILE *file_reopen(int fd)
+{
+    FILE *file = fdopen(fd, "r");
+    if (file)
+        rewind(file);
+    else
+        close(fd);
+    return file;
+}
+
+static void probe_job_end(struct probe *p, struct probe_job *job)
 {
     int status = 0;
-    char why[WHY] = "";
-    while (waitpid(q->child, &status, 0) < 0 && errno == EINTR)
+    char reason[REASON] = "";
+    pid_t ended;
+    while ((ended = waitpid(job->child, &status, 0)) < 0 && errno == EINTR)
         ;
-    FILE *output = fdopen(q->output, "r"), *errors = fdopen(q->errors, "r");
+    if (ended < 0)
+        snprintf(reason, sizeof reason, "its job cannot be waited for: %s", strerror(errno));
+    p->interrupted = p->interrupted ||
+                     (ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == LK_EXIT_REQUEUE);
+    FILE *output = file_reopen(job->output), *errors = file_reopen(job->errors);
     if (output) {
-        rewind(output);
-        answers_read(p, q, output);
+        replies_read(p, job, output);
         fclose(output);
     }
     if (errors) {
-        rewind(errors);
-        why_read(errors, why);
+        reason_read(errors, reason);
         fclose(errors);
     }
-    double took = 1e-9 * (double)(lk_clock_ns() - q->start_ns);
-    if (!why[0] && took >= p->seconds)
-        snprintf(why, sizeof why, "nothing was started there in %.15g s", p->seconds);
-    else if (!why[0])
-        snprintf(why, sizeof why, "%.100s starts nothing there", p->spec->launcher->path);
-    for (int i = q->first; i < q->first + q->n; i++)
-        snprintf(p->why[i], WHY, "%s", why);
-    return !WIFEXITED(status) || WEXITSTATUS(status) != LK_EXIT_REQUEUE;
+    double took = 1e-9 * (double)(lk_clock_ns() - job->start_ns);
+    if (!reason[0] && took >= p->seconds)
+        snprintf(reason, sizeof reason, "nothing was started there in %.15g s", p->seconds);
+    else if (!reason[0])
+        snprintf(reason, sizeof reason, "%.100s starts nothing there", p->spec->launcher->path);
+    for (int i = job->first; i < job->first + job->n; i++)
+        snprintf(p->reason[i], REASON, "%s", reason);
 }
 
 /* ---- the hosts ---- */
 
-static int unanswered(const struct probe *p)
+static int missing_count(const struct probe *p)
 {
     int n = 0;
     for (int i = 0; i < p->hosts->n; i++)
-        n += !p->answered[i];
+        n += !p->replied[i];
     return n;
 }
 
-/* Ask those that did not answer, each for itself. */
-static bool ask_each(struct probe *p)
+/* Probe those that did not reply, each for itself; false after a message. */
+static bool probe_each(struct probe *p)
 {
-    for (int i = 0; i < p->hosts->n;) {
-        struct question q[AT_A_TIME];
+    bool started = true;
+    for (int i = 0; i < p->hosts->n && started && !p->interrupted;) {
+        struct probe_job job[AT_A_TIME];
         int n = 0;
-        bool goes_on = true;
-        for (; i < p->hosts->n && n < AT_A_TIME && goes_on; i++)
-            if (!p->answered[i]) {
-                goes_on = question_start(p, i, 1, &q[n]);
-                n += goes_on;
+        for (; i < p->hosts->n && n < AT_A_TIME && started; i++)
+            if (!p->replied[i]) {
+                started = probe_job_start(p, i, 1, &job[n]);
+                n += started;
             }
         for (int k = 0; k < n; k++)
-            goes_on = question_end(p, &q[k]) && goes_on;
-        if (!goes_on)
-            return false;
+            probe_job_end(p, &job[k]);
     }
-    return true;
+    return started;
 }
 
-/* Those that cannot be reached; `why`: nobody could be, when all were asked. */
-static void missing_print(const struct probe *p, const char *why)
+/* Those that cannot be reached; `reason`: why nobody could be, when all were probed. */
+static void missing_print(const struct probe *p, const char *reason)
 {
-    int missing = unanswered(p);
+    int missing = missing_count(p);
     for (int i = 0, shown = 0; i < p->hosts->n && shown < FEW; i++) {
-        if (p->answered[i])
+        if (p->replied[i])
             continue;
         fprintf(stderr, "error: %s: host %s cannot be reached: %s\n", p->command,
-                p->hosts->item[i].name, p->why[i]);
+                p->hosts->item[i].name, p->reason[i]);
         shown++;
     }
     if (missing > FEW)
         fprintf(stderr, "error: %s: and %d more\n", p->command, missing - FEW);
     if (missing == 0)
         fprintf(stderr, "error: %s: each host can be reached, but not all of them at once: %s\n",
-                p->command, why);
+                p->command, reason);
 }
 
-/* Ask all; several that do not answer once more.  An exit status. */
-static int ask(struct probe *p)
+static int interrupted_print(const struct probe *p)
 {
-    struct question all;
-    char why[WHY];
-    if (!question_start(p, 0, p->hosts->n, &all) || !question_end(p, &all))
-        return LK_EXIT_FAILED;
-    int missing = unanswered(p);
-    if (missing == 0)
-        return LK_EXIT_DONE;
-    snprintf(why, sizeof why, "%s", p->why[0]);
-    if (missing > 1 && !ask_each(p))
-        return LK_EXIT_FAILED;
-    missing_print(p, why);
+    fprintf(stderr, "error: %s: asked to stop while the hosts were probed\n", p->command);
     return LK_EXIT_FAILED;
 }
 
-static void machine_text(const host_facts *f, char out[WHY])
+/* Probe all; several that do not reply once more.  An exit status. */
+static int probe_all(struct probe *p)
 {
-    snprintf(out, WHY, "%d socket%s with %d core%s, %s", f->sockets, plural(f->sockets), f->cores,
-             plural(f->cores), f->isa);
+    struct probe_job all;
+    char reason[REASON];
+    if (!probe_job_start(p, 0, p->hosts->n, &all))
+        return LK_EXIT_FAILED;
+    probe_job_end(p, &all);
+    if (p->interrupted)
+        return interrupted_print(p);
+    int missing = missing_count(p);
+    if (missing == 0)
+        return LK_EXIT_DONE;
+    snprintf(reason, sizeof reason, "%s", p->reason[0]);
+    if (missing > 1 && !probe_each(p))
+        return LK_EXIT_FAILED;
+    if (p->interrupted)
+        return interrupted_print(p);
+    missing_print(p, reason);
+    return LK_EXIT_FAILED;
+}
+
+static void machine_text(const host_facts *f, char out[REASON])
+{
+    snprintf(out, REASON, "%d socket%s with %d core%s, %s", f->sockets, plural(f->sockets),
+             f->cores, plural(f->cores), f->isa);
+}
+
+/* Whether a module is among those of "openmpi+mpich". */
+static bool has_module(const char *modules, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = modules; *at; at += *at == '+') {
+        size_t length = strcspn(at, "+");
+        if (length == n && strncmp(at, name, n) == 0)
+            return true;
+        at += length;
+    }
+    return false;
 }
 
 /* What is wrong with a host; "" if nothing is. */
 static void host_judge(const struct probe *p, int i, const host_facts *own, char out[WRONG])
 {
     const host_facts *f = &p->facts[i], *first = &p->facts[0];
-    char its[WHY], others[WHY];
+    char its[REASON], others[REASON];
     out[0] = '\0';
     machine_text(f, its);
     machine_text(first, others);
@@ -251,7 +297,7 @@ static void host_judge(const struct probe *p, int i, const host_facts *own, char
             "has lockstep %s (numerics epoch %d, hash format %d), and this is %s (numerics epoch "
             "%d, hash format %d)",
             f->version, f->epoch, f->hash, own->version, own->epoch, own->hash);
-    else if (!strstr(f->modules, p->spec->launcher->mpi))
+    else if (!has_module(f->modules, p->spec->launcher->mpi))
         snprintf(out, WRONG, "has no module for %s", p->spec->launcher->mpi);
     else if (!f->program)
         snprintf(out, WRONG, "has no program %.150s", p->spec->program);
@@ -271,7 +317,7 @@ static int judge(const struct probe *p)
         return verb_failed();
     for (int i = 0; i < p->hosts->n; i++) {
         const host_facts *f = &p->facts[i];
-        char what[WRONG], machine[WHY];
+        char what[WRONG], machine[REASON];
         host_judge(p, i, &own, what);
         machine_text(f, machine);
         if (p->spec->verbose)
@@ -293,11 +339,11 @@ int hosts_probe(const char *command, const host_list *hosts, const job_spec *spe
     if (!launch_start_seconds(&p.seconds))
         return LK_EXIT_USAGE;
     p.seconds = p.seconds > 0 && p.seconds < most ? p.seconds : most;
-    if (lk_arena_alloc(arena, &p.answered, hosts->n, sizeof *p.answered) != LK_OK ||
+    if (lk_arena_alloc(arena, &p.replied, hosts->n, sizeof *p.replied) != LK_OK ||
         lk_arena_alloc(arena, &p.facts, hosts->n, sizeof *p.facts) != LK_OK ||
-        lk_arena_alloc(arena, &p.why, hosts->n, sizeof *p.why) != LK_OK)
+        lk_arena_alloc(arena, &p.reason, hosts->n, sizeof *p.reason) != LK_OK)
         return verb_failed();
-    int status = ask(&p);
+    int status = probe_all(&p);
     if (status == LK_EXIT_DONE)
         status = judge(&p);
     *out = p.facts[0];
