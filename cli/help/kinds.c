@@ -21,14 +21,6 @@ const lk_registry *const lk__kinds[] = {
     &lk_registry_schedule, NULL,
 };
 
-const lk_registry *kind_find(const char *name)
-{
-    for (int i = 0; lk__kinds[i]; i++)
-        if (strcmp(lk__kinds[i]->name, name) == 0)
-            return lk__kinds[i];
-    return NULL;
-}
-
 void kind_help(const lk_registry *kind, const lk_descriptor *entry, FILE *to)
 {
     char text[512];
@@ -62,17 +54,16 @@ static void cell(FILE *to, const char *text)
     }
 }
 
-/* Text as a paragraph. */
+/* Text as a paragraph; where there is no memory, as it is. */
 static void paragraph(FILE *to, const char *text)
 {
     char *escaped = NULL;
     size_t size = 0;
     FILE *memory = open_memstream(&escaped, &size);
-    if (memory) {
+    if (memory)
         cell(memory, text);
-        fclose(memory);
-    }
-    option_wrap(to, 0, memory ? escaped : text);
+    bool done = memory && fclose(memory) == 0;
+    option_wrap(to, 0, done && escaped ? escaped : text);
     free(escaped);
 }
 

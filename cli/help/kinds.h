@@ -11,9 +11,6 @@
 /** All kinds, NULL-terminated. */
 extern const lk_registry *const lk__kinds[];
 
-/** The kind of this name, NULL if there is none. */
-const lk_registry *kind_find(const char *name);
-
 /** Print the help of an entry: what it is, and its options. */
 void kind_help(const lk_registry *kind, const lk_descriptor *entry, FILE *to);
 
