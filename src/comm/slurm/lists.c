@@ -6,8 +6,9 @@
  *     tasks   = count { "," count }
  *     count   = number [ "(x" number ")" ]
  *
- * A name with brackets is a wheel for each of them, which turn as those of a counter do.  It is gone through
- * twice, to count and to write, so that nothing is allocated for a list that is refused.
+ * Brackets expand in the order of SLURM's hostlist.c: the last varies fastest, then the first, the second and
+ * so on; for two brackets that is an odometer.  A name is gone through twice, to count and to write, so that
+ * nothing is allocated for a list that is refused.
  */
 #include "base/text/digits.h"
 #include "comm/slurm/slurm.h"
@@ -19,21 +20,21 @@ enum { MAX_BRACKETS = 8, MAX_DIGITS = 18 };
 
 static const int64_t max_number = 1000000000000000000; /* more than MAX_DIGITS digits */
 
-/* The numbers of a bracket, one of which is up. */
-typedef struct wheel {
-    const char *list; /* behind "[" */
-    const char *next; /* the range behind the one that is up */
+/* The numbers of a bracket, one of which is the current one. */
+typedef struct bracket {
+    const char *list; /* after "[" */
+    const char *next; /* the range after the current one */
     int64_t number, last;
     int width;  /* digits that the number has at least */
     int64_t n;  /* numbers of all ranges */
     int digits; /* of the longest */
-} wheel;
+} bracket;
 
 /* A name of the list, with its brackets. */
 typedef struct name {
     const char *begin, *end;
-    int n_wheels;
-    wheel wheel[MAX_BRACKETS];
+    int n_brackets;
+    bracket bracket[MAX_BRACKETS];
     int64_t n, longest; /* hosts that it stands for; characters of the longest name */
 } name;
 
@@ -57,27 +58,27 @@ static lk_status number_read(const lk__slurm_text *t, const char **at, int64_t *
     return LK_OK;
 }
 
-/* Read the range at w->next, so that its first number is up. */
-static lk_status range_read(const lk__slurm_text *t, wheel *w)
+/* Read the range at b->next, so that its first number is the current one. */
+static lk_status range_read(const lk__slurm_text *t, bracket *b)
 {
-    const char *from = w->next, *at = from;
-    LK_TRY(number_read(t, &at, &w->number));
-    w->width = (int)(at - from);
-    w->last = w->number;
+    const char *from = b->next, *at = from;
+    LK_TRY(number_read(t, &at, &b->number));
+    b->width = (int)(at - from);
+    b->last = b->number;
     if (*at == '-') {
         at++;
-        LK_TRY(number_read(t, &at, &w->last));
+        LK_TRY(number_read(t, &at, &b->last));
     }
-    LK_CHECK(w->number <= w->last, LK_EINVAL,
+    LK_CHECK(b->number <= b->last, LK_EINVAL,
              LK__SLURM_AT "the range %lld-%lld runs backwards; say %lld-%lld",
-             LK__SLURM_WHERE(t, from), (long long)w->number, (long long)w->last, (long long)w->last,
-             (long long)w->number);
+             LK__SLURM_WHERE(t, from), (long long)b->number, (long long)b->last, (long long)b->last,
+             (long long)b->number);
     LK_CHECK(*at, LK_EINVAL, LK__SLURM_AT "the bracket of column %d is not closed",
-             LK__SLURM_WHERE(t, at), (int)(w->list - t->value));
+             LK__SLURM_WHERE(t, at), (int)(b->list - t->value));
     LK_CHECK(*at == ',' || *at == ']', LK_EINVAL,
              LK__SLURM_AT "\"%.1s\" is out of place: brackets have numbers and ranges, [1-3,07-08]",
              LK__SLURM_WHERE(t, at), at);
-    w->next = at + (*at == ',');
+    b->next = at + (*at == ',');
     return LK_OK;
 }
 
@@ -87,41 +88,41 @@ static int digits_of(int64_t number, int width)
     return n > width ? n : width;
 }
 
-/* Check the bracket whose list is at `list`, and count its numbers.  It ends at w->next. */
-static lk_status wheel_read(const lk__slurm_text *t, const char *list, wheel *w)
+/* Check the bracket whose list is at `list`, and count its numbers.  It ends at b->next. */
+static lk_status bracket_count(const lk__slurm_text *t, const char *list, bracket *b)
 {
-    *w = (wheel){.list = list, .next = list};
+    *b = (bracket){.list = list, .next = list};
     do {
-        const char *from = w->next;
-        LK_TRY(range_read(t, w));
-        int64_t n = w->last - w->number + 1;
-        LK_CHECK(n <= LK_SLURM_MAX_HOSTS && w->n + n <= LK_SLURM_MAX_HOSTS, LK_EINVAL,
+        const char *from = b->next;
+        LK_TRY(range_read(t, b));
+        int64_t n = b->last - b->number + 1;
+        LK_CHECK(n <= LK_SLURM_MAX_HOSTS && b->n + n <= LK_SLURM_MAX_HOSTS, LK_EINVAL,
                  LK__SLURM_AT "the bracket has %lld numbers up to here; at most %d",
-                 LK__SLURM_WHERE(t, from), (long long)(w->n + n), LK_SLURM_MAX_HOSTS);
-        w->n += n;
-        int digits = digits_of(w->last, w->width);
-        w->digits = digits > w->digits ? digits : w->digits;
-    } while (*w->next != ']' || w->next[-1] == ',');
+                 LK__SLURM_WHERE(t, from), (long long)(b->n + n), LK_SLURM_MAX_HOSTS);
+        b->n += n;
+        int digits = digits_of(b->last, b->width);
+        b->digits = digits > b->digits ? digits : b->digits;
+    } while (*b->next != ']' || b->next[-1] == ',');
     return LK_OK;
 }
 
-/* Turn to the first number. */
-static lk_status wheel_start(const lk__slurm_text *t, wheel *w)
+/* Go back to the first number. */
+static lk_status bracket_start(const lk__slurm_text *t, bracket *b)
 {
-    w->next = w->list;
-    return LK_TRACE(range_read(t, w));
+    b->next = b->list;
+    return LK_TRACE(range_read(t, b));
 }
 
-/* Turn to the next number; behind the last to the first, `*around`. */
-static lk_status wheel_turn(const lk__slurm_text *t, wheel *w, bool *around)
+/* Advance to the next number; from the last to the first, `*wrapped`. */
+static lk_status bracket_advance(const lk__slurm_text *t, bracket *b, bool *wrapped)
 {
-    *around = w->number == w->last && *w->next == ']';
-    if (w->number < w->last)
-        w->number++;
-    else if (*around)
-        LK_TRY(wheel_start(t, w));
+    *wrapped = b->number == b->last && *b->next == ']';
+    if (b->number < b->last)
+        b->number++;
+    else if (*wrapped)
+        LK_TRY(bracket_start(t, b));
     else
-        LK_TRY(range_read(t, w));
+        LK_TRY(range_read(t, b));
     return LK_OK;
 }
 
@@ -129,21 +130,21 @@ static lk_status wheel_turn(const lk__slurm_text *t, wheel *w, bool *around)
 
 static lk_status bracket_read(const lk__slurm_text *t, const char **at, name *out)
 {
-    LK_CHECK(out->n_wheels < MAX_BRACKETS, LK_EINVAL,
+    LK_CHECK(out->n_brackets < MAX_BRACKETS, LK_EINVAL,
              LK__SLURM_AT "a name with more than %d brackets", LK__SLURM_WHERE(t, *at),
              MAX_BRACKETS);
-    wheel *w = &out->wheel[out->n_wheels++];
-    LK_TRY(wheel_read(t, *at + 1, w));
-    LK_CHECK(out->n * w->n <= LK_SLURM_MAX_HOSTS, LK_EINVAL,
+    bracket *b = &out->bracket[out->n_brackets++];
+    LK_TRY(bracket_count(t, *at + 1, b));
+    LK_CHECK(out->n * b->n <= LK_SLURM_MAX_HOSTS, LK_EINVAL,
              LK__SLURM_AT "the name stands for %lld hosts up to here; at most %d",
-             LK__SLURM_WHERE(t, *at), (long long)(out->n * w->n), LK_SLURM_MAX_HOSTS);
-    out->n *= w->n;
-    out->longest += w->digits;
-    *at = w->next + 1;
+             LK__SLURM_WHERE(t, *at), (long long)(out->n * b->n), LK_SLURM_MAX_HOSTS);
+    out->n *= b->n;
+    out->longest += b->digits;
+    *at = b->next + 1;
     return LK_OK;
 }
 
-/* Read the name at `*at`, and move to the comma or the end behind it. */
+/* Read the name at `*at`, and move to the comma or the end after it. */
 static lk_status name_read(const lk__slurm_text *t, const char **at, name *out)
 {
     *out = (name){.begin = *at, .n = 1};
@@ -188,7 +189,7 @@ lk_status lk__slurm_hosts_count(const lk__slurm_text *t, int *n, int64_t *bytes)
     return LK_OK;
 }
 
-/* Write a host's name, with the numbers that are up; returns where the next goes. */
+/* Write a host's name, with the current numbers; returns where the next goes. */
 static char *name_write(const name *of, char *out)
 {
     int k = 0;
@@ -197,9 +198,9 @@ static char *name_write(const name *of, char *out)
             *out++ = *p;
             continue;
         }
-        const wheel *w = &of->wheel[k++];
+        const bracket *b = &of->bracket[k++];
         char digits[MAX_DIGITS + 4];
-        int n = snprintf(digits, sizeof digits, "%0*lld", w->width, (long long)w->number);
+        int n = snprintf(digits, sizeof digits, "%0*lld", b->width, (long long)b->number);
         memcpy(out, digits, (size_t)n);
         out += n;
         p = strchr(p, ']');
@@ -208,14 +209,14 @@ static char *name_write(const name *of, char *out)
     return out + 1;
 }
 
-/* Turn to the next host: the last wheel is the fastest, then the first, the second and so on. */
-static lk_status name_turn(const lk__slurm_text *t, name *of)
+/* Advance to the next host: the last bracket is the fastest, then the first, the second and so on. */
+static lk_status name_advance(const lk__slurm_text *t, name *of)
 {
-    bool around = true;
-    if (of->n_wheels > 0)
-        LK_TRY(wheel_turn(t, &of->wheel[of->n_wheels - 1], &around));
-    for (int k = 0; around && k < of->n_wheels - 1; k++)
-        LK_TRY(wheel_turn(t, &of->wheel[k], &around));
+    bool wrapped = true;
+    if (of->n_brackets > 0)
+        LK_TRY(bracket_advance(t, &of->bracket[of->n_brackets - 1], &wrapped));
+    for (int k = 0; wrapped && k < of->n_brackets - 1; k++)
+        LK_TRY(bracket_advance(t, &of->bracket[k], &wrapped));
     return LK_OK;
 }
 
@@ -224,12 +225,12 @@ lk_status lk__slurm_hosts_write(const lk__slurm_text *t, char *names, const char
     for (const char *at = t->value;; at++) {
         name one;
         LK_TRY(name_read(t, &at, &one));
-        for (int k = 0; k < one.n_wheels; k++)
-            LK_TRY(wheel_start(t, &one.wheel[k]));
+        for (int k = 0; k < one.n_brackets; k++)
+            LK_TRY(bracket_start(t, &one.bracket[k]));
         for (int64_t i = 0; i < one.n; i++) {
             *host++ = names;
             names = name_write(&one, names);
-            LK_TRY(name_turn(t, &one));
+            LK_TRY(name_advance(t, &one));
         }
         if (!*at)
             break;
