@@ -2,9 +2,14 @@
 #include "kernel/reduce.h"
 
 #include "base/integer.h"
+#include "kernel/ahead.h"
 #include "kernel/simd/lanes.h"
 
 #include <string.h>
+
+/* Rows ahead that are asked for where a block has a part of each: the processor sees no pattern in parts that
+ * are pages apart. */
+enum { AHEAD = 16 };
 
 #define VEC LK_VEC_F32
 #define LANE(name) LK_CAT(name, _f32)
