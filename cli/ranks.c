@@ -18,7 +18,7 @@
 static _Thread_local struct {
     lk_comm *lent;      /* by `lockstep run`; NULL: ranks are processes */
     lk_shm *shared;     /* where `spoken` lies, if ranks are processes */
-    atomic_int *spoken; /* whether a rank has reported a failure; NULL: nobody else can know */
+    atomic_int *spoken; /* whether a rank has reported a failure; NULL: no other rank can know */
     int rank, size;     /* size 0: not opened yet */
     bool unopened;      /* they could not be opened: no rank knows what another says */
 } here;

@@ -28,7 +28,7 @@ void report_outlive(void)
     atomic_store(&outlives, true);
 }
 
-/* Whether stdout is a pipe that nobody reads any more. */
+/* Whether stdout is a pipe without a reader. */
 static bool reader_left(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};

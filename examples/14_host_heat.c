@@ -36,7 +36,7 @@ static lk_status laplace_infer(lk_call *c, lk_output_spec *out)
 static lk_status laplace_forward(lk_call *c)
 {
     lk_comm *comm = *(lk_comm *const *)c->attr;
-    int rank = lk_comm_rank(comm), up = rank - 1, down = rank + 1; /* -1: nobody */
+    int rank = lk_comm_rank(comm), up = rank - 1, down = rank + 1; /* -1: none */
     int64_t rows = lk_tensor_shape(c->x[0]).dim[0];
     const double *u = lk_tensor_data(c->x[0]);
     double top[COLUMNS], bottom[COLUMNS], above[COLUMNS] = {0}, below[COLUMNS] = {0};

@@ -151,7 +151,7 @@ lk_status data_memory_copy(const data_blocks *b, int64_t n, double *seconds)
     for (int64_t some; left > 0; left -= some) {
         some = left < BLOCK ? left : BLOCK;
         memcpy(target, source, (size_t)some);
-        __asm__ volatile("" ::"r"(target) : "memory"); /* or nobody would look at it */
+        __asm__ volatile("" ::"r"(target) : "memory"); /* or the copy could be left out */
     }
     *seconds = 1e-9 * (double)(lk_clock_ns() - start);
     return LK_OK;

@@ -249,7 +249,7 @@ static lk_status turn(struct race *r, int side, int passes, double *seconds)
     bool leads = lk_comm_rank(r->comm) == 0;
     lk_status st = LK_OK;
     *seconds = 0;
-    if (leads) /* nobody computes: both are on their way to the barrier */
+    if (leads) /* neither computes: both are on their way to the barrier */
         st = lk_threads_set(is_joint(side) ? 1 : HALO_RANKS);
     LK_TRY(lk_agree(r->comm, st));
     if (leads || is_joint(side))

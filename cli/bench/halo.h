@@ -30,7 +30,7 @@ typedef struct halo_case {
     int64_t size[3];      /* of the one sample, at least 4 along the first two axes */
     int64_t channels;     /* of all layers */
     double seconds;       /* all together */
-    const lk__peer *peer; /* NULL: nobody */
+    const lk__peer *peer; /* NULL: none */
 } halo_case;
 
 typedef struct halo_figures {

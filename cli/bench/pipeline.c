@@ -172,7 +172,7 @@ static lk_status turn_run(struct race *r, int side, struct turn *t)
     bool leads = lk_comm_rank(r->comm) == 0, joint = side != PIPELINE_THREADS;
     lk_status st = LK_OK;
     *t = (struct turn){.seconds = 0};
-    if (leads) /* nobody computes: both are on their way to the barrier */
+    if (leads) /* neither computes: both are on their way to the barrier */
         st = lk_threads_set(joint ? 1 : PIPELINE_STAGES);
     LK_TRY(lk_agree(r->comm, st));
     if (leads || joint)

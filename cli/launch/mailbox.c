@@ -59,7 +59,7 @@ void launch_mailbox_name(int parent, int fd)
 
 void launch_mailbox_request_stop(int fd)
 {
-    (void)put(fd, ASKED, 1); /* signals follow where nobody reads it */
+    (void)put(fd, ASKED, 1); /* signals follow where no rank reads it */
 }
 
 bool launch_mailbox_is_read(int fd)

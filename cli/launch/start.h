@@ -32,13 +32,13 @@ void launch_start_update(launch_start *s);
 bool launch_start_is_late(const launch_start *s, pid_t launcher);
 
 /** Whether a job that was asked to stop at `since_ns` will not come so far: for seconds no rank came, or
- * one is stopped.  Of ranks on other hosts alone nobody knows. */
+ * one is stopped.  Of ranks on other hosts alone it is not known. */
 bool launch_start_is_stuck(const launch_start *s, pid_t launcher, int64_t since_ns);
 
 /** Say who did not come. */
 void launch_start_complain(const launch_start *s, pid_t launcher);
 
-/** Before rank `rank` meets the others, if nobody watches it from outside, because it was started by mpirun or
+/** Before rank `rank` meets the others, if no launcher of ours watches it, because it was started by mpirun or
  * srun, or on another host than `lockstep run`: it then ends by itself if they do not come.  False after a message if
  * LK_START_DEADLINE is no number. */
 bool launch_alarm_set(int rank);

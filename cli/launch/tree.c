@@ -126,7 +126,7 @@ struct left {
     int ranks;
 };
 
-/* A rank that has outlived its launcher is a child of this process, and is waited for by nobody else. */
+/* A rank that has outlived its launcher is a child of this process, which alone waits for it. */
 static void rank_kill(const process *p, void *arg)
 {
     struct left *left = arg;

@@ -3,7 +3,7 @@
  * INT, TERM, HUP, USR1 and USR2 ask the job to stop: ranks save and end with status 75.  Ranks that are
  * threads get USR1.  Launchers treat signals in their own ways (Open MPI's kills its ranks within a
  * second of TERM, MPICH's dies of USR2), and while they start ranks they lose them, or hang: so ranks
- * find the request in a mailbox.  Those of other hosts cannot: as long as nobody reads the mailbox, the
+ * find the request in a mailbox.  Those of other hosts cannot: as long as no rank reads the mailbox, the
  * launcher gets USR1, which both pass on, after a second and again every second.  A verb that has
  * nothing to save gets TERM. A second INT ends the job at once, and so is a launcher ended that does
  * not notice that its ranks have, and a job whose ranks do not meet.  What a launcher does not end in

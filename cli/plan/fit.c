@@ -52,7 +52,7 @@ bool plan_size_read(const char *text, int64_t *out)
     return end[unit ? 1 : 0] == 0;
 }
 
-/* What one of `ranks` on this machine may take, and who says so; INT64_MAX: nobody knows. */
+/* What one of `ranks` on this machine may take, and who says so; INT64_MAX: not known. */
 static int64_t memory_here(int ranks, const char **who)
 {
     int64_t least = INT64_MAX;
@@ -311,7 +311,7 @@ int plan_fit_notes(const plan_asked *a, const lk_job *job, const lk_plan *plan,
         return 0;
     snprintf(note[0], PLAN_NOTE, "it does not fit: a rank takes %lld bytes, more than the %lld %s",
              (long long)bytes, (long long)limit, who);
-    lk_log_set_level(LK_LOG_ERROR); /* warnings about candidates are nobody's */
+    lk_log_set_level(LK_LOG_ERROR); /* warnings about candidates are of no use */
     for (int k = 0; k < LK_COUNT(kinds); k++)
         if (model || !kinds[k].of_model)
             n += candidate_find(a, job, limit, &kinds[k], note[n]);

@@ -161,8 +161,8 @@ LK_API void lk_fetch_free(lk_fetch *fetch);
 
 /**
  * Begin to fill the margins of `array`, which is [samples][box...][channels]: all messages are posted at
- * once, channels last.  lk_fetch_end() waits and puts what came in its place.  Until then nobody writes what
- * this rank owns of it.  Without samples nothing is sent; all ranks have the same number of them.
+ * once, channels last.  lk_fetch_end() waits and puts what came in its place.  Until then no thread writes
+ * what this rank owns of it.  Without samples nothing is sent; all ranks have the same number of them.
  *
  * `name` is for reports.  A fetch of NULL does nothing.  Errors: LK_ENOMEM and those of communication.
  */
@@ -224,8 +224,8 @@ LK_API void lk_tile_free(lk_tile *tile);
  *                              tiles of all ranks when backward passes it
  *     by tile   [leaves][...]  one for each of this rank's tiles, all the same: a view with step 0 along
  *                              the first axis, of which only the first is read.  Its gradient has for
- *                              each tile what that tile says, and nothing is joined; whoever gave it
- *                              does that, as lk_dist_sum_tiles() would, once for many.
+ *                              each tile what that tile says, and nothing is joined; the caller does
+ *                              that, as lk_dist_sum_tiles() would, once for many.
  *
  * Which it is follows from the number of axes.  A tile without positions says +0.
  */

@@ -41,7 +41,7 @@ static bool is_alone(const lk_call *call, int i)
     return true;
 }
 
-/* Whether an op can be applied after backward: it gives nothing else, nobody waits for a message of it, and
+/* Whether an op can be applied after backward: it gives nothing else, no rank waits for a message of it, and
  * what it computes with is its inputs. */
 static bool can_wait(const lk_op *op, int n_in)
 {

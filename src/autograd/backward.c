@@ -2,7 +2,7 @@
  *
  * A pass first marks what it will reach from the seeds, and checks all of it, so that a misuse is
  * found before a gradient is written.  Then it runs each marked node: the gradients of its outputs
- * are complete by then, because whoever read them came later.  What a node leaves behind (its
+ * are complete by then, because the nodes that read them came later.  What a node leaves behind (its
  * outputs, their gradients) is given back at once.
  *
  * Nodes that communicate are run whether marked or not: other ranks may wait for them.

@@ -77,7 +77,7 @@ static lk_status add_in_place(lk_tape *t, const lk_tensor *acc, const lk_tensor 
     return LK_TRACE(lk__each_job_run(&j));
 }
 
-/* Whether nobody else can see the elements of a gradient. */
+/* Whether no other tensor has the elements of a gradient. */
 static bool may_write(const lk__value *v)
 {
     return v->holds == 1 && v->node == LK_NO_INDEX && v->block && v->block->holds == 1 &&

@@ -1,6 +1,6 @@
 /* The tape's memory: blocks that are shared out again and again.
  *
- * Blocks lie one behind the other in chunks, which grow at their ends.  A large block that nobody holds any
+ * Blocks lie one behind the other in chunks, which grow at their ends.  A large block that is not held any
  * more becomes one with free neighbours and waits in the bin of its size; who wants one takes nearly the
  * smallest that will do, and leaves the rest.  Small ones, of size classes, are cut from a large block, the
  * page, and wait in the list of their class for the next one of it.

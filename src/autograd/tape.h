@@ -71,7 +71,7 @@ typedef struct lk__node_arena_mark {
 typedef struct lk__scope {
     struct lk__scope *outer;
     int64_t first;  /* value */
-    bool passes_on; /* what lk_retain_value() has named, to whoever is around it */
+    bool passes_on; /* what lk_retain_value() has named, to the scope around it */
 } lk__scope;
 
 /* Pages that do not move, in a list that may. */

@@ -32,7 +32,7 @@ void lk__var_release(lk_var v);
 lk_status lk__scope_run(lk_tape *tape, lk_segment_fn *run, void *arg, lk_var *out,
                         bool *made) LK_NODISCARD;
 
-/** Give up the elements of a value that nobody is to read any more, unless somebody else holds it or
+/** Give up the elements of a value that is not to be read any more, unless a caller holds it or
  * lk_retain_value() has named it.  Views of it keep them. */
 void lk__var_drop(lk_var v);
 
@@ -56,7 +56,7 @@ bool lk__tape_retains(const lk_tape *tape);
  * denormals, so that the op need not look again, which takes as long as to add a few numbers. */
 bool lk__tape_is_canonical(const lk_tape *tape);
 
-/** As lk_recompute(), but outputs are not compared: of some elements, which nobody reads, the second run may
+/** As lk_recompute(), but outputs are not compared: of some elements, which are not read, the second run may
  * give others than the first. */
 lk_status lk__recompute_unchecked(lk_tape *tape, lk_segment_fn *segment, void *arg, int n_out,
                                   lk_var *out) LK_NODISCARD;

@@ -64,7 +64,7 @@ int64_t lk__journal_comm_count(void);
 /** Whether a second run is going on. */
 bool lk__journal_repeats(void);
 
-/** Make room for a note, in a first run: `*place` says where, 0 if nobody wants one. */
+/** Make room for a note, in a first run: `*place` says where, 0 if none is wanted. */
 lk_status lk__journal_add(lk__journal_key key, int64_t *place) LK_NODISCARD;
 
 /** Fill it in; nothing if its first run is over. */

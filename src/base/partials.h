@@ -1,6 +1,6 @@
 /* The tree of a sum as a stream: a binary counter of partial sums.
  *
- * Whoever adds pieces one by one has one: a kernel of vectors, an optimizer of slices, a trainer of
+ * What adds pieces one by one has one: a kernel of vectors, an optimizer of slices, a trainer of
  * shards.  It holds where the partial sums lie; the owner has the memory, and adds.  After n pieces,
  * level k holds a sum of 2^k pieces where bit k of n is set.  A new piece is carried upwards through
  * the levels that are full, the older sum always the first operand:

@@ -1,6 +1,6 @@
 /* The last failure of each thread: its status, its message, and its trace, the frames that it passed
  * through.  LK_RAISE() begins one, LK_TRY() adds a frame; the program that called the library reads it.
- * Whoever goes on with a failure on another thread copies it there (failure.h).
+ * A caller that goes on with it on another thread copies it there (failure.h).
  */
 #include "base/failure.h"
 #include "base/text/text.h"

@@ -124,7 +124,7 @@ static inline const char *lk__coll_named(lk_comm_call call, const char *name)
 }
 
 /** LK_EINVAL if the environment names an algorithm that need not give the bits of the tree, for any
- * call; says which, and what to do.  For whoever promises these bits. */
+ * call; says which, and what to do.  For calls that promise these bits. */
 lk_status lk__coll_check_named(void) LK_NODISCARD;
 
 /* ---- arguments ---- */

@@ -2,7 +2,7 @@
  *
  * f32 and f64 go through the kernels (sum, prod, min, max); integers are exact and need none.  Pairs
  * of minloc and maxloc keep the lower index among equal values; a NaN counts as the extreme.  f16 and
- * bf16 are never joined: whoever joins widens them first.
+ * bf16 are never joined: the caller widens them first.
  */
 #include "base/fpenv.h"
 #include "coll/coll.h"

@@ -4,7 +4,7 @@
  *     collectives   context, source, number of the call; and then the labels must agree, otherwise
  *                   the ranks made different calls
  *
- * A packet that nobody waits for yet is kept in `early`, a receive without a packet in `posted`.
+ * A packet without a receive yet is kept in `early`, a receive without a packet in `posted`.
  */
 #include "base/journal.h"
 #include "comm/comm.h"
@@ -165,7 +165,7 @@ lk_status lk__arrive(lk__world *w, lk__packet *p)
     p->next = NULL;
     *w->early_end = p;
     w->early_end = &p->next;
-    return lk__check_label(w, &p->label); /* that nobody receives it may be the mistake */
+    return lk__check_label(w, &p->label); /* that it is not received may be the mistake */
 }
 
 lk_status lk__pending_send(lk_request *r)

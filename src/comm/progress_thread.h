@@ -7,9 +7,9 @@
  *     leave: unlock; wake it if there is work  lock; poll and advance; unlock; wait on the wakeup
  *     computes                                 ... until no request is left, then sleep for good
  *
- * Everything that belongs to the one thread that is the rank (world.h) belongs to whoever holds the
- * lock.  A rank holds it from the beginning of a public call to its end, naps included: inside a call
- * it makes progress itself.  The progress thread naps without it, on the same wakeup.
+ * Everything that belongs to the one thread that is the rank (world.h) belongs to the thread that
+ * holds the lock.  A rank holds it from the beginning of a public call to its end, naps included:
+ * inside a call it makes progress itself.  The progress thread naps without it, on the same wakeup.
  */
 #ifndef LK_COMM_PROGRESS_THREAD_H
 #define LK_COMM_PROGRESS_THREAD_H
@@ -42,8 +42,9 @@ lk_status lk__progress_thread_default(lk__world *w) LK_NODISCARD;
 /** What LK_PROGRESS says.  Errors: LK_EINVAL unless it is 0, 1 or not there. */
 lk_status lk__progress_thread_wanted(bool *out) LK_NODISCARD;
 
-/** Have a progress thread for `what` ("double_buffering"), unless there is one: whether it was started, and whoever asked
- * ends it by lk_comm_set_progress().  Where it cannot be had, rank 0 logs why, and calls alone progress. */
+/** Have a progress thread for `what` ("double_buffering"), unless there is one: whether it was started, which
+ * the caller then ends by lk_comm_set_progress().  Where it cannot be had, rank 0 logs why, and calls alone
+ * progress. */
 bool lk__progress_thread_for(lk_comm *comm, const char *what);
 
 void lk__progress_thread_enter(lk__progress_thread *h);

@@ -56,7 +56,7 @@ static lk_status make(int64_t bytes, lk__key *key, lk__shm_block *b)
         return failed("fchmod");
     if (ftruncate(b->fd, bytes) != 0)
         return failed("ftruncate");
-    /* Its size can no longer change: nobody finds the end of it earlier. */
+    /* Its size can no longer change: no access lies beyond its end. */
     if (fcntl(b->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return failed("fcntl");
     *key = (lk__key){.pid = getpid(), .fd = b->fd};

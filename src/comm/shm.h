@@ -15,7 +15,7 @@ lk_status lk__shm_open(int64_t bytes, const lk__key *key, lk__shm_block *out) LK
 /** Get memory for a part of the block now: later there might be none, and no error but a signal. */
 lk_status lk__shm_touch(const lk__shm_block *b, const void *part, int64_t bytes) LK_NODISCARD;
 
-/** Close the file: nobody opens the block any more.  The memory stays. */
+/** Close the file: no rank opens the block any more.  The memory stays. */
 void lk__shm_seal(lk__shm_block *b);
 
 /** Release the block; all zero but fd -1 is allowed. */

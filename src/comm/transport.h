@@ -57,10 +57,10 @@ typedef struct lk__transport {
      * later poll().  Consumes the packet. */
     lk_status (*take)(lk__world *w, lk__packet *packet, lk_request *r);
 
-    /* The request is given up, after a fault: when this returns, nobody touches its memory. */
+    /* The request is given up, after a fault: when this returns, no thread touches its memory. */
     void (*withdraw)(lk__world *w, lk_request *r);
 
-    /* Free a packet that nobody took. */
+    /* Free a packet that was not taken. */
     void (*drop)(lk__world *w, lk__packet *packet);
 
     /* How long this rank may wait on its wakeup, at most `ns`, before it looks again: not everything
@@ -89,7 +89,7 @@ typedef struct lk__transport {
     lk_status (*inquire)(lk__world *w, int rank);
 
     /* Blocks for lk_shm_open(): one rank makes it, the others of its node open it; each touches
-     * its own part, which is then zero and there for good; seal() when nobody opens it any more. */
+     * its own part, which is then zero and there for good; seal() when all have opened it. */
     lk_status (*block_make)(lk__world *w, int64_t bytes, lk__key *key, lk__shm_block *out);
     lk_status (*block_open)(lk__world *w, int64_t bytes, const lk__key *key, lk__shm_block *out);
     lk_status (*block_touch)(lk__world *w, const lk__shm_block *b, void *part, int64_t bytes);

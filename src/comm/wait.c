@@ -86,7 +86,7 @@ static void show_peer(lk__world *w, const lk_request *r)
         lk__slot_write_call(w->board[w->rank], &w->status, r->label);
 }
 
-/* Whether nobody is left who could complete one of the requests.  A rank that is `blocked` sends itself
+/* Whether no rank is left that could complete one of the requests.  A rank that is `blocked` sends itself
  * nothing more. */
 static bool all_gone(int64_t n, lk_request *const *requests, bool blocked)
 {
@@ -171,7 +171,7 @@ static lk_status sleep_on_wakeup(const lk_request *first, int64_t n, lk_request 
     return st;
 }
 
-/* Whether the polls since the first glance, if this is not it, have taken too long. */
+/* Whether the polls since the first call, if this is not it, have taken too long. */
 static bool spins_long(int64_t *since)
 {
     int64_t now = lk_clock_ns();

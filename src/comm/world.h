@@ -70,9 +70,9 @@ struct lk__world {
     lk_request *posted, *posted_last;     /* receives without a packet, oldest first */
     lk__packet *early, **early_end;       /* packets without a receive, oldest first */
     lk_request *active;                   /* collectives under way */
-    lk__progress_thread *progress_thread; /* makes progress while the rank computes; NULL: nobody */
+    lk__progress_thread *progress_thread; /* makes progress while the rank computes; NULL: none */
     lk__resting rest;
-    struct lk__abort_hook *hook; /* tells of fatal signals; NULL: nobody asked for it */
+    struct lk__abort_hook *hook; /* tells of fatal signals; NULL: not asked for */
 };
 
 /* How long a wait has not come any further, in ns that this rank ran; last 0: not yet looked at. */
@@ -127,7 +127,7 @@ struct lk_request {
 /** Give `w` what every transport needs; the transport has set rank, size and its own. */
 void lk__world_init(lk__world *w);
 
-/** Free packets that nobody took; called by close(). */
+/** Free packets that were not taken; called by close(). */
 void lk__world_clear(lk__world *w);
 
 /* ---- faults ---- */
@@ -238,7 +238,7 @@ static inline bool lk__request_done(lk_request *r)
     return atomic_load_explicit(&r->done, memory_order_acquire) != 0;
 }
 
-/** Whether it has a message that nobody has taken. */
+/** Whether it has a message that is not received yet. */
 static inline bool lk__request_claimed(const lk_request *r)
 {
     return r->type == LK_REQUEST_RECV && (r->claimed || r->room);

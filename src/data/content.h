@@ -1,5 +1,5 @@
 /* All values of a dataset, one behind the other, through a buffer of bounded size: for its hash, for means
- * and deviations, and for whoever wants to see them all.
+ * and deviations, and for the classes of records.
  */
 #ifndef LK_DATA_CONTENT_H
 #define LK_DATA_CONTENT_H

@@ -1,7 +1,7 @@
 /* send and recv: a message, and in backward its adjoint message.
  *
  *   send   dx = the gradient of what the other side received
- *   recv   sends dy back to whoever sent the value
+ *   recv   sends dy back to the rank that sent the value
  *
  * The tag of an adjoint message is the number of its message among those of the pair, above all tags of
  * programs; the pair, the direction and the communicator do the rest.  A recorded adjoint is itself a
@@ -227,7 +227,7 @@ static lk_status swapped_sample(const lk_dist_sample *s, lk_comm *comm, const lk
     return LK_TRACE(lk_mul(product, in[0], out));
 }
 
-/* What nobody uses: the last rank throws it away, and gives no output itself. */
+/* A value that is not used: the last rank throws it away, and gives no output itself. */
 static lk_status unused_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                lk_var *out)
 {

@@ -136,8 +136,8 @@ done:
 
 /* ---- samples ---- */
 
-/* Two messages of one tag, of which the second is waited for first; in variant 1 nobody uses
- * the first. */
+/* Two messages of one tag, of which the second is waited for first; in variant 1 the
+ * first is not used. */
 static lk_status crossed_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                 lk_var *out)
 {
@@ -174,7 +174,7 @@ const lk_dist_check lk__dist_check_wait = {
                                         {0}}};
 
 /* Both neighbours on the ring and this rank itself, in whatever order they come. */
-static lk_status whoever_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
+static lk_status waitany_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                 lk_var *out)
 {
     const int to[3] = {right_of(comm), lk_comm_rank(comm), left_of(comm)};
@@ -206,5 +206,5 @@ const lk_dist_check lk__dist_check_waitany = {
                                          .n_in = 3,
                                          .n_out = 1,
                                          .shape = shape_same,
-                                         .run = whoever_sample},
+                                         .run = waitany_sample},
                                         {0}}};

@@ -2,7 +2,7 @@
  * memory may be seen as [6] or [2][3].  Collective.
  *
  * A rank that holds a part says the axes; where it holds all or nothing, any will do.  So the axes of each
- * tensor are the largest numbers that anybody says, and whoever holds a part must have said these.
+ * tensor are the largest numbers that a rank says, and those that hold a part must have said these.
  */
 #include "io/exchange.h"
 
@@ -37,7 +37,7 @@ static lk_status axes_take(lk_checkpoint_tensor *t, lk__box_held *held, const in
     for (int k = 0; k < of.ndim; k++)
         of.dim[k] = from[1 + k];
     if (of.ndim == 0)
-        of = t->shape; /* nobody holds a part */
+        of = t->shape; /* no rank holds a part */
     LK_CHECK(
         !axes_matter(t, held) || lk_shape_is_equal(of, held->of), LK_ESHAPE,
         "the tensor \"%.128s\" %s is seen as %s where a part of it is held, but with other axes "

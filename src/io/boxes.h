@@ -107,7 +107,7 @@ enum { LK__LOWEST = -1 };
  * by `self` if it is one of them, else by another for each tensor; self LK__LOWEST: by the lowest of
  * them.  Adds to flow [n].
  *
- * Errors: LK_EINVAL naming the first element that nobody holds; LK_ENOMEM.
+ * Errors: LK_EINVAL naming the first element that no rank holds; LK_ENOMEM.
  */
 lk_status lk__givers_find(const lk_checkpoint *c, int64_t tensor, const lk_box *box, int n,
                           int self, lk__flow *flow) LK_NODISCARD;

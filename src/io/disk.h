@@ -15,7 +15,7 @@
 
 #include <lockstep/comm.h>
 
-/** Work that a thread does: it communicates with nobody. */
+/** Work that a thread does, without communication. */
 typedef lk_status lk__work_fn(void *arg);
 
 typedef struct lk__work {

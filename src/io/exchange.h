@@ -57,7 +57,7 @@ lk_status lk__axes_agree(lk_comm *comm, lk_checkpoint_tensor *tensor, lk__box_he
  * Tell each other the boxes, and find what goes where.  The fields up to `room` are set, but `whole`; the
  * boxes lie within their tensors, which from then on are seen as lk__axes_agree() says.
  *
- * Collective.  Errors: LK_EINVAL when nobody holds an element that is to be saved, naming it; LK_ESHAPE
+ * Collective.  Errors: LK_EINVAL when no rank holds an element that is to be saved, naming it; LK_ESHAPE
  * for different axes; LK_ENOMEM; on all ranks the same; and those of communication.
  */
 lk_status lk__exchange_open(lk__exchange *x) LK_NODISCARD;

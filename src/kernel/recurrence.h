@@ -1,8 +1,8 @@
 /* A pass over a recurrence: what its tasks, blocks of samples, work on.
  *
  * A pass runs all times at once, by lk_recurrence_forward() and _backward(), or, where others have parts of
- * the state, time by time: whoever runs it calls these functions, on one thread, and between two times lets
- * the others have what this part says.
+ * the state, time by time: the caller goes through these functions, on one thread, and between two times lets
+ * the others have what this part gives.
  */
 #ifndef LK_KERNEL_RECURRENCE_H
 #define LK_KERNEL_RECURRENCE_H
@@ -60,7 +60,7 @@ lk_status lk__recurrence_step(lk__recurrence_job *j, int64_t n) LK_NODISCARD;
 
 /* ---- tasks ---- */
 
-/* The rows of a block in the room: s; h, or d; the whole state, or ds u'; one for what nobody keeps; and sums
+/* The rows of a block in the room: s; h, or d; the whole state, or ds u'; one for what is not kept; and sums
  * of pieces. */
 typedef struct lk__recurrence_rows {
     int64_t first, n; /* samples */

@@ -1,6 +1,6 @@
 /* Reductions over boxes of larger arrays: one task per piece and block of channels.
  *
- * lk_reduce_box() is called by whoever sums over a tile, on any thread; the tasks run on the pool.  The
+ * lk_reduce_box() is called by ops that sum over a tile, on any thread; the tasks run on the pool.  The
  * rows of a piece are cut into runs of rows that are equally far apart:
  *
  *     a box in a larger array      a run is a line of the last axis

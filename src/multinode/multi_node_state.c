@@ -1,4 +1,4 @@
-/* The state of a multi-node optimizer: tensors, numbers and their hash, for whoever saves a training.
+/* The state of a multi-node optimizer: tensors, numbers and their hash, for programs that save a training.
  *
  *     sums         [ranks][elements]   accumulated on each rank, of which samples and which tensors:
  *     samples      [ranks]

@@ -2,7 +2,7 @@
  *
  * The root tells all what the set is; each rank takes memory for its samples, and all agree on that.  Then
  * the root goes round: in round k every other rank gets its k-th piece, about a MiB, field by field,
- * straight into its memory.  So nobody waits longer than for one piece of each rank, and the root needs
+ * straight into its memory.  So no rank waits longer than for one piece of each other, and the root needs
  * memory for one piece besides its own samples.  A root that cannot read on sends each rank that still
  * waits nothing at all, and all agree on its failure.
  */

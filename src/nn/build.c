@@ -139,7 +139,7 @@ static lk_status tie_refuse(lk_build *build, lk_status st, const char *what)
                     what);
 }
 
-/* Nobody before has the parameter. */
+/* No layer before has the parameter. */
 static lk_status tie_unknown(lk_build *build, const lk_param *param)
 {
     const lk__net *net = build->net;

@@ -6,7 +6,7 @@
  *               s[o][i] = sum over j of w[o][j][i]^2, a lane sum of fma (numerics.md)
  *
  * What is frozen stays.  A row whose s is 0, or not finite, stays as it is.  A row is never cut over ranks,
- * so whoever holds some rows needs nobody else's.
+ * so a rank that holds some rows needs none of others.
  */
 #include "base/fpenv.h"
 #include "kernel/runtime/parallel.h"

@@ -1,6 +1,6 @@
 /* Lists of layers, the model's own and those within a layer: each layer is applied to what the one before gave.
  *
- * Where the tape records, values wait for backward.  Where it does not, nobody reads them again: what a layer
+ * Where the tape records, values wait for backward.  Where it does not, none is read again: what a layer
  * makes goes at its end, and what it gives as soon as the next layer has run.
  *
  * lk_model_forward() runs the model's, layers run theirs by lk_pass_layers(), a segment runs a part of one;
@@ -186,7 +186,7 @@ static lk_status layer_end(const lk_pass *pass, const lk_layer_instance *instanc
 }
 
 /* *out = the layer of x.  One over windows that runs by tiles has to ask which tile it has: the plain op would
- * take the margin of its input, which nobody has fetched, for values. */
+ * take the margin of its input, which was not fetched, for values. */
 static lk_status layer_run(const lk_pass *pass, const lk_layer_instance *instance, lk_var x,
                            lk_var *out)
 {
@@ -251,7 +251,7 @@ static lk_status applied_run(lk_tape *tape, void *arg, lk_var *out)
 }
 
 /* *x = the layer of it, where nothing is recorded.  *own: whether a layer of this list has made it, so that
- * nobody else knows it. */
+ * no caller knows it. */
 static lk_status layer_run_unrecorded(const lk_pass *pass, const lk_layer_instance *instance,
                                       lk_var *x, bool *own)
 {

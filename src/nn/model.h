@@ -314,7 +314,7 @@ lk_status lk__model_pretend(lk_model *model, const lk_holding *holding,
 void lk__model_recover(lk_model *model, lk__kept *kept);
 
 /** How many of the first axes of a parameter are positions that tiles cut: each has its own part of it, and
- * whoever has a tile holds that of its positions.  0: all of it is held. */
+ * a rank that has a tile holds that of its positions.  0: all of it is held. */
 int lk__net_positions(const lk__net *net, int64_t param);
 
 /** The same with so many tiles [3] along each axis, whatever the model's spec says. */
@@ -327,7 +327,7 @@ void lk__net_settle_positions(lk__net *net);
 /** Of a net that is built: parameters are cut into blocks only where all layers that use them can have a part. */
 void lk__net_settle_features(lk__net *net);
 
-/** Whether a parameter is cut into several blocks, whoever holds them. */
+/** Whether a parameter is cut into several blocks, on any ranks. */
 bool lk__net_is_cut(const lk__net *net, const lk__owned *owned);
 
 /** What a layer does with features, by what is cut of its parameters: whole, each, out or in. */
@@ -396,7 +396,7 @@ lk_status lk__list_run(const lk_pass *pass, const lk__list *list, lk_range layer
                        lk_var *out) LK_NODISCARD;
 
 /** How many of a list's layers from `i` on, and before `end`, are applied at once; the bits are the same.
- * `*instance` is the layer that does it, with the activation `*act` of its neighbour.  Whoever watches sees
+ * `*instance` is the layer that does it, with the activation `*act` of its neighbour.  An observer sees
  * the layers one by one. */
 int64_t lk__layers_at_once(const lk_pass *pass, const lk__list *list, int64_t i, int64_t end,
                            const lk_layer_instance **instance, lk_act *act);

@@ -45,7 +45,7 @@ static lk_status layers_change(lk_configs *layers, lk_arena *arena)
     return LK_OK;
 }
 
-/* A layer of a program may build layers that its options do not list: nobody can change these. */
+/* A layer of a program may build layers that its options do not list: no caller can change these. */
 static lk_status layers_check(const lk__net *net)
 {
     for (int64_t i = 0; i < net->n_instances; i++)

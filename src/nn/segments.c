@@ -85,7 +85,7 @@ static lk_status segment_run(lk_tape *tape, void *arg, lk_var *out)
 
 /* Run the segment to be run again.  Of a value by tiles a layer with windows fetches the margin where it lies,
  * for all who read it.  So the second run may find a margin filled that was not yet when the first passed it
- * on: nobody reads that part of what it gives, and it is not compared. */
+ * on: no layer reads that part of what it gives, and it is not compared. */
 static lk_status segment_keep(const lk_pass *pass, segment *s, lk_var *x)
 {
     if (pass->parts)

@@ -79,7 +79,7 @@ static lk_status groups_make(lk__groups *g)
 {
     g->comm = g->mesh->replicas;
     int space = g->mesh->n[LK_AXIS_SPACE];
-    g->size = g->mesh->n[LK_AXIS_DATA] * space; /* also where nobody is there, in a rehearsal */
+    g->size = g->mesh->n[LK_AXIS_DATA] * space; /* also alone, in a rehearsal */
     g->rank = g->mesh->at[LK_AXIS_DATA] * space + g->mesh->at[LK_AXIS_SPACE];
     g->replica = g->mesh->at[LK_AXIS_DATA];
     g->replicas = g->mesh->n[LK_AXIS_DATA];

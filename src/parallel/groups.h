@@ -69,7 +69,7 @@ lk_range lk__groups_deal_batch(lk__groups *groups, int64_t shards, int64_t sampl
 lk_range lk__groups_begin(lk__groups *groups, int64_t shards, int64_t samples);
 
 /** Parameters may have changed since the last pass, so passes fetch again what they read of those of others;
- * lk__groups_begin() calls it, and whoever begins an evaluation. */
+ * lk__groups_begin() calls it, and an evaluation where it begins. */
 void lk__groups_weights_changed(const lk__groups *groups);
 
 /** The micro-batches of this rank, as ranges of shards; returns how many, at most LK_MAX_SUBTREES. */

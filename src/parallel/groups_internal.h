@@ -25,7 +25,7 @@ typedef enum lk__share {
     LK__BY_SAMPLES, /* each rank the samples it has where layers run by samples */
     LK__BY_REPLICA, /* each replica its samples, the same on all its ranks */
     LK__BY_LEAF,    /* each rank its tiles of its replica's samples */
-    LK__SUMMED      /* nobody: the sum of leaves goes there */
+    LK__SUMMED      /* no rank: the sum of leaves goes there */
 } lk__share;
 
 /* A range of the slab of an accumulator, and how it is joined: along one level, and leaves then over

@@ -25,7 +25,7 @@ struct lk_slab_layout {
     int64_t bytes;
 };
 
-/** One more holder, a slab: the layout is fixed from now on. */
+/** Add a reference, of a slab: the layout is fixed from now on. */
 void lk__layout_retain(lk_slab_layout *layout);
 
 #endif /* LK_TENSOR_LAYOUT_H */

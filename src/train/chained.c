@@ -1,5 +1,5 @@
 /* What a trainer makes of a chain list before its first step: models bound to one slab, which ranks have an
- * output and what it is, and the models' state for whoever saves it.  chained_step.c does the steps.
+ * output and what it is, and the models' state, to save it.  chained_step.c does the steps.
  */
 #include "train/chained.h"
 

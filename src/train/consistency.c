@@ -1,7 +1,7 @@
 /* Whether all ranks have the same experiment, periods and sets: lk_job_new() asks before it trains.
  *
  * Ranks read their files themselves.  If one of them finds others, its part of each batch would be of
- * other samples, and nobody would notice.
+ * other samples, without a message.
  */
 #include "coll/traits.h"
 #include "train/job.h"

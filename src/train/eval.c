@@ -159,8 +159,8 @@ lk_status lk__eval_microbatch(lk_trainer *t, const lk_batch *batch, int k)
     return LK_TRACE(st);
 }
 
-/* Some samples of batch `number` of the loader, as a batch: its losses go to eval_counts.  In passes nobody waits
- * for other ranks but those that share samples. */
+/* Some samples of batch `number` of the loader, as a batch: its losses go to eval_counts.  In passes a
+ * rank waits for those alone that share samples with it. */
 static lk_status eval_batch(lk_trainer *t, lk_loader *loader, int64_t number, lk_range samples)
 {
     int64_t shard_size = lk_loader_shard_size(t->spec.train);

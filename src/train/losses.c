@@ -54,7 +54,7 @@ static lk_status names_check(const lk_trainer *t)
     return LK_OK;
 }
 
-/* The models of a chain have no terms: nobody would take them. */
+/* The models of a chain have no terms: no rank would add them up. */
 static lk_status chain_check(const lk_trainer *t)
 {
     const lk_chain *chain = t->spec.chain;

@@ -54,14 +54,14 @@ static const lk_option options[] = {
     {.name = NULL},
 };
 
-/* Who is timed: nobody (filling and reading the vector), ours, the other, and for MPI the way there:
+/* What is timed: no call (filling and reading the vector), ours, the other, and for MPI the way there:
  * its calls go through ours, without elements.  The first and the last are what is taken off. */
 enum { NOBODY, OURS, PEER, WAY, N_SIDES };
 
 struct bench {
     const struct allreduce_options *o;
     lk_comm *comm;
-    const char *against; /* NULL: nobody */
+    const char *against; /* NULL: no other */
     bool mpi;            /* against MPI */
     bool unchecked;      /* against ours, without checks */
     bench_path path;     /* of MPI */

@@ -2,8 +2,8 @@
  *
  * While a thread rehearses, lk_alloc() gives it large blocks of addresses alone: they are counted as others,
  * but a page of them takes memory only when something touches it, and no limit of data memory knows of
- * them.  And lk__parallel() leaves its tasks undone, so that kernels touch nothing.  Numbers are then
- * nobody's: what comes out of a rehearsal is lk_alloc_stats_now().
+ * them.  And lk__parallel() leaves its tasks undone, so that kernels touch nothing.  Numbers then
+ * mean nothing: what comes out of a rehearsal is lk_alloc_stats_now().
  *
  * lk_trainer_rehearse() begins and ends one, on its thread; blocks may be freed on any, at any time.
  */

@@ -30,8 +30,8 @@ typedef struct lk__storage_event {
     const void *data;      /* of a write */
 } lk__storage_event;
 
-/** Told of each such call when it has been made, one at a time; NULL: nobody.  For tests: what a disk
- * may hold after a power cut follows from the order of these. */
+/** Call `trace_fn` after each such call, one at a time; NULL: no function.  For tests: what a disk may
+ * hold after a power cut follows from the order of these. */
 void lk__storage_trace(void (*trace_fn)(void *arg, const lk__storage_event *event), void *arg);
 
 /** Tell of a call that was made. */

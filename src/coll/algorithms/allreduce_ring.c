@@ -84,8 +84,8 @@ static lk_status ring_merge(struct ring *g, int i)
     return k->size > 1 ? lk__schedule_send(g->s, 0, out_of(g, i), bytes) : LK_OK;
 }
 
-/* At each time a rank receives what its neighbour sent at the time before; so nobody waits for one
- * who waits for it. */
+/* At each time a rank receives what its neighbour sent at the time before; so no rank waits for
+ * one that waits for it. */
 static lk_status ring_times(struct ring *g)
 {
     const lk__coll_args *k = g->k;

@@ -260,7 +260,7 @@ lk_status lk__parts_advance(lk__shm_call *c, bool *end)
     return c->step == PART ? lk__shm_area_all(c, LK_DONE, end) : LK_OK;
 }
 
-/* In place the sum goes to this rank's part of its vector, which nobody else reads, and in the end
+/* In place the sum goes to this rank's part of its vector, which no other rank reads, and in the end
  * from there to the beginning. */
 static lk_status shared_advance(lk_request *r)
 {

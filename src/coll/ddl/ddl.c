@@ -61,7 +61,7 @@ lk_status lk__ddl_mpi(lk_ddl *d, lk__native **out)
     return LK_OK;
 }
 
-/* Whether all ranks of this host may use the same cores: then nobody has bound them. */
+/* Whether all ranks of this host may use the same cores: then no launcher has bound them. */
 static bool cores_shared(const lk_topology *t)
 {
     const lk_location *mine = &t->location[t->rank];

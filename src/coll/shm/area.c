@@ -170,7 +170,7 @@ fail:
 
 /* First all ranks compare the call they are in, so that a mismatch names the call and not the shared area.
  * The rest is done on a communicator of its own, and nothing of it is counted: the call keeps its
- * number.  Behind the barrier nobody is in a call before this one. */
+ * number.  Behind the barrier no rank is in a call before this one. */
 lk_status lk__shm_area_open(const lk__coll_args *k, int number)
 {
     lk_status st;
@@ -338,7 +338,7 @@ lk_status lk__shm_area_part(const lk__coll_args *k, lk__schedule *s,
     LK_TRY(lk__schedule_room(s, sizeof *c, &c));
     call_fill(k, k->comm->coll, c);
     c->request.advance = advance;
-    c->idle = RINGS; /* whoever waits for it may sleep at once */
+    c->idle = RINGS; /* a thread that waits for it may sleep at once */
     *out = c;
     return lk__schedule_part(s, &c->request, part_begin);
 }

@@ -149,7 +149,7 @@ lk_status lk__shm_area_reached(lk__shm_call *c, int i, _Atomic uint64_t *flag, u
 
 /**
  * Post a flag of this rank.  Others that sleep are woken when this rank has to wait or ends the call:
- * usually nobody sleeps, and finding that out needs a fence, which now would wait for the post.
+ * usually none sleeps, and finding that out needs a fence, which now would wait for the post.
  */
 static inline void lk__shm_area_publish(lk__shm_call *c, _Atomic uint64_t *flag, uint64_t value)
 {

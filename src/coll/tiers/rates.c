@@ -177,7 +177,7 @@ static lk_status rates_find(const lk__coll_args *k, lk__tiers *tiers, unsigned c
     lk__call_rewind(comm, n_calls, past);
     own->deadline_ns = comm->deadline_ns;
     LK_TRY_TO(done, lk__tiers_measure(own, tiers));
-    /* From here on nobody is in a call before this one. */
+    /* From here on no rank is in a call before this one. */
     LK_TRY_TO(done, lk_barrier(own, "rates"));
 done:
     lk_comm_close(own);

@@ -59,7 +59,7 @@ static int subtrees_below(const lk__tiers_run *run, const lk__stage *g, int i, l
     return lk_range_subtrees(k->pieces, pieces, out);
 }
 
-/* To the others each begins with its neighbour, so that nobody is overrun. */
+/* To the others, each rank from its neighbour on, so that no rank gets all messages at once. */
 int64_t lk__direct_parcels(const lk__tiers_run *run, const lk__stage *g, unsigned char *got,
                            lk__parcel *parcel)
 {

@@ -28,7 +28,7 @@ enum { LK_BOARD_CALLS = 4 /* collective calls; a power of two */, LK_ASIDE = LK_
 /* What a rank is doing. */
 typedef struct lk__rank_status {
     int32_t state; /* lk__state */
-    int32_t peer;  /* world rank; -1: nobody in particular */
+    int32_t peer;  /* world rank; -1: none in particular */
     int32_t pid;   /* 0 if the rank is a thread */
     int32_t at; /* in which of its calls it is, or was last: the newest collective, + LK_ASIDE if it
                       is another call, which is shown aside */

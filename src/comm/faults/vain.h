@@ -5,8 +5,8 @@
  *     rest, with the packets it sent and took    were sent: asks all a question
  *     reads the question
  *     another pass that found nothing: answers
- *                                                all have answered, and all rest as before: nobody
- *                                                will ever do anything again
+ *                                                all have answered, and all rest as before: no
+ *                                                rank will ever do anything again
  *
  * Why that is so.  While a rank rests it has done nothing that another could see: no packet sent or
  * taken, no flag posted.  When the question is put, all rest, so all that could still be seen was done
@@ -15,7 +15,7 @@
  *
  * A rank that computes, tests, is on its way into a call, or whose messages MPI has not finished shows no
  * rest; one that is stopped or gets no core does not answer.  Its progress thread works only while the
- * rank is in no call.  Where a rank cannot be seen, on another node, nobody asks, and deadlines remain.
+ * rank is in no call.  Where a rank cannot be seen, on another node, none asks, and deadlines remain.
  */
 #ifndef LK_COMM_VAIN_H
 #define LK_COMM_VAIN_H

@@ -7,7 +7,7 @@
  *     sees its request done                    ◄─     notifies the sender
  *
  * An offer has two holders, sender and packet; the last one frees it.  A sender that gives up takes
- * the offer back, or waits for the copy under way: so nobody touches the memory of a rank that has
+ * the offer back, or waits for the copy under way: so no thread touches the memory of a rank that has
  * returned.
  */
 #include "comm/local/end.h"

@@ -1,5 +1,5 @@
 /* The machine that this process runs on: which package, cache, core and NUMA node each processor belongs
- * to.  Whoever asks reads it anew; nothing is kept. */
+ * to.  Each call reads it anew; nothing is kept. */
 #ifndef LK_COMM_TOPOLOGY_MACHINE_H
 #define LK_COMM_TOPOLOGY_MACHINE_H
 

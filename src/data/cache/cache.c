@@ -227,7 +227,7 @@ static lk_status folder_check(const char *path)
     return LK_OK;
 }
 
-/* Make the file under a name that nobody else has, then give it its own: ranks that hold the same boxes
+/* Make the file under a name of this call alone, then give it its own: ranks that hold the same boxes
  * may make it at the same time, with the same bytes. */
 static lk_status file_make(const lk_loader *l, const char *path, const unsigned char *header)
 {

@@ -24,7 +24,7 @@ struct lk__unpacker {
     int64_t start, total;
     int wrapped;
     bool ended;
-    lk__take_fn *take; /* given what is unpacked; NULL: nobody */
+    lk__take_fn *take; /* given what is unpacked; may be NULL */
     void *arg;
     z_stream z;
     unsigned char in[CHUNK], out[CHUNK];
@@ -102,7 +102,7 @@ static lk_status step(lk__unpacker *u, unsigned char *out, unsigned room, unsign
     return LK_OK;
 }
 
-/* Unpack everything, some at a time, and give it to whoever takes it. */
+/* Unpack everything, some at a time, and give it to `take`. */
 static lk_status run(lk__unpacker *u)
 {
     bool enough = false;

@@ -16,7 +16,7 @@ typedef struct lk__record_feed lk__record_feed;
 typedef enum lk__record_found {
     LK_RECORD_WHOLE,
     LK_RECORD_BAD, /* its data are damaged, and it was passed over */
-    LK_RECORD_GAP, /* nobody knows how many records were there */
+    LK_RECORD_GAP, /* it is not known how many records were there */
     LK_RECORD_END
 } lk__record_found;
 

@@ -9,7 +9,7 @@
 /** What is damaged in the files of a set, and left out. */
 typedef struct lk__record_damage {
     int64_t records,
-        gaps; /* records whose data are; places where nobody knows how many there were */
+        gaps; /* records whose data are; places where it is not known how many there were */
     char first[LK_RECORD_WHY]; /* the message about the first of them */
 } lk__record_damage;
 

@@ -38,7 +38,7 @@ typedef struct lk__feature_node {
     const lk_feature_split *split;
     int64_t n;  /* the axis that is dealt out or gathered: the last */
     int64_t of; /* the axis over whose blocks is summed; 0: nothing is */
-    /* Not NULL: the call is begun, and whoever has applied the op waits for it; operands live as long. */
+    /* Not NULL: the call is begun, and the caller of the op waits for it; operands live as long. */
     lk_request **request;
 } lk__feature_node;
 

@@ -40,7 +40,7 @@ lk_short_string lk__pending_text(const lk__pending *p)
 }
 
 /* End what is under way on `comm` (NULL: any).  Where others may wait for it, or it is `wrong` that
- * nobody has waited for it, the job ends. */
+ * it was not waited for, the job ends. */
 static void give_up(pending_list *s, const lk_comm *comm, const char *why, bool wrong)
 {
     for (int64_t i = 0; i < s->n; i++) {

@@ -10,7 +10,7 @@
 lk_status lk__tiling_new(lk_comm *comm, lk_comm *const *along, const lk_grid *grid,
                          const int64_t *tiles, int64_t step, lk_tiling **out) LK_NODISCARD;
 
-/** Whether a rank has all tiles, so that there is nobody to talk to. */
+/** Whether a rank has all tiles, so that nothing is sent. */
 static inline bool lk__tiling_is_alone(const lk_tiling *t)
 {
     return !t->comm && !t->rehearses;

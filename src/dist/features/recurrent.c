@@ -73,7 +73,7 @@ static lk_status recurrent_infer(lk_call *c, lk_output_spec *out)
     out[0].shape.dim[2] = held;
     for (int i = 1; i < c->n_out - 1; i++)
         out[i] = (lk_output_spec){.dtype = x->dtype, .shape = state};
-    /* Nobody reads it behind a pass that is not recorded. */
+    /* It is not read behind a pass that is not recorded. */
     int64_t times = lk__tape_writes(c->tape) ? x->shape.dim[1] : 0;
     out[c->n_out - 1] = (lk_output_spec){
         .dtype = LK_U8,

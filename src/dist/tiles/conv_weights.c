@@ -4,8 +4,8 @@
  *   dw[leaf] = tree over shards( one chain over samples and the leaf's positions of the y side )
  *
  * A leaf without positions says +0.  Nothing is joined here, and nothing is sent, for margins were fetched
- * by who computed y and dx; but where nobody wants dx of a transposed convolution, dw is the first to
- * read dy's margin.  The backward of conv.c applies these.
+ * to compute y and dx; but where dx of a transposed convolution is not wanted, dw is the first to read
+ * dy's margin.  The backward of conv.c applies these.
  */
 #include "dist/common/tile_conv.h"
 #include "kernel/conv/weights.h"

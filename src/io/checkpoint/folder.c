@@ -89,7 +89,7 @@ static lk_status identities_check(lk_checkpoint_dir *c, lk_arena *arena)
     return LK_OK;
 }
 
-/* Rename the checkpoints of the run before, so that nobody goes on from them in place of this run's. */
+/* Rename the checkpoints of the run before, so that no run goes on from them in place of this run's. */
 static lk_status set_aside(lk_checkpoint_dir *c, lk_arena *arena)
 {
     char path[LK_PATH_SIZE], to[LK_PATH_SIZE], name[32], text[LK_PATH_SIZE + 128];

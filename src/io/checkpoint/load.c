@@ -106,7 +106,7 @@ static lk_status candidate_try(load *l)
 
 /* ---- which one ---- */
 
-/* Told on rank 0: what is wrong with the candidate; `reason` is what was wrong with the first. */
+/* Called on rank 0: what is wrong with the candidate; `reason` is what was wrong with the first. */
 static void candidate_report(load *l, char reason[LK__MESSAGE])
 {
     char name[LK__STEP_NAME], what[LK__STEP_NAME + 64];

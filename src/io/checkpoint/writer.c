@@ -1,7 +1,7 @@
 /* A rank's parts of a checkpoint, from all ranks that hold them to the disk.
  *
  * Most are collected in memory as the files will be, while the others wait, and written by a thread
- * that communicates with nobody.  What is more than this rank's share of the state, as a tensor that is
+ * that does not communicate.  What is more than this rank's share of the state, as a tensor that is
  * larger than many, goes to disk while the save begins, band by band: two have room, one that comes and
  * one that is written.
  */

@@ -5,7 +5,7 @@
  * thread looks whether its pool is still that of its set, under the pool's lock.  All memory is static:
  * nothing is allocated, and a forked child only has to forget the workers it does not have.
  *
- * `sets.lock` guards the places.  Nobody waits for a pool while holding it: a worker that calls a kernel
+ * `sets.lock` guards the places.  No thread waits for a pool while holding it: a worker that calls a kernel
  * inside a job needs it to find that its pool is busy.
  */
 #include "base/memory/rehearsal.h"

@@ -6,14 +6,14 @@
  *   epoch + 1, wake sleepers     ─►     sees the epoch change
  *   take chunks until none is left      enters the gate if it is open, takes chunks, leaves
  *   close the gate
- *   wait until nobody is inside  ◄─     the last one out wakes the caller
+ *   wait until none is inside    ◄─     the last one out wakes the caller
  *
- * A worker that comes late finds the gate closed and waits for the next epoch, so nobody ever waits
- * for a worker that has not begun.  Both waits spin for a moment, giving way to other threads, and
+ * A worker that comes late finds the gate closed and waits for the next epoch, so a caller never
+ * waits for a worker that has not begun.  Both waits spin for a moment, giving way to other threads, and
  * then sleep on a futex.
  *
  * Each thread has a part of the tasks, the same range in every job of as many: what it wrote in one job
- * it finds in its caches in the next.  Whoever is done with its part helps with those of others.
+ * it finds in its caches in the next.  A thread that is done with its part helps with those of others.
  */
 #include "kernel/runtime/workers.h"
 
@@ -74,7 +74,7 @@ static bool spin_while(const lk__workers *p, _Atomic uint32_t *word, uint32_t va
     return false;
 }
 
-/* All chunks of a part that nobody has taken. */
+/* All chunks of a part that are not taken yet. */
 static void part_do(lk__workers *p, lk__task_part *part)
 {
     for (;;) {
@@ -108,7 +108,7 @@ static void gate_leave(lk__workers *p)
         lk__futex_wake_private(&p->gate, 1);
 }
 
-/* Let nobody in any more and wait for those inside. */
+/* Let no worker in any more and wait for those inside. */
 static void gate_close(lk__workers *p)
 {
     const uint32_t closed = ~(GATE_OPEN | GATE_PLACES);
@@ -152,7 +152,7 @@ static void learn(_Atomic int64_t *about, int64_t measured, int64_t most)
     atomic_store_explicit(about, old + (measured - old) / LEARN, memory_order_relaxed);
 }
 
-/* Nobody is measured: things may have changed. */
+/* No job is measured: the time may have changed. */
 static void forget(_Atomic int64_t *about)
 {
     int64_t old = atomic_load_explicit(about, memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* A pool of workers: threads that do the tasks of one job at a time, together with its caller.
  *
- * parallel.c owns the pools, all of them static, and says which one a thread has.  Whoever starts,
- * stops or uses one holds its lock.
+ * parallel.c owns the pools, all of them static, and says which one a thread has.  The thread that
+ * starts, stops or uses one holds its lock.
  */
 #ifndef LK_KERNEL_WORKERS_H
 #define LK_KERNEL_WORKERS_H
@@ -35,7 +35,7 @@ typedef struct lk__workers {
     lk__processors set;   /* changes only while there is no worker */
     uint32_t first_epoch; /* when the workers were started */
 
-    /* The job; changes only while the gate is closed and nobody is inside. */
+    /* The job; changes only while the gate is closed and no worker is inside. */
     lk__task_fn *fn;
     void *arg;
     int64_t chunk; /* tasks that are taken at a time */

@@ -5,7 +5,7 @@
  *
  * The n-th value that rank a sends to rank b is the n-th that b takes from a.  Whether all come to their
  * end is found by going through the rows of all ranks: a rank goes on from a row when its partner has
- * come to the other end of it.  If nobody can go on, each that is not at its end waits for another
+ * come to the other end of it.  If none can go on, each that is not at its end waits for another
  * that is not, and from any of them the way leads into a circle, which is shown.
  */
 #include "parallel/chain/chain.h"

@@ -6,7 +6,7 @@
  *
  * All is on one tape, so backward answers the messages in the reverse order.  What a rank keeps for itself
  * passes a node that does nothing, at the place among the messages where it is put into the queue: the
- * gradients of y then add up in the reverse order of out_ranks, whoever they come from.  Without the node
+ * gradients of y then add up in the reverse order of out_ranks, also where one is this rank.  Without the node
  * that of the own rank would count where the value is used.
  */
 #include "base/failure.h"

@@ -1,4 +1,4 @@
-/* The tensors of a chain list, of all ranks, for whoever trains, saves or hashes it.
+/* The tensors of a chain list, of all ranks: to train, save and hash it.
  *
  *     rank 0                           rank 1
  *     0.0.linear1.weight  [4,8] here   0.0.linear1.weight  nothing of it

@@ -59,7 +59,7 @@ static lk_status member_main(lk_comm *comm, void *arg)
 {
     lk__crew *c = arg;
     int i = lk_comm_rank(comm);
-    uint64_t seen = c->order; /* nobody gives one before all have come */
+    uint64_t seen = c->order; /* none is given before all have come */
     order_end(c, i, lk_device_bind(&c->device[i]));
     while (order_take(c, &seen)) {
         lk_status st = c->fn(c->arg, i, comm);

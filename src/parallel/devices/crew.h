@@ -34,7 +34,7 @@ void lk__crew_free(lk__crew *crew);
  * works as number 0, and `comm` is NULL.
  *
  * `meets`: members wait for each other in it.  Then the failure of one ends their communicators, so that
- * nobody waits for it, and the next run begins with new threads.
+ * no member waits for it, and the next run begins with new threads.
  *
  * Errors: that of the first member whose failure is no consequence of another's, with "replica I (DEVICE): "
  * before its message; LK_ENOMEM where new threads cannot be started.

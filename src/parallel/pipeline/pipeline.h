@@ -8,7 +8,7 @@
  *         of a receive     the begin of its send
  *         of a wait        under rendezvous, the begin of the receive of what it waits for
  *
- * The stages come to their ends if nobody waits in a circle: messages are matched by what they are, so there
+ * The stages come to their ends if none waits in a circle: messages are matched by what they are, so there
  * is no choice that a run could make otherwise.
  */
 #ifndef LK_PARALLEL_PIPELINE_H

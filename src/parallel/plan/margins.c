@@ -91,7 +91,7 @@ static lk_status window_margins(const walk *w, const lk_layer_instance *l, lk_ti
 {
     reach reads = {&w->spec[w->tile_of[l - w->net->instance]], false}, makes = {reads.spec, true};
     bool fetches = tile->kind !=
-                   LK_TILE_SAMPLE; /* which reads its tile alone, and can fetch for nobody */
+                   LK_TILE_SAMPLE; /* which reads its tile alone, and cannot fetch for others */
     bool has = !fetches || is_right(w, x, reads);
     if (!has)
         LK_TRY(fetch_widen(w, reads, x, &has));

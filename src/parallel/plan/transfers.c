@@ -2,7 +2,7 @@
  *
  * The walk goes over the layers as a pass does, then back.  All of it is arithmetic on boxes and on the
  * samples of the ranks, linear in samples and shards, so a model that passes shard by shard differs in
- * the number of calls alone.  Backward leaves out what nobody asks for: the gradient of a convolution's
+ * the number of calls alone.  Backward leaves out what is not asked for: the gradient of a convolution's
  * input that is given.  A node that communicates is always recorded, and always run by backward
  * (LK_OP_COLLECTIVE), so what it gives has a gradient.
  *

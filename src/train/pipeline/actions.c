@@ -5,7 +5,7 @@
  *
  * A micro-batch has a tape, on which its forward waits for its backward; what came from the stage before is a
  * leaf there, and what goes to the next one is what backward starts from.  Messages are actions, not nodes:
- * nobody waits inside a pass.  Statistics and losses are those of each micro-batch until its weights'
+ * no rank waits inside a pass.  Statistics and losses are those of each micro-batch until its weights'
  * gradients are computed, which is in ascending order; the sums of micro-batches are then joined by the tree.
  */
 #include "autograd/tape_access.h"

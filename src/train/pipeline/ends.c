@@ -51,7 +51,7 @@ static lk_status use_receive(const lk_trainer *t, const lk_accumulator *sums, in
                             t->spec.model->net->use[use].name, NULL));
 }
 
-/* All sends first, so that nobody waits in a circle. */
+/* All sends first, so that no ranks wait in a circle. */
 static lk_status param_exchange(const lk_trainer *t, lk_accumulator *sums, int64_t param,
                                 lk_request **request)
 {
