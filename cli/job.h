@@ -29,7 +29,7 @@ int job_make(const lk_experiment *experiment, lk_comm *comm, lk_job **out);
 
 /**
  * Run `fn(call)` on the ranks of the experiment that the operands name: those that a launcher started,
- * otherwise as many threads of this process as its parallel.data says.  Returns the status of `fn`, or
+ * otherwise threads of this process, as many as the product of its layout.  Returns the status of `fn`, or
  * that of reading the experiment after a message.
  */
 int job_on_ranks(int (*fn)(void *call), job_call *call);

@@ -1,4 +1,4 @@
-/* Drawing layouts: all products of ranks along the axes in a random order, and of these the first that a plan
+/* gradcheck_draw(): all products of ranks along the axes in a random order, and of these the first that a plan
  * can be made for. */
 #include "gradcheck/draw.h"
 

@@ -1,4 +1,6 @@
-/* Random layouts for `lockstep gradcheck --layout`. */
+/* gradcheck_layout: a layout drawn at random, and its schedule.  random_layouts.c draws a few for each model
+ * before it runs any, on the verb's thread; a job of one rank says which are possible.
+ */
 #ifndef LK_CLI_GRADCHECK_DRAW_H
 #define LK_CLI_GRADCHECK_DRAW_H
 

@@ -1,4 +1,6 @@
-/* A plan as one JSON object. */
+/* An lk_plan as one JSON object on stdout, its keys in a fixed order.  The verb plan calls it for --json, in
+ * place of the tables of text.c.
+ */
 #include "plan/show.h"
 #include "report.h"
 

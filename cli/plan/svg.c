@@ -1,4 +1,6 @@
-/* Writing pictures as SVG 1.1. */
+/* Writing the elements of a picture to its file, and the style that gives classes their colours (svg.h).
+ * The verb plan has one picture open, and draws on its one thread.
+ */
 #include "plan/svg.h"
 
 #include <errno.h>

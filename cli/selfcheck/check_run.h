@@ -1,4 +1,6 @@
-/* Running a check in all configurations. */
+/* Running one check of `lockstep selfcheck` with each instruction set, number of threads and way of splitting
+ * the work.  The verb calls it, check by check, on its one thread; the kernels run on the pool.
+ */
 #ifndef LK_CLI_CHECK_RUN_H
 #define LK_CLI_CHECK_RUN_H
 

@@ -1,4 +1,6 @@
-/* Apply an op: find the inputs, make the outputs, compute, and write it to the tape. */
+/* lk_apply(): find the inputs of an op, make its outputs, compute, and write it to the tape.  The typed calls
+ * of ops.h, layers, and ops in their backward end here, on the tape's thread.
+ */
 #include "autograd/tape.h"
 #include "base/failure.h"
 #include "base/fpenv.h"

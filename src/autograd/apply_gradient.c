@@ -1,5 +1,6 @@
-/* Apply an op that gives the gradient of an input: straight into a leaf where that is possible, later where
- * the leaf is postponed, otherwise as any other. */
+/* lk_apply_gradient(): apply an op that gives the gradient of an input: straight into a leaf where that is
+ * possible, later where the leaf is postponed, otherwise as any other.  The backward of ops calls it, on the
+ * tape's thread. */
 #include "autograd/tape.h"
 
 /* Whether one of the inputs shares elements with `y`, which is the program's, or is none. */

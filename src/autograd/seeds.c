@@ -1,5 +1,5 @@
 /* The seeds of backward: the gradients of the outputs that a pass starts from, checked and set
- * before it. */
+ * before it.  backward.c calls it, on the tape's thread. */
 #include "autograd/tape.h"
 
 enum { SMALL = 1024 }; /* elements of a seed that are copied sooner than compared with all leaves */

@@ -1,4 +1,5 @@
-/* How an object of bytes is cut into messages: for objects.c, its tests, and multinode iterators.
+/* lk_bcast() of an object of any length, cut into pieces.  objects.c and multi-node iterators call it, on
+ * all ranks, on the thread of the communicator.
  */
 #ifndef LK_COLL_OBJECTS_H
 #define LK_COLL_OBJECTS_H

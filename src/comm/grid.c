@@ -1,5 +1,6 @@
 /* lk_grid: Cartesian coordinates of ranks, the last axis fastest, and the communicators along its
- * axes. */
+ * axes.  A plain struct that lk_grid_make() fills in, the same on all ranks; only lk_grid_split() is
+ * collective. */
 #include <lockstep/comm.h>
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* lk__nodes_pretend(): LK_LOCAL_NODES in the environment makes the ranks of one machine look as if
- * they were on several nodes, for tests of tiers and reports. */
+ * they were on several nodes, for tests of tiers and reports.  Transports call it as they open. */
 #include "base/env.h"
 #include "base/text/number.h"
 #include "comm/comm.h"

@@ -1,4 +1,7 @@
-/* From nodes of an experiment file to options: names become fields of structs.  For experiment.c. */
+/* lk__binding: a struct of options and its table, to be filled from the nodes of an experiment file.
+ * experiment.c and phases.c have them on the stack, while lk_experiment_read() runs, on its thread; what is
+ * filled in lives in the experiment's arena.
+ */
 #ifndef LK_CONFIG_BIND_H
 #define LK_CONFIG_BIND_H
 

@@ -1,4 +1,6 @@
-/* lk_kv: key-value pairs as a JSON object. */
+/* Pairs of a name and a value, checked and written as a JSON object: lk_kvs_json() for programs, and kv.h for
+ * JSON lines and reports.
+ */
 #include "io/kv.h"
 
 #include <lockstep/extra/alloc.h>

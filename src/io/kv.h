@@ -1,4 +1,6 @@
-/* lk_kv from inside: for JSON lines and reports. */
+/* Arrays of lk_kv, a name with a value, as the caller has them: checked, and written as a JSON object.  JSON
+ * lines and reports call it, on the thread of their caller.
+ */
 #ifndef LK_IO_KV_H
 #define LK_IO_KV_H
 

@@ -1,5 +1,6 @@
-/* Event files from inside; their messages apart from the file and the clock, so that a test can see
- * them. */
+/* lk_tfevents from inside: how a resumed run goes on with its file, as the run's output does on rank 0; and
+ * messages apart from the file and the clock, for tests.
+ */
 #ifndef LK_IO_TFEVENTS_H
 #define LK_IO_TFEVENTS_H
 

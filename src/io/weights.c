@@ -1,4 +1,5 @@
-/* The weights of a model in a file: parameters, then state, by their names.
+/* The weights of a model in a file: parameters, then state, by their names.  Programs and runs save and load
+ * them, on the rank that has the model.
  *
  * A file is read into slabs laid out as the model's, box by box, and copied when all of it is there.
  */

@@ -1,4 +1,6 @@
-/* lk_iterator from inside: for iterator.c and iterator_multi_node.c. */
+/* lk_iterator from inside: a loader, the step it is at, and of a multi_node one room for what the master
+ * sends.  The program makes one on each rank and calls it, on the thread of its communicator.
+ */
 #ifndef LK_MULTINODE_ITERATOR_H
 #define LK_MULTINODE_ITERATOR_H
 

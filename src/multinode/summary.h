@@ -1,4 +1,6 @@
-/* lk_summary from inside: for summary.c and summary_join.c. */
+/* lk_summary from inside: entries by name, sorted.  A program or its evaluator has one on each rank, adds to
+ * it (summary.c) and joins it over ranks (summary_join.c, collective), on one thread.
+ */
 #ifndef LK_MULTINODE_SUMMARY_H
 #define LK_MULTINODE_SUMMARY_H
 

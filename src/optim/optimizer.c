@@ -1,4 +1,8 @@
-/* Optimizers: their state, and a step of all parameters. */
+/* lk_optimizer: made and freed, its state bound, and a step of all parameters or of a range of them.
+ *
+ * The trainer or the program calls it once for each step, on its thread, behind the reduction of the
+ * gradients.  A range is cut into chunks for the pool; each asks for the gradient it needs.
+ */
 #include "optim/optimizer.h"
 
 #include "base/fpenv.h"

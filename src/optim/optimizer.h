@@ -1,4 +1,7 @@
-/* Optimizers from inside. */
+/* lk_optimizer from inside: an update rule, the slabs of its state, and the slab of parameters that it
+ * moves.  Made by lk_optimizer_new(), which trainers and programs call, one on each rank; one thread
+ * uses it, and the tasks of a step run on the pool.
+ */
 #ifndef LK_OPTIM_OPTIMIZER_H
 #define LK_OPTIM_OPTIMIZER_H
 

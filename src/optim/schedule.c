@@ -1,4 +1,6 @@
-/* Schedules by name. */
+/* The factor of the rate at a step, by a schedule's name, and the registry of schedules (schedules/).
+ * The optimizer asks for it in each step, rules and schedules for one of their own; any thread.
+ */
 #include "base/fpenv.h"
 
 #include <lockstep/optim.h>

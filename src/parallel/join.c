@@ -1,6 +1,7 @@
 /* Joining the accumulators of all ranks, group by group, by the tree over the shards, and gradients of
- * tiles then by that over tiles: all of them (lk__groups_allreduce()), or of gradients what this rank updates (lk__groups_reduce_owned()).  The
- * trainer calls it after backward; lk__groups_read_gradient() may run on threads of the optimizer.
+ * tiles then by that over tiles: all of them (lk__groups_allreduce()), or of gradients what this rank
+ * updates (lk__groups_reduce_owned()).  The trainer calls it after backward; lk__groups_read_gradient() may
+ * run on threads of the optimizer.
  */
 #include "base/memory/grow.h"
 #include "parallel/groups_internal.h"

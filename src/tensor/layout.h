@@ -1,4 +1,7 @@
-/* What a layout is made of, for this room. */
+/* lk_slab_layout from inside: the names, shapes and offsets of the slices of slabs.  Models,
+ * accumulators and programs fill one in (layout.c), on one thread; a slab (slab.c) retains it, and from then
+ * on it does not change.
+ */
 #ifndef LK_TENSOR_LAYOUT_H
 #define LK_TENSOR_LAYOUT_H
 

@@ -1,4 +1,7 @@
-/* What a tensor is made of, for this room. */
+/* lk_tensor and lk__storage from inside: a shape with strides on memory that is counted.  Made by
+ * lk_tensor_new(), slabs, views and tapes; ops, dist and others that go through elements read the fields.
+ * References may be added and released on any thread.
+ */
 #ifndef LK_TENSOR_TENSOR_H
 #define LK_TENSOR_TENSOR_H
 

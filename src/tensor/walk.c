@@ -1,4 +1,6 @@
-/* Rows of tensors. */
+/* struct lk__walk: joining axes into rows, and from one row to the next (walk.h).  Copies, fills and
+ * comparisons of this room, and halo.c of dist, have one on their stack; any thread.
+ */
 #include "tensor/walk.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
-/* This rank's part of a batch: for step.c, eval.c and rehearse.c. */
+/* lk__batch_work: this rank's part of a batch of a step, an evaluation or a rehearsal.  step.c, eval.c and
+ * rehearse.c have one on the stack, on the trainer's thread, and batches.c, or with stages pipeline/batch.c,
+ * goes through it; ranks that communicate in passes do so together.
+ */
 #ifndef LK_TRAIN_BATCHES_H
 #define LK_TRAIN_BATCHES_H
 

@@ -1,4 +1,6 @@
-/* lk_trainer: construction, accessors, and which plan it runs from. */
+/* lk_trainer: made, on all ranks together, with the plan that it runs from; freed, and set to another step.
+ * Jobs and programs call it, on the thread that has the communicator.
+ */
 #include "base/fpenv.h"
 #include "data/loader/loader.h"
 #include "nn/model.h"

@@ -1,4 +1,6 @@
-/* allreduce of private buffers through the stages of the shared area; see swap.c. */
+/* allreduce of private buffers through the stages of the shared area (swap.c draws it).
+ * allreduce_shared.c runs it for a call, on whichever thread makes progress for the rank.
+ */
 #ifndef LK_COLL_SWAP_H
 #define LK_COLL_SWAP_H
 

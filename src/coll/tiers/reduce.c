@@ -1,5 +1,5 @@
-/* The way there of a tiered allreduce: the reduce-scatter along each tier, for lk_ddl and the algorithm
- * `tiers`; tiers.h draws it. */
+/* The way there of a tiered allreduce: the reduce-scatter along each tier, written into the schedule of a
+ * lk__tiers_run (tiers.c); tiers.h draws it. */
 #include "coll/tiers/tiers.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-/* Write the schedules of a tiered allreduce, for lk_ddl and the algorithm `tiers`; tiers.h draws them. */
+/* lk__tiers_run: one call of a tiered allreduce; its way back, and what both ways share (tiers.h draws it).
+ * lk_ddl and the algorithm `tiers` have one on the stack while they write a schedule, on the rank's thread.
+ */
 #include "coll/tiers/tiers.h"
 
 const char *lk__way_name(lk__way way)

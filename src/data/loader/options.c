@@ -1,4 +1,6 @@
-/* The table of lk_loader_options, and the number of shards that follows from them. */
+/* The table of lk_loader_options, which experiments and lk_loader_new() read, and the number of shards that
+ * follows from them.  Any thread.
+ */
 #include <lockstep/data.h>
 
 #include <math.h>

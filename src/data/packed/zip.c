@@ -1,4 +1,6 @@
-/* Reading zip archives, for .npz files. */
+/* lk__zip: the directory of an archive, read and checked, and the bytes of its members.  Readers of .npz files
+ * (formats, arrays, tensor_file.c of io) open one on the thread that reads.
+ */
 #include "data/packed/zip.h"
 
 #include "data/bytes.h"

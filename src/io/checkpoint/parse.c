@@ -1,5 +1,6 @@
 /* Reading a MANIFEST, which is not trusted: its checksum first, then every member in its order,
- * then whether they agree. */
+ * then whether they agree.  load.c parses on each rank what rank 0 has sent; others read a
+ * file, on the rank that looks at it. */
 #include "base/memory/grow.h"
 #include "base/text/json.h"
 #include "io/checkpoint/checkpoint.h"

@@ -1,4 +1,5 @@
-/* The table of a model's layers, in a report. */
+/* The table of a model's layers in a report: what each takes and gives, and its parameters.  report.c
+ * calls it, on rank 0 at the end of a run. */
 #include "io/report/report.h"
 
 static void put_io(lk__out *o, lk_tensor_type io)

@@ -1,4 +1,6 @@
-/* The parts of a report: for report.c, which writes them one behind the other. */
+/* The parts of a report: report.c writes them one behind the other into one lk__out, when lk_report_write()
+ * is called, on its caller's thread (of a run: page.c, on rank 0).
+ */
 #ifndef LK_IO_REPORT_H
 #define LK_IO_REPORT_H
 

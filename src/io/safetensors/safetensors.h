@@ -1,4 +1,6 @@
-/* lk_safetensors from inside: for reading, writing, and boxes of tensors in such files. */
+/* lk_safetensors from inside: an open file, its header and its tensors.  read.c opens one, which any
+ * thread may read; write.c writes a file at once, boxes.c one that all ranks write together.
+ */
 #ifndef LK_IO_SAFETENSORS_H
 #define LK_IO_SAFETENSORS_H
 

@@ -1,4 +1,6 @@
-/* Which instruction set is in use: the best available, LK_ISA, or what lk_isa_set() said. */
+/* Which instruction set is in use in this process: the best available, LK_ISA, or what lk_isa_set() said.
+ * Kernels ask on each call, on any thread, and take their table from it.
+ */
 #include "kernel/runtime/isa.h"
 
 #include "base/env.h"

@@ -1,5 +1,6 @@
-/* Split work over the pool of the calling thread: that of its set of processors if it is bound to one
- * (base/processors.h), otherwise the one that all others share. */
+/* lk__parallel(): split work over the pool of the calling thread: that of its set of processors if it is
+ * bound to one (base/processors.h), otherwise the one that all others share.  Kernels call it, on any
+ * thread; a caller that finds its pool busy does all the work itself. */
 #ifndef LK_KERNEL_PARALLEL_H
 #define LK_KERNEL_PARALLEL_H
 

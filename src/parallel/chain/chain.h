@@ -1,8 +1,9 @@
 /* Chain lists, inside: what ranks tell each other about their components, and the chain itself.
  *
  * A declaration is a list of rows: for each component one of kind LK__ROW_COMPONENT, then one for each of
- * its in_ranks and for its carry_in, then one for each of its out_ranks and for its carry_out.  This is the order in which its rank acts, so the rows
- * of all ranks are a program, which check.c runs through before anybody does.
+ * its in_ranks and for its carry_in, then one for each of its out_ranks and for its carry_out.  This is the
+ * order in which its rank acts, so the rows of all ranks are a program, which check.c runs through before
+ * any rank does.  The program makes a chain on each rank, and calls it on one thread.
  */
 #ifndef LK_PARALLEL_CHAIN_H
 #define LK_PARALLEL_CHAIN_H

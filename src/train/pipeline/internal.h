@@ -1,5 +1,7 @@
-/* lk__pipeline from inside: pipeline.c makes one, actions.c goes through a list, batch.c through
- * batches. */
+/* lk__pipeline from inside: the tapes of a stage, its messages and its lists of actions.  The trainer makes
+ * one on each rank (pipeline.c); steps and evaluations go through batches (batch.c) and lists (actions.c)
+ * with it, on the trainer's thread.
+ */
 #ifndef LK_TRAIN_PIPELINE_INTERNAL_H
 #define LK_TRAIN_PIPELINE_INTERNAL_H
 

@@ -1,10 +1,10 @@
-/* What a run keeps to go on from.
+/* What a run keeps to go on from: lk__saver is opened here, and saves.
  *
  * The state of a checkpoint, in this order: the parameters and the model's state by their names; with double
- * buffering the sums that the next step follows, as "pending.conv1.weight"; the optimizer's slabs as "optimizer.m.conv1.weight"; the numbers of metrics as "seen.accuracy".  Its
- * numbers are those of the optimizer, what the steps of the epoch have seen so far, and the progress
- * of the run.  A run with phases saves the optimizer of the one that runs, and which that is.
- * resume.c loads it.
+ * buffering the sums that the next step follows, as "pending.conv1.weight"; the optimizer's slabs as
+ * "optimizer.m.conv1.weight"; the numbers of metrics as "seen.accuracy".  Its numbers are those of the
+ * optimizer, what the steps of the epoch have seen so far, and the progress of the run.  A run with phases
+ * saves the optimizer of the one that runs, and which that is.  resume.c loads it.
  */
 #include "io/checkpoint/checkpoint.h"
 #include "io/disk.h"

@@ -1,4 +1,7 @@
-/* lk__saver from inside: for save.c, which saves, and resume.c, which loads. */
+/* lk__saver from inside: what a checkpoint of a run has, and how far saving is.  lk_job_run() opens one on
+ * each rank and calls it on its thread, through save.h; save.c saves, resume.c loads, and job_plan.c has
+ * one on its stack, for the bytes alone.
+ */
 #ifndef LK_TRAIN_SAVER_H
 #define LK_TRAIN_SAVER_H
 

@@ -1,4 +1,5 @@
-/* The text of a file: what cannot be read is left out of the report, and is no failure. */
+/* lk__file_text(): all of a file, for the report of a run, on rank 0.  What cannot be read is left out of the
+ * report, and is no failure. */
 #include "train/run/text.h"
 
 #include "data/source.h"
