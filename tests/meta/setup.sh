@@ -42,6 +42,15 @@ invent id 'echo 1000'
 run 0 build
 [ -z "$said" ] || fail "nothing is missing, but it says:" "$said"
 run 2 attic
+case $said in
+*'no group "attic"; the groups are build mpi test lint demo arm coverage bench') ;;
+*) fail 'it must name the groups, not' "$said" ;;
+esac
+# Groups that the Makefile asks for are there.
+for group in $(sed -n 's/^\t@tools\/setup\( --optional\)*//p' Makefile); do
+    said=$(env -i PATH="$machine" CC=cc "$setup" "$group" 2>&1) || :
+    case $said in *'no group'*) fail "$said" ;; esac
+done
 run 2 lint
 case $said in
 *'missing: clang-tidy'*'in Debian: clang-tidy'*) ;;
