@@ -25,6 +25,22 @@ cut -d: -f1 "$work/documented" | sort >"$work/rooms"
 diff "$work/rooms" "$work/folders" ||
     complain 'ARCHITECTURE.md has other rooms than src'
 
+# The walk from the command to the inner loop: each function is defined in its file, and the walk is short.
+# Names of micro-kernels are made by macros, of the type of their vectors and the size of their tile.
+sed -n '/^## From the command/,/^## The life/ s/^| `\(.*\)()` | `\([^`]*\)` |.*/\1 \2/p' ARCHITECTURE.md >"$work/walk"
+while read -r name file; do
+    defined=$(echo "$name" | sed 's/^f32x8_\(.*\)/V(\1)/; s/^\(.*_\)f32x8_[0-9_]*$/\1##VEC##_##NV##_##MR/')
+    grep -q "^[a-zA-Z #].*[ *]$defined(.*[^;]$" "$file" ||
+        complain "ARCHITECTURE.md: $file does not define $name()"
+done <"$work/walk"
+rows=$(wc -l <"$work/walk")
+step=$(sed -n '/^lk_trainer_step /,$p' "$work/walk" | wc -l)
+[ "$(sed -n '/^## From the command/,/^## The life/p' ARCHITECTURE.md | grep -c '^| `')" -eq "$rows" ] ||
+    complain 'ARCHITECTURE.md: a row of the walk names no function and file'
+[ "$rows" -ge 20 ] && [ "$rows" -le 24 ] || complain "ARCHITECTURE.md: the walk has $rows functions, not at most 24"
+[ "$step" -ge 12 ] && [ "$step" -le 16 ] ||
+    complain "ARCHITECTURE.md: from lk_trainer_step() the walk has $step functions, not at most 16"
+
 # The values of the hash of tensors are those that the tests compare with.
 sed -n 's/^| [a-z0-9]* | [-0-9.]* | `0*\([0-9a-f]*\)` | `0*\([0-9a-f]*\)` | `0*\([0-9a-f]*\)` |$/0x\1, 0x\2, 0x\3,/p' \
     docs/reference/numerics.md >"$work/values"
