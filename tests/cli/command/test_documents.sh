@@ -36,6 +36,11 @@ status 0 "$lockstep" list verbs --json
 sed -n 's/.*"name": "\([a-z]*\)".*/\1/p' "$work/out" | grep -v '^help$' | sort >"$work/listed"
 cmp -s "$work/shown" "$work/listed" || fail "the README has other verbs: $(tr '\n' ' ' <"$work/shown")"
 
+# Numbers of the README: as many types of layers, and at least so many ops in tens.
+counted() { "$lockstep" list | awk -v kind="$1" '$1 == kind { print $2 }'; }
+grep -qF "$(counted layers) types of layers" README.md || fail "the README has other than $(counted layers) types of layers"
+grep -qF "over $((($(counted ops) - 1) / 10))0 ops" README.md || fail "the README has another number of ops than $(counted ops)"
+
 # The self-check: kernels, cases, hashes and errors are the same everywhere.
 table()
 {
