@@ -128,7 +128,8 @@ def text(values):
     return " ".join(mp.nstr(v, 25, min_fixed=-5, max_fixed=5) for v in values)
 
 
-print("# Made by tests/data/carry.py, which says how; do not edit.")
+print("# Made by tests/data/carry.py, which says how; do not edit.  "
+      "Committed: a reference from outside, and the build has neither Python nor mpmath.")
 for network, layers in NETWORKS.items():
     shapes = shapes_of(layers)
     p = {}

@@ -330,7 +330,8 @@ def train(p, data, initial, dtype):
 
 def main():
     lockstep = sys.argv[1]
-    print("# Made by tests/data/curves.py, which says how; do not edit.")
+    print("# Made by tests/data/curves.py, which says how; do not edit.  "
+          "Committed: a reference from outside, and the build has neither Python nor PyTorch.")
     for name, p in PRESETS.items():
         shape = ",".join(map(str, p["shape"]))
         override = (f"data={{type: glyphs, count: {p['count']}, test_count: 0, shape: [{shape}], "

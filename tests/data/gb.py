@@ -130,7 +130,8 @@ def show(name, values):
         repr(v) for v in [sum(terms), sum(abs(t) for t in terms)] + some))
 
 
-print("# Made by tests/data/gb.py, which says how; do not edit.")
+print("# Made by tests/data/gb.py, which says how; do not edit.  "
+      "Committed: a reference from outside, and the build has no Python.")
 for name, size, channels in (("mnist", 28, 1), ("cifar", 32, 3)):
     print("case", name, size, channels)
     layers, n, k = [], size, channels

@@ -127,7 +127,8 @@ def text(values):
     return " ".join(mp.nstr(v, 25, min_fixed=-5, max_fixed=5) for v in values)
 
 
-print("# Made by tests/data/joined.py, which says how; do not edit.")
+print("# Made by tests/data/joined.py, which says how; do not edit.  "
+      "Committed: a reference from outside, and the build has neither Python nor mpmath.")
 for network, shapes in NETWORKS:
     p = {}
     for name, shape in shapes.items():

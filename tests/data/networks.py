@@ -304,7 +304,8 @@ def show(name, p, c, loss, direction=None):
 
 
 def main():
-    print("# Made by tests/data/networks.py, which says how; do not edit.")
+    print("# Made by tests/data/networks.py, which says how; do not edit.  "
+          "Committed: a reference from outside, and the build has neither Python nor mpmath.")
     for f in (mlp, cnn, norms, attention, rnn, poolnet, contrast):
         p, c, loss = f()
         d = Draw(100)

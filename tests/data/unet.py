@@ -246,7 +246,8 @@ def parameters(shape, **given):
           sum(sizes))
 
 
-print("# Made by tests/data/unet.py, which says how; do not edit.")
+print("# Made by tests/data/unet.py, which says how; do not edit.  "
+      "Committed: a reference from outside, and the build has neither Python nor mpmath.")
 network("image", (1, 5, 3, 1), depth=2, width=1, convs=1, norm="none")
 network("volume", (2, 3, 1, 2, 1), depth=1, width=1, most=1, convs=1, norm="batch", up="repeat",
         classes=3)

@@ -80,7 +80,8 @@ n = SIZE * SIZE * CHANNELS
 flat = draw(SAMPLES * n)
 samples = [flat[i:i + n] for i in range(0, len(flat), n)]
 w = [v / 4 for v in draw(POSITIONS * POSITIONS * ROW * FILTERS)]
-print("# Made by tests/data/unit_norm.py, which says how; do not edit.")
+print("# Made by tests/data/unit_norm.py, which says how; do not edit.  "
+      "Committed: a reference from outside, and the build has neither Python nor mpmath.")
 print("tensor x", SAMPLES, SIZE, SIZE, CHANNELS, ":", text(flat))
 print("tensor weight", POSITIONS, POSITIONS, KERNEL, KERNEL, CHANNELS, FILTERS, ":", text(w))
 for _ in range(STEPS):
