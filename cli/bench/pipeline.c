@@ -1,8 +1,8 @@
 /* Turns of two stages, by each schedule, and of one rank with two threads.
  *
- * Both ranks go from turn to turn together; in that of one rank the other one sleeps.  Where steps are short,
- * one before each turn is not timed.  Behind each action its stage notes when it was (lk_trainer_watch_actions()); at the end of a turn
- * all know what both have noted.
+ * Both ranks go from turn to turn together; in that of one rank the other one sleeps.  Where steps are
+ * short, one before each turn is not timed.  Behind each action its stage notes when it was
+ * (lk_trainer_watch_actions()); at the end of a turn all know what both have noted.
  */
 #include "bench/pipeline.h"
 

@@ -1,4 +1,5 @@
-/* The host's own arrays as values, and values into the host's arrays.
+/* lk_leaf_data(), lk_constant_data(), lk_read(): the program's own arrays as values, and values into its
+ * arrays, on the tape's thread.
  *
  * A tensor on the array goes to the tape, which holds it until the reset; the elements stay where
  * they are.

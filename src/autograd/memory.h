@@ -1,4 +1,4 @@
-/* The tape's memory: blocks that are shared out again and again.
+/* lk__memory, the allocator of a tape: blocks that are shared out again and again.
  *
  * Blocks lie one behind the other in chunks, which grow at their ends.  A large block that is not held any
  * more becomes one with free neighbours and waits in the bin of its size; who wants one takes nearly the

@@ -4,10 +4,10 @@
  * grows.  What a node needs besides (its inputs, its attributes) lies in `node_arena`, which is filled
  * from the front and forgotten at once.
  *
- * A value has owners, counted in `holds`: the program (until the reset), a scope, a value whose
- * gradient it is, or what lk_backward() leaves.  Without owners its slot and its block are free.  A scope owns the values that
- * are made while it is the innermost one: those of one node's backward, of a segment, or of a layer in
- * a pass that is not recorded.
+ * A value has owners, counted in `holds`: the program (until the reset), a scope, a value whose gradient
+ * it is, or what lk_backward() leaves.  Without owners its slot and its block are free.  A scope owns
+ * the values that are made while it is the innermost one: those of one node's backward, of a segment, or
+ * of a layer in a pass that is not recorded.
  */
 #ifndef LK_AUTOGRAD_TAPE_H
 #define LK_AUTOGRAD_TAPE_H

@@ -1,7 +1,8 @@
 /* The smallest or largest with its index, for calls that ask for the value alone.
  *
- * The tape must know which rank has it, and reduces pairs where the program said min or max.  Reports
- * show what the program said, and no call of another kind is taken for it.
+ * allreduce_loc.c of dist calls it: the tape must know which rank has it, and reduces pairs where the
+ * program said min or max.  Reports show what the program said, and no call of another kind is taken for
+ * it.  Collective, on the rank's thread.
  */
 #ifndef LK_COLL_PAIRS_H
 #define LK_COLL_PAIRS_H

@@ -1,6 +1,6 @@
 /* Parts of a vector in the shared area: each rank joins its own of all vectors, or copies those of all
- * others. See reduce_scatter_shared.c and allgather_shared.c; c->counts and c->offsets say which are
- * whose.
+ * others, on whichever thread makes progress.  For reduce_scatter_shared.c, allgather_shared.c and within.c;
+ * c->counts and c->offsets say which are whose.
  */
 #ifndef LK_COLL_PARTS_H
 #define LK_COLL_PARTS_H

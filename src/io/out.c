@@ -1,4 +1,5 @@
-/* lk__out: a string builder, and what is put into it. */
+/* lk__out: growing the text of a string builder, and what is put into it: numbers, JSON, HTML.  On the thread
+ * of the writer that has it. */
 #include "io/out.h"
 
 #include "base/fpenv.h"

@@ -1,6 +1,7 @@
-/* Which layouts a training can have: what each way to cut the work does not go with, and how many ranks it needs.
- * lk_trainer_new() asks before it makes anything, on each rank, and lk_trainer_plan_of() for layouts that are only
- * planned, so that both refuse the same in the same words.  It is arithmetic on what the trainer was given.
+/* Which layouts a training can have: what each way to cut the work does not go with, and how many ranks
+ * it needs. lk_trainer_new() asks before it makes anything, on each rank, and lk_trainer_plan_of() for
+ * layouts that are only planned, so that both refuse the same in the same words.  It is arithmetic on
+ * what the trainer was given.
  */
 #include "nn/model.h"
 #include "parallel/chain/chain.h"

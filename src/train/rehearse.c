@@ -1,13 +1,14 @@
 /* lk_trainer_rehearse(): what the passes of a plan take, found by some of them that compute nothing: of a step,
  * and of an evaluation where there is one.
  *
- * The trainer of one rank makes them, on its thread, in the place of the plan's rank.  Where the plan has
- * ranks along space, features or stages, it gets the plan with its tiles, accumulators, tapes and boxes of samples for
- * that time: ops on tiles then run as if the other ranks were there, send nothing, and get zeros
- * (lk_tiling.rehearses), and so does what comes from other stages.  So what is counted is what the ops themselves ask for, margins and kernels' room among it.
+ * The trainer of one rank makes them, on its thread, in the place of the plan's rank.  Where the plan
+ * has ranks along space, features or stages, it gets the plan with its tiles, accumulators, tapes and
+ * boxes of samples for that time: ops on tiles then run as if the other ranks were there, send nothing,
+ * and get zeros (lk_tiling.rehearses), and so does what comes from other stages.  So what is counted is
+ * what the ops themselves ask for, margins and kernels' room among it.
  *
- * Nothing is computed, and large values are addresses without memory (base/memory/rehearsal.h): passes that would
- * not fit are rehearsed in little memory, and in no time.
+ * Nothing is computed, and large values are addresses without memory (base/memory/rehearsal.h): passes
+ * that would not fit are rehearsed in little memory, and in no time.
  */
 #include "autograd/tape_access.h"
 #include "base/fpenv.h"

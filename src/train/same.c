@@ -1,4 +1,5 @@
-/* Comparing ranks: each with rank 0, the first difference is reported by all in the same words.
+/* Comparing what ranks have with rank 0: the first difference is reported by all in the same words.  Jobs and
+ * trainers call it when they are made, on all ranks together.
  *
  * The samples of a set are compared by hashes of up to 64 parts; where one differs, it is cut into parts
  * again, until the sample is found.

@@ -1,4 +1,5 @@
-/* What option.c, option_show.c and config*.c share: reading into one field, and defaults. */
+/* What the files of this folder share: reading the text of an option into its field of a struct, and defaults.
+ * lk_options_parse(), lk_config_parse() and experiments end here, on the thread that calls them. */
 #ifndef LK_BASE_OPTION_H
 #define LK_BASE_OPTION_H
 

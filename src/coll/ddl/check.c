@@ -1,4 +1,5 @@
-/* DDL's check: the same sum another way, compared element by element.
+/* DDL's check: the same sum another way, compared element by element.  lk_ddl_allreduce() calls it behind
+ * a sum where an option asks for it, on all ranks.
  *
  * All ranks decide together: each tells how many of its elements are wrong and which are the first;
  * the indices of the lowest such rank are looked at on every rank, and rank 0 writes the file.

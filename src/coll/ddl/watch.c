@@ -1,5 +1,5 @@
 /* The options -dump_iter and -rebind_iter of lk_ddl: every N calls the ranks exchange how long they
- * took.
+ * took.  lk_ddl_allreduce() calls it at its end, on the rank's thread.
  *
  * The slowest rank is the one that spends the most time between calls: the others wait for it.
  */

@@ -1,5 +1,6 @@
 /* lk_loader from inside: its options, its ring of slots, and what its threads and the caller's share.
- * For loader*.c, readers.c, keep.c, cache.c, buffers.c, order.c, slot.c, part.c, move.c, normalise.c and indices.c.
+ * For loader*.c, readers.c, keep.c, cache.c, buffers.c, order.c, slot.c, part.c, move.c, normalise.c and
+ * indices.c.
  */
 #ifndef LK_DATA_LOADER_H
 #define LK_DATA_LOADER_H

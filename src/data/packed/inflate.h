@@ -2,8 +2,8 @@
  *
  * Unpacking goes through the data twice, once to count and once to keep: room is taken only for bytes
  * that were really there, and memory only for a few of them (spill.h).  What unpacks to more than 64 MiB
- * and more than 200 times its size is refused.  zlib's own memory comes from lk_alloc() as all other.  A build without zlib refuses
- * with LK_ENOTSUP.
+ * and more than 200 times its size is refused.  zlib's own memory comes from lk_alloc() as all other.  A
+ * build without zlib refuses with LK_ENOTSUP.
  */
 #ifndef LK_DATA_INFLATE_H
 #define LK_DATA_INFLATE_H

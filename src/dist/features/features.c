@@ -1,5 +1,5 @@
-/* feature_copy, feature_gather, feature_gather_sum, feature_take, feature_join: values on their way into and out of
- * layers whose features are cut over ranks.
+/* feature_copy, feature_gather, feature_gather_sum, feature_take, feature_join: values on their way into
+ * and out of layers whose features are cut over ranks.
  *
  *   copy         y = x                        dx = the tree over blocks of dy       allreduce
  *   gather       y = all ranks' features      dx = the own features of dy           allgather

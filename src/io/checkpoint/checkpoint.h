@@ -1,4 +1,4 @@
-/* lk_checkpoint_dir from inside, for the files checkpoint_*.c.  Each rank has one; all of it runs on
+/* lk_checkpoint_dir from inside, for the files of this folder.  Each rank has one; all of it runs on
  * the thread that calls it, but for writing and reading of parts, which have threads of their own.
  */
 #ifndef LK_IO_CHECKPOINT_H

@@ -1,9 +1,9 @@
-/* What a step sends a second time, because backward runs layers again whose values were not kept: those of segments
- * (train.recompute), or all of a stage (parallel.recompute).
+/* What a step sends a second time, because backward runs layers again whose values were not kept: those
+ * of segments (train.recompute), or all of a stage (parallel.recompute).
  *
- * A layer that is run again communicates as it did in forward.  But filters of positions of others are fetched once a
- * step, what goes to the next stage has gone, and loss and metrics are not of segments.  lk_plan_new() calls it by way of transfers.c, on each rank; it is
- * arithmetic.
+ * A layer that is run again communicates as it did in forward.  But filters of positions of others are
+ * fetched once a step, what goes to the next stage has gone, and loss and metrics are not of segments.
+ * lk_plan_new() calls it by way of transfers.c, on each rank; it is arithmetic.
  */
 #include "base/memory/grow.h"
 #include "nn/model.h"

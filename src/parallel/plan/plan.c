@@ -1,9 +1,9 @@
 /* lk_plan: which layer a rank runs on what, and what travels when, worked out before the first step.
  * The trainer makes one on each rank and runs from it; `lockstep plan` prints it.
  *
- * Data, space and stages can be cut so far.  The ranks along space are one replica of their stage: it has a
- * range of the shards of each batch.  Where space is cut, layers run by tiles of these samples, or by samples, which the ranks
- * of the replica then share (domains.c).  In a step a rank
+ * Data, space and stages can be cut so far.  The ranks along space are one replica of their stage: it
+ * has a range of the shards of each batch.  Where space is cut, layers run by tiles of these samples, or
+ * by samples, which the ranks of the replica then share (domains.c).  In a step a rank
  *
  *     forward, backward    gets values of the stage before and behind, fetches margins, changes domains,
  *                          and joins the sums of layers

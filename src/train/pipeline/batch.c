@@ -1,4 +1,5 @@
-/* Batches of a model that is cut into stages: those of steps and of evaluations, and one whose loss was not finite.
+/* Batches of a model that is cut into stages: those of steps and of evaluations, and one whose loss was
+ * not finite.
  *
  * The first stage reads x, and the last what is to come out.  A rank that cannot read its samples goes
  * through the list with zeros; one that fails in it ends the job.  On the trainer's thread; ranks along the

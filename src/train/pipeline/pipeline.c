@@ -1,5 +1,5 @@
-/* lk__pipeline, made once: its tapes, room for what goes to the neighbours, and the lists of actions, each checked
- * before the first byte of it moves.  actions.c says what happens with them.
+/* lk__pipeline, made once: its tapes, room for what goes to the neighbours, and the lists of actions,
+ * each checked before the first byte of it moves.  actions.c says what happens with them.
  */
 #include "base/failure.h"
 #include "nn/model.h"
