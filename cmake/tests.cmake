@@ -24,7 +24,7 @@
 # counts as skipped.
 option(LK_TEST_VARIANTS "test the rules of the project and the builds of all presets" OFF)
 
-if(LK_SANITIZE OR CMAKE_CROSSCOMPILING)
+if(LK_SANITIZE OR CMAKE_CROSSCOMPILING OR CMAKE_C_FLAGS_DEBUG MATCHES "--coverage")
   set(slowness 20)
 else()
   set(slowness 1)
