@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-/* What is looked for, and who is told. */
+/* What is looked for, and what is called with each. */
 struct search {
     const char *only; /* NULL: all */
     thing_fn *fn;

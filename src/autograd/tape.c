@@ -25,7 +25,7 @@ void lk_tape_reset(lk_tape *t)
 {
     if (!t)
         return;
-    if (t->pass.on || t->scope) { /* somebody still works with the values */
+    if (t->pass.on || t->scope) { /* a pass still works with the values */
         t->reset_inside = true;
         return;
     }

@@ -91,7 +91,7 @@ lk_status lk__schedule_parcels(lk__schedule *s, const lk__parcel *parcel, int64_
 lk_range lk__coll_args_share(const lk__coll_args *k, int r);
 
 /**
- * Everybody sends each rank its share of all vectors, which that one joins: into `out`, complete.
+ * Each rank sends each other its share of all vectors, which that one joins: into `out`, complete.
  */
 lk_status lk__schedule_shares(lk__schedule *s, const lk__coll_args *k, void *out) LK_NODISCARD;
 

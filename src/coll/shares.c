@@ -1,4 +1,4 @@
-/* Shares: each rank joins a part of the vector, of which everybody sends it what they have.
+/* Shares: each rank joins a part of the vector, of which all others send it what they have.
  *
  *     rank 0   a0 b0 c0        rank 0 gets a0 a1 a2 and joins them, rank 1 b0 b1 b2, ...
  *     rank 1   a1 b1 c1

@@ -16,7 +16,7 @@
 struct place {
     lk__board_slot slot;
     lk__wakeup wakeup;
-    lk__fault fault; /* that of the first rank is everybody's */
+    lk__fault fault; /* that of the first rank is the one of all */
 };
 
 static lk_status hosts_exchange(lk_comm *comm)

@@ -2,7 +2,7 @@
  *
  * Its maker tells the others its process id and descriptor; they open /proc/PID/fd/FD, which the
  * system allows to processes of the same user only, and compare a random number at its beginning:
- * in another name space of processes the same id is somebody else.  The memory is gone when the last
+ * in another name space of processes the same id is another process.  The memory is gone when the last
  * process that has it ends, however it ends.
  */
 #include "comm/shm.h"

@@ -70,7 +70,7 @@ typedef struct lk__transport {
     /* Whether something that was sent needs poll() to be complete; NULL: never. */
     bool (*busy)(lk__world *w);
 
-    /* Whether the wires have something of this rank that will end without anybody's call: it does not
+    /* Whether the wires have something of this rank that will end without a call: it does not
      * rest (vain.h); NULL: never. */
     bool (*moving)(lk__world *w);
 

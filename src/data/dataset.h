@@ -18,7 +18,7 @@ int64_t lk__field_bytes(const lk_field *f);
 /** The field of a table by its parts. */
 lk_field lk__field(const char *name, lk_dtype dtype, lk_shape shape);
 
-/** Which set of its data this is, for messages; nobody else may have it yet. */
+/** Which set of its data this is, for messages; only its maker has it yet. */
 void lk__dataset_set_split(lk_dataset *ds, lk_split split);
 
 /** Its samples lie in `n` runs, such as files, of which number k begins with sample first[k]; borrowed for as
@@ -28,7 +28,7 @@ void lk__dataset_set_runs(lk_dataset *ds, const int64_t *first, int64_t n);
 /** Where they begin; there are `*n`. */
 const int64_t *lk__dataset_runs(const lk_dataset *ds, int64_t *n);
 
-/** How many classes it has, found after it was made; nobody else may have it yet. */
+/** How many classes it has, found after it was made; only its maker has it yet. */
 void lk__dataset_set_classes(lk_dataset *ds, int64_t classes);
 
 /** ".validation" or ".test"; NULL for a training set, or if it is not known. */
@@ -112,7 +112,7 @@ void lk__dataset_set_stamp(lk_dataset *ds, uint64_t stamp);
 lk_status lk__dataset_stamp_options(lk_dataset *ds, const lk_config *format,
                                     lk_split split) LK_NODISCARD;
 
-/** Whether lk_dataset_hash() is known; it is `hash`, as somebody has stored it. */
+/** Whether lk_dataset_hash() is known; it is `hash`, computed or from a file. */
 bool lk__dataset_is_hashed(const lk_dataset *ds);
 void lk__dataset_set_hash(lk_dataset *ds, uint64_t hash);
 

@@ -303,7 +303,7 @@ const lk_dist_check lk__dist_check_isend = {
         {SAMPLE("more than is buffered", shape_long, ring_sample)},
         {0}}};
 
-/* Everybody's for everybody, itself included, from any rank; the sum of what came. */
+/* From each rank to each, itself included, received from any rank; the sum of what came. */
 static lk_status from_any_sample(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
                                  lk_var *out)
 {

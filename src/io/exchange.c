@@ -83,7 +83,7 @@ unsigned char *lk__exchange_direct(const lk__exchange *x, const lk__band *band)
     return x->whole && !x->saving ? lk__endpoint_direct(&end, band->bytes) : NULL;
 }
 
-/* All ranks hold all: each band goes to everybody.  There is a communicator, as in all that loads: one rank
+/* All ranks hold all: each band goes to every rank.  There is a communicator, as in all that loads: one rank
  * alone reads its boxes without an exchange. */
 static lk_status spread(lk__exchange *x, unsigned char *band)
 {

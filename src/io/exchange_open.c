@@ -68,7 +68,7 @@ static lk_status own_pieces(lk__exchange *x, int rank, lk__flow *flow)
     return LK_OK;
 }
 
-/* Saving, each rank writes what it holds itself; loading, it takes all of what is sent to everybody. */
+/* Saving, each rank writes what it holds itself; loading, it takes all of what is sent to every rank. */
 static lk_status flows_of_whole(lk__exchange *x)
 {
     if (!x->saving)

@@ -7,7 +7,7 @@
  * cut into pieces that stay in cache; pieces are what threads share.
  *
  * Destinations larger than PAST are written around the cache, where the rows allow it: their lines would
- * be read first, and be gone before anybody reads them again.  On smaller ones that lost.
+ * be read first, and be gone before they are read again.  On smaller ones that lost.
  */
 #include "kernel/copy.h"
 

@@ -1,6 +1,6 @@
-/* lk_model_constrain(): parameters are brought back to what their layers have declared of them.  Whoever has
- * updated a model calls it, on the thread that did: the trainer in each step, before anybody reads them
- * again.  What is declared is looked at when a layer is built.
+/* lk_model_constrain(): parameters are brought back to what their layers have declared of them.  The caller
+ * of an update calls it, on its thread: the trainer in each step, before a pass reads them again.
+ * What is declared is looked at when a layer is built.
  *
  *   unit rows   w [outer][n][inner]: w[o][j][i] = w[o][j][i] / sqrt(s[o][i]),
  *               s[o][i] = sum over j of w[o][j][i]^2, a lane sum of fma (numerics.md)

@@ -18,7 +18,7 @@ lk_status lk__build_constant(lk_build *build, lk_param param, bool one) LK_NODIS
 bool lk__dropout_drops(const lk_pass *pass, const lk_layer_instance *layer, lk_dropout_attr *out);
 
 /** lk_pass_layers() but for the last layer, `*last`, which the caller applies; NULL: all have run, because
- * somebody looks at what is between. */
+ * an observer looks at what is between. */
 lk_status lk__pass_layers_but_last(const lk_pass *pass, const lk_layer_instance *layer, int list,
                                    lk_var x, const lk_layer_instance **last,
                                    lk_var *out) LK_NODISCARD;

@@ -61,7 +61,7 @@ struct figures {
     int rounds;
 };
 
-/* Everybody that takes part in a case. */
+/* All that take part in a case. */
 struct sides {
     const data_case *c;
     int readers;

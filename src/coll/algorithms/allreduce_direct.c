@@ -1,4 +1,4 @@
-/* allreduce, direct: everybody sends each rank its share of the vector, and gets its result back.
+/* allreduce, direct: each rank sends each other its share of the vector, and gets its result back.
  *
  *     shares.c draws the first half; in the second, each rank sends its joined share to all others
  *

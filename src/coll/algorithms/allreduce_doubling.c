@@ -1,7 +1,7 @@
 /* allreduce, doubling: partners at distance 1, 2, 4, ... exchange whole vectors, and both join them.
  *
  *     0 ◄─► 1   2 ◄─► 3        after step k a rank has the subtree of the 2^(k+1) ranks around it:
- *     0 ◄─────► 2              the fixed tree, computed by everybody
+ *     0 ◄─────► 2              the fixed tree, computed by all
  *     1 ◄─────► 3
  *
  * Powers of two of ranks, each with one subtree; not f16 and bf16.

@@ -1,5 +1,5 @@
 /* alltoall, direct: in step k every rank sends to the one k further on and receives from the one k
- * before it, so that no rank is everybody's partner at once.
+ * before it, so that no rank is the partner of all at once.
  *
  * Any counts.  Cost: (P-1) alpha + (P-1)/P n beta, n the bytes that a rank sends.  In place a copy of
  * the input is made first.

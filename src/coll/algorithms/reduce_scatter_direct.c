@@ -1,4 +1,4 @@
-/* reduce_scatter, direct: everybody sends each rank its counts of all vectors (shares.c).
+/* reduce_scatter, direct: each rank sends each other its counts of all vectors (shares.c).
  *
  * Any number of ranks, pieces, counts and any type.
  *

@@ -9,7 +9,7 @@
  * on slow links messages are cut in any case: whether one direction waits for the other there is a matter of
  * chance, from call to call, so whole messages are counted as if it did.  The longer the pieces the less
  * they cost a core, as long as MPI sends them without being asked.
- * The slowest rank's numbers are everybody's, so all ranks choose the same.
+ * All take the slowest rank's numbers, so all choose the same.
  */
 #include "base/fpenv.h"
 #include "coll/tiers/tiers.h"

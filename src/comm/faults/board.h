@@ -1,6 +1,6 @@
 /* The status board: what each rank is doing, for reports, and what it did last, for comparison.
  *
- * Each rank writes its own slot; anybody on the node reads all, without a lock: `version` is odd
+ * Each rank writes its own slot; every rank of the node reads all, without a lock: `version` is odd
  * while the owner writes.  A report follows the chain of waits to its end:
  *
  *     rank 0 waits for rank 2, which waits for rank 1, which left after allreduce("warmup") #3

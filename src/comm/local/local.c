@@ -1,7 +1,7 @@
 /* Packets between ranks that are threads of one process: the transports `self` and `local`.
  *
  *     sender                                          receiver
- *     packet with a copy (small), or an offer  ─►     inbox: a stack, pushed by anybody
+ *     packet with a copy (small), or an offer  ─►     inbox: a stack, pushed by any rank
  *     of the sender's memory (large)                  taken whole, turned round: first in, first out
  *                                                     copies an offer, marks it done
  *     sees its request done                    ◄─     notifies the sender

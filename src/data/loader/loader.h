@@ -90,7 +90,7 @@ lk_status lk__scratch_prepare(const lk_loader *l, lk__scratch *s) LK_NODISCARD;
 void lk__scratch_drop(lk_loader *l);
 
 /** The box of each field of a sample at an epoch, moved, but not yet converted; in `s`, or where it lies,
- * until the next call.  `row`: where its fields lie, if somebody has read them; otherwise all NULL. */
+ * until the next call.  `row`: where its fields lie, if they are read already; otherwise all NULL. */
 lk_status lk__parts_read(const lk_loader *l, const lk__scratch *s, int64_t epoch, int64_t sample,
                          const void *const *row, const void **part) LK_NODISCARD;
 

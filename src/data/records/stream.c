@@ -7,7 +7,7 @@
 enum { KEPT = 8 };
 
 /* How a cursor that is free suits a read of record `want` of a file: 3, it is before it in the file; 2, it
- * is nowhere, or at the end of its file; 1, somebody may come back to where it is. */
+ * is nowhere, or at the end of its file; 1, a reader may come back to where it is. */
 static int rank_of(const lk__record_reading *r, const lk__record_cursor *c, int64_t file,
                    int64_t want)
 {

@@ -147,7 +147,7 @@ struct job {
     const char *path;
     lk__sink **sink;      /* of each file */
     _Atomic int64_t next; /* file to be written */
-    _Atomic bool failed;  /* somebody has */
+    _Atomic bool failed;  /* a writer has */
     pthread_mutex_t lock;
     lk__failure failure; /* of the first file that has one */
     int64_t failed_file;

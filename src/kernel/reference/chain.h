@@ -6,7 +6,7 @@
 #include "kernel/reference/reference.h"
 
 /* A sum, or what else a reduction makes.  `acc` is what the arithmetic gives; the rest is only there if
- * somebody wants to know how far off it is. */
+ * the caller wants to know how far off it is. */
 typedef struct lk__ref_chain {
     lk_dtype dtype;
     lk_reduce_axis_op op;

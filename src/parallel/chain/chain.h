@@ -44,8 +44,8 @@ typedef struct lk__chain_table {
 } lk__chain_table;
 
 /**
- * Whether the chain can run: LK_EINVAL with one line that names what is wrong, the same for everybody who
- * has the table.  Not collective.  Errors: also LK_ENOMEM.
+ * Whether the chain can run: LK_EINVAL with one line that names what is wrong, the same on each rank, which
+ * all have the same table.  Not collective.  Errors: also LK_ENOMEM.
  */
 lk_status lk__chain_check(const lk__chain_table *t) LK_NODISCARD;
 
