@@ -56,7 +56,7 @@ asan clang debug tsan:
 	@$(call ctest,build/$@)
 
 .PHONY: coverage
-coverage: ## which lines the quick tests reach, by room, and build/coverage/html/index.html
+coverage: ## which lines the quick tests reach, by room; the others are in build/coverage/unreached.txt
 	@tools/setup build coverage
 	@$(call build,coverage)
 	@$(call ctest,build/coverage,-L quick)
