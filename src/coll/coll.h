@@ -58,6 +58,12 @@ typedef struct lk__rates {
     double alpha, beta, gamma;
 } lk__rates;
 
+/* What blocking calls make before an algorithm that uses it is chosen. */
+enum {
+    LK__COLL_RATES = 1, /* the links between nodes, measured */
+    LK__COLL_WITHIN = 2 /* memory that the ranks of each node share, beside messages */
+};
+
 typedef struct lk__schedule lk__schedule;
 typedef struct lk__tiers lk__tiers;
 
@@ -66,6 +72,7 @@ typedef struct lk__coll {
     const char *name;    /* as the user says it: "tree" */
     const char *summary; /* one line */
     bool benchmark_only; /* never chosen by cost; need not give the bits of the tree */
+    unsigned uses;       /* LK__COLL_RATES, LK__COLL_WITHIN */
 
     /* Whether it can do this call; if not, `*why` says what it needs.  NULL: any call.  `needs` is the
      * rule in words, for lists. */
@@ -79,8 +86,11 @@ typedef struct lk__coll {
      * whatever they depend on is in the label, or follows from the communicator. */
     lk_status (*schedule)(const lk__coll_args *k, lk__schedule *s);
 
-    /* Instead of a schedule: begin the call as a request with an `advance` of its own.  If k->wait,
-     * until it is complete; `*out` may then be NULL. */
+    /* Instead of a schedule: how the call goes on in the shared area (shm/area.h). */
+    lk_status (*advance)(lk_request *r);
+
+    /* Or begin the call as a request of its own.  If k->wait, until it is complete; `*out` may then be
+     * NULL. */
     lk_status (*start)(const lk__coll_args *k, int number, lk_request **out);
 } lk__coll;
 
@@ -163,6 +173,10 @@ int lk__coll_args_rounds(const lk__coll_args *k);
 
 /** What messages cost within a node, or between nodes. */
 lk__rates lk__rates_of(const lk_comm *comm, bool near);
+
+/** Whether the algorithm that a call names, or where none is named one for ranks of several nodes, has
+ * these `uses`. */
+bool lk__coll_wants(const lk__coll_args *k, unsigned uses);
 
 /** The algorithm for a call: the named one, or the cheapest.  Returns its number from 1. */
 lk_status lk__coll_select(const lk__coll_args *k, int *number) LK_NODISCARD;

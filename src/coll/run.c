@@ -15,8 +15,6 @@
 #include <lockstep/extra/algorithms.h>
 #include <lockstep/extra/alloc.h>
 
-#include <string.h>
-
 /* Write the schedule and start it. */
 static lk_status schedule_start(const lk__coll_args *k, int number, lk_request **out)
 {
@@ -38,42 +36,28 @@ static bool needs_rates(const lk__coll_args *k)
 {
     enum { LARGE = 65536 };
     const lk__coll_state *state = k->comm->coll;
-    if (k->c.call != LK_CALL_ALLREDUCE || k->comm->inter_size == 1 || state->tiers || !k->wait ||
-        k->bytes < LARGE)
-        return false;
-    const char *name = k->c.algorithm ? k->c.algorithm : state->named[LK_CALL_ALLREDUCE];
-    return !name || strcmp(name, "tiers") == 0 || strcmp(name, "two_dimensional") == 0;
-}
-
-/* Whether to open memory that the ranks of each node share, for algorithms that use it beside messages. */
-static bool wants_within(const lk__coll_args *k)
-{
-    const lk__coll_state *state = k->comm->coll;
-    if (k->c.call != LK_CALL_ALLREDUCE || state->area)
-        return false;
-    const char *name = k->c.algorithm ? k->c.algorithm : state->named[LK_CALL_ALLREDUCE];
-    if (!name)
-        return k->comm->inter_size > 1;
-    return strcmp(name, "tiers") == 0 || strcmp(name, "two_dimensional") == 0 ||
-           strcmp(name, "hierarchical") == 0 || strcmp(name, "non_cuda_aware") == 0;
+    return k->comm->inter_size > 1 && !state->tiers && k->wait && k->bytes >= LARGE &&
+           lk__coll_wants(k, LK__COLL_RATES);
 }
 
 /* Select and begin; if shared memory turns out to be missing, on all ranks alike, select again without it. */
 static lk_status args_start(const lk__coll_args *k, lk_request **out)
 {
+    lk__coll_state *state = k->comm->coll;
     int number = 0;
-    if (wants_within(k))
+    if (!state->area && lk__coll_wants(k, LK__COLL_WITHIN))
         LK_TRY(lk__within_open(k));
     if (needs_rates(k))
         LK_TRY(lk__tiers_learn(k));
     LK_TRY(lk__coll_select(k, &number));
     const lk__coll *a = lk__colls[number - 1];
-    if (!a->start)
+    if (a->schedule)
         return schedule_start(k, number, out);
-    lk_status st = a->start(k, number, out);
+    lk_status st = a->start ? a->start(k, number, out)
+                            : lk__shm_area_start(k, number, a->advance, out);
     if (k->c.algorithm || !lk__shm_area_is_none(k, st))
         return st;
-    ((lk__coll_state *)k->comm->coll)->last.number = 0; /* it would be chosen again */
+    state->last.number = 0; /* it would be chosen again */
     LK_TRY(lk__coll_select(k, &number));
     return schedule_start(k, number, out);
 }

@@ -45,6 +45,21 @@ static const struct kind *kind_find(const lk__coll_args *k, const char *name)
     return NULL;
 }
 
+bool lk__coll_wants(const lk__coll_args *k, unsigned uses)
+{
+    const lk__coll_state *state = k->comm->coll;
+    const char *name = k->c.algorithm ? k->c.algorithm : state->named[k->c.call];
+    const struct kind *kind = name ? kind_find(k, name) : NULL;
+    name = kind ? kind->algorithm : name;
+    if (!name && k->comm->inter_size == 1)
+        return false;
+    for (int i = 0; lk__colls[i]; i++)
+        if (lk__colls[i]->call == k->c.call && (lk__colls[i]->uses & uses) &&
+            (!name || strcmp(lk__colls[i]->name, name) == 0))
+            return true;
+    return false;
+}
+
 static int select_cheapest(const lk__coll_args *k);
 
 static lk_status unknown(const lk__coll_args *k, const char *name)

@@ -72,7 +72,7 @@ static inline void made_chosen(const lk_comm *comm, made_call *m)
 {
     const lk__header *h = &comm->recent[m->number % LK_RECENT].h;
     ASSERT_EQ(comm->n_calls, m->number);
-    if (h->sequence == m->number && h->algorithm > 0 && !lk__colls[h->algorithm - 1]->start)
+    if (h->sequence == m->number && h->algorithm > 0 && lk__colls[h->algorithm - 1]->schedule)
         m->as.algorithm = lk__colls[h->algorithm - 1]->name;
 }
 

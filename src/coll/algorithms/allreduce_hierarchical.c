@@ -186,6 +186,7 @@ const lk__coll lk__coll_allreduce_hierarchical = {
     .call = LK_CALL_ALLREDUCE,
     .name = "hierarchical",
     .summary = "to the first rank of each node, then between these, and back",
+    .uses = LK__COLL_WITHIN,
     .needs = "any dtype but f16 and bf16",
     .eligible = lk__tree_eligible,
     .cost = hierarchical_cost,

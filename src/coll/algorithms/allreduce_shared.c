@@ -109,11 +109,6 @@ static lk_status shared_advance(lk_request *r)
     return LK_OK;
 }
 
-static lk_status shared_start(const lk__coll_args *k, int number, lk_request **out)
-{
-    return LK_TRACE(lk__shm_area_start(k, number, shared_advance, out));
-}
-
 const lk__coll lk__coll_allreduce_shared = {
     .call = LK_CALL_ALLREDUCE,
     .name = "shared",
@@ -121,4 +116,4 @@ const lk__coll lk__coll_allreduce_shared = {
     .needs = "2 to 16 ranks of one node with a subtree each, not f16 and bf16",
     .eligible = shared_eligible,
     .cost = shared_cost,
-    .start = shared_start};
+    .advance = shared_advance};

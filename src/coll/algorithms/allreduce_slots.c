@@ -114,11 +114,6 @@ static lk_status slots_advance(lk_request *r)
     return LK_OK;
 }
 
-static lk_status slots_start(const lk__coll_args *k, int number, lk_request **out)
-{
-    return LK_TRACE(lk__shm_area_start(k, number, slots_advance, out));
-}
-
 const lk__coll lk__coll_allreduce_slots = {
     .call = LK_CALL_ALLREDUCE,
     .name = "slots",
@@ -126,4 +121,4 @@ const lk__coll lk__coll_allreduce_slots = {
     .needs = "2 to 16 ranks of one node, 16 KiB from each at most, not f16 and bf16",
     .eligible = slots_eligible,
     .cost = slots_cost,
-    .start = slots_start};
+    .advance = slots_advance};

@@ -71,6 +71,7 @@ const lk__coll lk__coll_allreduce_tiers = {
     .call = LK_CALL_ALLREDUCE,
     .name = "tiers",
     .summary = "parts summed inside the nodes, then between them, and back",
+    .uses = LK__COLL_RATES | LK__COLL_WITHIN,
     .needs = "of f16 and bf16 one piece from each rank",
     .eligible = tiers_eligible,
     .cost = tiers_cost,

@@ -131,11 +131,6 @@ static lk_status shared_advance(lk_request *r)
     return LK_OK;
 }
 
-static lk_status shared_start(const lk__coll_args *k, int number, lk_request **out)
-{
-    return LK_TRACE(lk__shm_area_start(k, number, shared_advance, out));
-}
-
 const lk__coll lk__coll_bcast_shared = {
     .call = LK_CALL_BCAST,
     .name = "shared",
@@ -143,4 +138,4 @@ const lk__coll lk__coll_bcast_shared = {
     .needs = "2 to 16 ranks of one node",
     .eligible = lk__shm_area_eligible,
     .cost = shared_cost,
-    .start = shared_start};
+    .advance = shared_advance};

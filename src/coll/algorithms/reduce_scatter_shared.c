@@ -279,11 +279,6 @@ static lk_status shared_advance(lk_request *r)
     return LK_OK;
 }
 
-static lk_status shared_start(const lk__coll_args *k, int number, lk_request **out)
-{
-    return LK_TRACE(lk__shm_area_start(k, number, shared_advance, out));
-}
-
 const lk__coll lk__coll_reduce_scatter_shared = {
     .call = LK_CALL_REDUCE_SCATTER,
     .name = "shared",
@@ -291,4 +286,4 @@ const lk__coll lk__coll_reduce_scatter_shared = {
     .needs = "2 to 16 ranks of one node, not f16 and bf16",
     .eligible = lk__shm_area_eligible,
     .cost = shared_cost,
-    .start = shared_start};
+    .advance = shared_advance};
