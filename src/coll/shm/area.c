@@ -12,7 +12,7 @@
 #include <sched.h>
 
 /* Polls in vain before a look at the board, before others are woken, before pauses. */
-enum { LOOKS = 1024, RINGS = 64, EAGER = 64 };
+enum { LOOK_AFTER = 1024, WAKE_AFTER = 64, PAUSE_AFTER = 64 };
 
 static const int64_t moment = 100000000; /* ns until another rank has shown what it has posted */
 
@@ -118,9 +118,9 @@ lk_status lk__shm_area_reached(lk__shm_call *c, int i, _Atomic uint64_t *flag, u
     int world_rank = c->area->shared->part[i].world_rank;
     const lk__world *w = c->request.comm->w;
     c->request.peer = world_rank;
-    if (c->wakes && (c->idle >= RINGS || c->request.in_list || w->yields > 0))
+    if (c->wakes && (c->idle >= WAKE_AFTER || c->request.in_list || w->yields > 0))
         lk__shm_area_wake(c);
-    bool looks = ++c->idle % LOOKS == 0 || lk__wakeup_is_waiting(w->wakeup[w->rank]);
+    bool looks = ++c->idle % LOOK_AFTER == 0 || lk__wakeup_is_waiting(w->wakeup[w->rank]);
     if (!looks || c->alone || !is_elsewhere(c, world_rank))
         return LK_OK;
     *reached = atomic_load_explicit(flag, memory_order_acquire) >= value;
@@ -268,7 +268,7 @@ static lk_status call_wait(lk__shm_call *c)
         }
         if (w->yields > 0)
             sched_yield();
-        else if (i >= EAGER)
+        else if (i >= PAUSE_AFTER)
             lk__relax();
     }
     if (!atomic_load_explicit(&r->done, memory_order_relaxed)) {
@@ -338,7 +338,7 @@ lk_status lk__shm_area_part(const lk__coll_args *k, lk__schedule *s,
     LK_TRY(lk__schedule_room(s, sizeof *c, &c));
     call_fill(k, k->comm->coll, c);
     c->request.advance = advance;
-    c->idle = RINGS; /* a thread that waits for it may sleep at once */
+    c->idle = WAKE_AFTER; /* a thread that waits for it may sleep at once */
     *out = c;
     return lk__schedule_part(s, &c->request, part_begin);
 }
