@@ -45,7 +45,7 @@ void lk__report_fitting_size(const lk_trainer *t)
     lk__failure f;
     char grid[64], batch[48] = "", spatial[96] = "", recompute[48];
     lk__failure_get(&f);
-    if (f.st != LK_ENOMEM || !t->plan || strstr(f.message, "lockstep plan"))
+    if (!t->plan)
         return;
     const lk_plan *p = t->plan;
     int ranks, rank = lk__plan_rank(p, &ranks);
@@ -66,8 +66,6 @@ void lk__report_memory_use(void)
 {
     lk__failure f;
     lk__failure_get(&f);
-    if (f.st != LK_ENOMEM || strstr(f.message, "lockstep plan"))
-        return;
     size_t n = strlen(f.message);
     snprintf(f.message + n, sizeof f.message - n,
              "; with parallel.stages, or with parallel.features and pieces.blocks, a rank holds a "

@@ -62,16 +62,14 @@ lk_status lk__pass_failed(lk_trainer *t, lk_status st)
     lk_comm *comm = lk__trainer_comm(t);
     lk__failure own;
     char report[LK__FAILURE_MESSAGE];
-    if (st == LK_ENOMEM)
+    lk_status end = comm ? lk__comm_ended_elsewhere(comm) : LK_OK;
+    if (end != LK_OK)
+        st = end;
+    else if (st == LK_ENOMEM) /* here; elsewhere it has been said */
         lk__report_fitting_size(t);
     if (!comm)
         return st;
     lk__failure_get(&own);
-    lk_status end = lk__comm_ended_elsewhere(comm);
-    if (end != LK_OK) {
-        lk__failure_get(&own);
-        st = end;
-    }
     snprintf(report, sizeof report, "rank %d: %.480s", lk_comm_rank(comm), own.message);
     lk__comm_end_job(comm, st, report);
     if (t->groups)

@@ -256,7 +256,7 @@ static lk_status trainer_new(const lk_trainer_spec *spec, const struct settings 
     t->step = spec->first;
     lk_status st = trainer_make(t, settings);
     if (st != LK_OK) {
-        if (!spec->chain)
+        if (st == LK_ENOMEM && !spec->chain)
             lk__report_memory_use();
         lk_trainer_free(t);
         LK_TRY(st);

@@ -270,11 +270,11 @@ bool lk__plan_spreads(const lk_trainer *t, const lk_plan *plan);
 lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator,
                               lk_step_seconds *time) LK_NODISCARD;
 
-/** Where this thread's last failure is LK_ENOMEM: add to its message what was planned, and what may take
- * less. */
+/** This thread's last failure is LK_ENOMEM, on this rank: add to its message what was planned, and what
+ * may take less. */
 void lk__report_fitting_size(const lk_trainer *t);
 
-/** Where it is LK_ENOMEM and of a trainer that is being made: add that ranks can hold parts of the model. */
+/** The same of a trainer that is being made: add that ranks can hold parts of the model. */
 void lk__report_memory_use(void);
 
 /**
