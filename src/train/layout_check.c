@@ -29,10 +29,24 @@ static int64_t features_of(const lk_trainer_spec *s)
     return s->parallel.features > 1 ? s->parallel.features : 1;
 }
 
+/* What ranks that have `parts` of the model each, by parallel.`axis`, cannot have, or have no use for. */
+static lk_status parts_check(const lk_parallel_options *p, const char *axis, const char *parts)
+{
+    LK_CHECK(p->mode != LK_REDUCTION_FAST, LK_ENOTSUP,
+             "parallel.%s costs nothing for the same bits: leave out parallel.mode=fast", axis);
+    LK_CHECK(!p->double_buffering, LK_ENOTSUP,
+             "parallel.double_buffering is for ranks that share the batch alone: leave out "
+             "parallel.%s",
+             axis);
+    LK_CHECK(p->update != LK_UPDATE_SHARED, LK_ENOTSUP,
+             "parallel.%s: each rank updates the %s that it has; leave out parallel.update=shared",
+             axis, parts);
+    return LK_OK;
+}
+
 /* What blocks of features cannot have, or have no use for. */
 static lk_status blocks_check(const lk_trainer_spec *s)
 {
-    const lk_parallel_options *p = &s->parallel;
     const lk_pieces *cut = &s->pieces;
     LK_CHECK(!s->parallel_model || cut->blocks <= 1, LK_ENOTSUP,
              "a model on several devices is not cut into blocks: leave out parallel.devices, or "
@@ -49,21 +63,12 @@ static lk_status blocks_check(const lk_trainer_spec *s)
                  (long long)s->model->net->spec.pieces.blocks);
     if (features_of(s) == 1)
         return LK_OK;
-    LK_CHECK(p->mode != LK_REDUCTION_FAST, LK_ENOTSUP,
-             "parallel.features costs nothing for the same bits: leave out parallel.mode=fast");
-    LK_CHECK(!p->double_buffering, LK_ENOTSUP,
-             "parallel.double_buffering is for ranks that share the batch alone: leave out "
-             "parallel.features");
-    LK_CHECK(p->update != LK_UPDATE_SHARED, LK_ENOTSUP,
-             "parallel.features: each rank updates the parts of layers that it has; leave out "
-             "parallel.update=shared");
-    return LK_OK;
+    return LK_TRACE(parts_check(&s->parallel, "features", "parts of layers"));
 }
 
 /* What a pipeline cannot have yet, or has no use for. */
 static lk_status stages_check(const lk_trainer_spec *s)
 {
-    const lk_parallel_options *p = &s->parallel;
     if (stages_of(s) == 1)
         return LK_OK;
     LK_CHECK(
@@ -72,15 +77,7 @@ static lk_status stages_check(const lk_trainer_spec *s)
     LK_CHECK(!s->parallel_model, LK_ENOTSUP,
              "a model on several devices is not cut into stages: leave out parallel.devices, or "
              "parallel.stages");
-    LK_CHECK(p->mode != LK_REDUCTION_FAST, LK_ENOTSUP,
-             "parallel.stages costs nothing for the same bits: leave out parallel.mode=fast");
-    LK_CHECK(!p->double_buffering, LK_ENOTSUP,
-             "parallel.double_buffering is for ranks that share the batch alone: leave out "
-             "parallel.stages");
-    LK_CHECK(p->update != LK_UPDATE_SHARED, LK_ENOTSUP,
-             "parallel.stages: each rank updates the layers that it has; leave out "
-             "parallel.update=shared");
-    return LK_OK;
+    return LK_TRACE(parts_check(&s->parallel, "stages", "layers"));
 }
 
 /* What tiles cannot have. */
