@@ -172,7 +172,7 @@ static lk_status eval_batch(lk_trainer *t, lk_loader *loader, int64_t number, lk
                            .from = samples.first,
                            .size = samples.n,
                            .shards = lk__groups_deal_batch(t->groups, shards, samples.n),
-                           .communicates = lk__groups_space(t->groups) > 1 || t->pipeline};
+                           .communicates = t->mesh->n[LK_AXIS_SPACE] > 1 || t->pipeline};
     lk_step_seconds time = {0};
     lk_status st = t->pipeline ? lk__pipeline_run(t, &work, &batch, &time, &unread)
                                : lk__batch_run(t, &work, &batch, &time, &unread);

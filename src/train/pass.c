@@ -21,15 +21,6 @@ static bool has_target(const lk_trainer *t)
     return t->counts_loss && (!t->plan || t->plan->stage == t->plan->stages - 1);
 }
 
-static lk_status fields_check(const lk_trainer *t, const lk_batch *batch)
-{
-    LK_CHECK(batch->x && (batch->y || !has_target(t)), LK_EINVAL, "%s",
-             batch->n_fields > 0 ? "the data has no field \"y\" to learn"
-                                 : "the data is empty: samples without x and y, nothing can be "
-                                   "computed of them");
-    return LK_OK;
-}
-
 /* The samples of a tensor that this rank has, as a variable. */
 static lk_status samples_enter(lk_tape *tape, const lk_pass_parts *parts, lk_domain domain,
                                lk_tensor *whole, lk_var *out)
@@ -49,7 +40,10 @@ lk_status lk__pass_enter(const lk_trainer *t, lk_tape *tape, const lk_pass_parts
                          const lk_batch *batch, lk_var *x, lk_var *y)
 {
     lk_domain in = t->plan ? t->plan->in : LK_BY_SAMPLE;
-    LK_TRY(fields_check(t, batch));
+    LK_CHECK(batch->x && (batch->y || !has_target(t)), LK_EINVAL, "%s",
+             batch->n_fields > 0 ? "the data has no field \"y\" to learn"
+                                 : "the data is empty: samples without x and y, nothing can be "
+                                   "computed of them");
     LK_TRY(samples_enter(tape, parts, in, batch->x, x));
     return LK_TRACE(lk__pass_enter_target(t, tape, parts, batch, y));
 }

@@ -142,22 +142,16 @@ static lk_status parts_sum(lk_trainer *t, lk_axis axis)
     return LK_OK;
 }
 
-/* Leave a parameter that several stages hold, and what the optimizer keeps of it, to the first of them. */
-static void stages_leave(lk_trainer *t)
-{
-    for (int64_t i = 0; i < shared_sums(t); i++)
-        if (!lk__pipeline_owns(t, i % t->n_params))
-            t->sum[i] = 0;
-}
-
 static lk_status copies_sum(lk_trainer *t)
 {
     int64_t n = shared_sums(t);
     lk__sums_count(&t->counted[PARAMS], t->sum);
     lk__sums_count(&t->counted[OPTIMIZER], t->sum + t->counted[PARAMS].n);
     lk__sums_count(&t->counted[STATE], t->sum + n);
-    if (t->pipeline)
-        stages_leave(t);
+    /* A parameter that several stages hold, and what the optimizer keeps of it, is the first one's. */
+    for (int64_t i = 0; t->pipeline && i < n; i++)
+        if (!lk__pipeline_owns(t, i % t->n_params))
+            t->sum[i] = 0;
     if (holders(t))
         LK_TRY(lk_allreduce(holders(t), NULL, t->sum, t->shares ? n : t->held->n, LK_I64,
                             LK_REDUCE_SUM, "state"));

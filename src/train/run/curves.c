@@ -24,12 +24,12 @@ void lk__curves_free(lk__curves *c)
 const char *lk__curve_name(const lk__curves *c, int i)
 {
     bool lower;
-    return i == 0 ? "loss" : lk_trainer_metric(c->trainer, i - 1, &lower);
+    return i == 0 ? "loss" : lk_trainer_metric(lk_job_trainer(c->job), i - 1, &lower);
 }
 
 bool lk__curve_is_drawn(const lk__curves *c, int i)
 {
-    return i == 0 || lk_trainer_metric_is_number(c->trainer, i - 1);
+    return i == 0 || lk_trainer_metric_is_number(lk_job_trainer(c->job), i - 1);
 }
 
 double lk__curve_value(const lk_eval *eval, int i)
@@ -70,7 +70,7 @@ static bool line_number(const char *line, const char *set, const char *name, dou
 /* The points of the curves from the lines of an earlier part of the run. */
 static lk_status curves_read(lk__curves *c, char *text)
 {
-    lk_position at = lk_trainer_position(c->trainer);
+    lk_position at = lk_trainer_position(lk_job_trainer(c->job));
     for (char *line = text, *next; line && *line; line = next) {
         double step, value;
         const char *name;

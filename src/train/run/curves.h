@@ -16,7 +16,7 @@ typedef struct lk__points {
 /** The loss, number 0, and each metric, for training and evaluation.  Begin with zeros and the first two;
  * end with lk__curves_free(). */
 typedef struct lk__curves {
-    const lk_trainer *trainer;
+    const lk_job *job;
     const char *set; /* name of the evaluation set */
     lk__points train[1 + LK_MAX_METRICS], test[1 + LK_MAX_METRICS];
 } lk__curves;

@@ -156,10 +156,9 @@ static lk_status save_ended(lk__run *r, int64_t step, lk_status st)
 /* Wait for the save that is under way, if one is. */
 lk_status lk__run_save_finish(lk__run *r)
 {
-    int64_t step = lk__saver_saving(r->saver);
-    if (step >= 0)
-        LK_TRY(save_ended(r, step, lk__saver_finish(r->saver)));
-    return LK_OK;
+    int64_t step;
+    lk_status st = lk__saver_finish(r->saver, &step);
+    return step >= 0 ? LK_TRACE(save_ended(r, step, st)) : LK_OK;
 }
 
 /* How long the files are that grow, and which are missing, as all ranks know it. */
@@ -305,9 +304,10 @@ void lk__run_save_last(lk__run *r, lk_status st)
 {
     if (st == LK_OK || !r->saver || lk__is_end(st))
         return;
+    int64_t step;
     lk__failure failure;
     lk__failure_get(&failure);
-    if (lk__saver_finish(r->saver) != LK_OK)
+    if (lk__saver_finish(r->saver, &step) != LK_OK)
         lk__run_message(r, "warning: the last checkpoint could not be written");
     lk__failure_set(&failure); /* that which the caller is to see */
 }

@@ -115,7 +115,7 @@ lk_status lk__output_new(lk_job *job, const char *folder, const lk__progress *re
     LK_CHECK(strlen(folder) < LK_PATH_SIZE, LK_EINVAL, "the path of the output is too long");
     LK_TRY(lk_alloc_zero(&o, 1, sizeof *o));
     o->job = job;
-    o->curves.trainer = trainer_of(o);
+    o->curves.job = job;
     (void)lk_job_evaluation(job, &o->curves.set);
     snprintf(o->folder, sizeof o->folder, "%s", folder);
     lk_status st = output_open(o, resumed);
@@ -125,11 +125,6 @@ lk_status lk__output_new(lk_job *job, const char *folder, const lk__progress *re
     }
     *out = o;
     return LK_OK;
-}
-
-void lk__output_follow(lk__output *o)
-{
-    o->curves.trainer = trainer_of(o);
 }
 
 void lk__output_sizes(const lk__output *o, int64_t *lines, int64_t *events)
@@ -176,13 +171,6 @@ void lk__output_record_weights(lk__output *o, lk_missing file, lk_status st)
 {
     lk_status first = LK_OK;
     lk__ledger_record(&o->ledger, file, file == LK_MISSING_BEST ? BEST : WEIGHTS, st, &first);
-}
-
-static lk_status weights_save(const lk__output *o, const char *file)
-{
-    char path[LK_PATH_SIZE];
-    LK_TRY(path_of(o, file, path));
-    return LK_TRACE(lk_weights_save(NULL, lk_trainer_model(trainer_of(o)), path, NULL, 0));
 }
 
 /* ---- while training ---- */
@@ -366,13 +354,16 @@ bool lk__output_needs_weights(const lk__output *o, bool before)
 lk_status lk__output_end(lk__output *o, const lk_run_result *end, bool before)
 {
     lk_status first = LK_OK;
-    char ended[64] = "";
+    char ended[64] = "", path[LK_PATH_SIZE];
     if (end->stopped)
         snprintf(ended, sizeof ended, "stopped on request after step %lld",
                  (long long)lk_trainer_position(trainer_of(o)).step);
-    if (!end->stopped && has_weights(o) && lk__output_needs_weights(o, before))
-        lk__ledger_record(&o->ledger, LK_MISSING_WEIGHTS, WEIGHTS, weights_save(o, WEIGHTS),
-                          &first);
+    if (!end->stopped && has_weights(o) && lk__output_needs_weights(o, before)) {
+        lk_status st = path_of(o, WEIGHTS, path);
+        if (st == LK_OK)
+            st = lk_weights_save(NULL, lk_trainer_model(trainer_of(o)), path, NULL, 0);
+        lk__ledger_record(&o->ledger, LK_MISSING_WEIGHTS, WEIGHTS, st, &first);
+    }
     if (!before || is_lost(o, LK_MISSING_REPORT, REPORT))
         lk__ledger_record(&o->ledger, LK_MISSING_REPORT, REPORT,
                           report_write(o, end, ended[0] ? ended : NULL), &first);

@@ -16,9 +16,6 @@ lk_status lk__output_new(lk_job *job, const char *folder, const lk__progress *re
 /* What cannot be written is reported in the warnings, kept as far as that is possible and tried again with
  * what comes next; the status is the first failure of the call, and nothing else is left out for it. */
 
-/** The job has entered another phase: its trainer is another. */
-void lk__output_follow(lk__output *o);
-
 /** How many bytes the files have that grow, with what could not be written yet. */
 void lk__output_sizes(const lk__output *o, int64_t *lines, int64_t *events);
 

@@ -15,7 +15,8 @@ static lk_status page_write(const lk__page *p, const char *path, const char *exp
     const lk_experiment *e = lk_job_experiment(p->job);
     const lk_eval *eval = p->end->last.evaluated ? &p->end->last.test : &p->end->last.train;
     bool has_samples = eval->samples > 0;
-    lk_position at = lk_trainer_position(p->curves->trainer); /* of the whole run, resumed or not */
+    lk_position at = lk_trainer_position(
+        lk_job_trainer(p->curves->job)); /* of the whole run, resumed or not */
     const char *name;
     int64_t n = 0, n_metadata = 0;
     for (int i = 0; (name = lk__curve_name(p->curves, i)); i++) {
@@ -49,7 +50,7 @@ static lk_status page_write(const lk__page *p, const char *path, const char *exp
                         .n_headline = n,
                         .chart = chart,
                         .n_charts = lk__curves_charts(p->curves, chart, curve),
-                        .model = lk_trainer_model(p->curves->trainer),
+                        .model = lk_trainer_model(lk_job_trainer(p->curves->job)),
                         .confusion = p->confusion,
                         .metadata = metadata,
                         .n_metadata = n_metadata,

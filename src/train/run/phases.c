@@ -33,8 +33,6 @@ static lk_status phase_follow(lk__run *r)
     r->comm = lk__trainer_comm(r->trainer);
     if (r->saver)
         LK_TRY(lk__saver_follow(r->saver));
-    if (r->output)
-        lk__output_follow(r->output);
     return LK_TRACE(lk__run_monitor(r));
 }
 

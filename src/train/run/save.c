@@ -252,11 +252,6 @@ int64_t lk__saver_saved(const lk__saver *s)
     return s->saved;
 }
 
-int64_t lk__saver_saving(const lk__saver *s)
-{
-    return s->saving;
-}
-
 const char *lk__saver_messages(const lk__saver *s)
 {
     return lk_checkpoint_dir_messages(s->folder);
@@ -264,15 +259,15 @@ const char *lk__saver_messages(const lk__saver *s)
 
 /* ---- saving ---- */
 
-lk_status lk__saver_finish(lk__saver *s)
+lk_status lk__saver_finish(lk__saver *s, int64_t *step)
 {
-    if (s->saving < 0)
+    *step = s->saving;
+    if (*step < 0)
         return LK_OK;
-    int64_t step = s->saving;
     s->saving = -1;
     lk__control_vote(s->trainer->control, LK__VOTE_SAVED, false);
     LK_TRY(lk_checkpoint_dir_commit(s->folder));
-    s->saved = step;
+    s->saved = *step;
     return LK_OK;
 }
 

@@ -45,11 +45,9 @@ lk_status lk__saver_begin(lk__saver *s, uint64_t hash) LK_NODISCARD;
 /** After each step: whether all ranks have written the save that is under way.  The same on all. */
 bool lk__saver_is_written(lk__saver *s);
 
-/** Wait for the save that is under way, if one is, and publish it.  Collective. */
-lk_status lk__saver_finish(lk__saver *s) LK_NODISCARD;
-
-/** The step of the save that is under way; -1: none. */
-int64_t lk__saver_saving(const lk__saver *s);
+/** Wait for the save that is under way, and publish it; `*step` is the step it is of, -1: none is under way.
+ * Collective. */
+lk_status lk__saver_finish(lk__saver *s, int64_t *step) LK_NODISCARD;
 
 /** The step of the last checkpoint that is on disk; -1: none. */
 int64_t lk__saver_saved(const lk__saver *s);
