@@ -20,10 +20,8 @@ static const lk__grad_group *group_of(const lk__groups *g, int64_t element)
     return &g->group[i];
 }
 
-/* Cut the slices of a model, from the last to the first, into buckets of at least `bytes`, and at the
- * borders of groups; returns how many.  `out` may be NULL, and then `g`: one group. */
-static int64_t cut(const lk_model *model, int64_t joined, int64_t bytes, const lk__groups *g,
-                   lk__bucket *out)
+int64_t lk__buckets_cut(const lk_model *model, int64_t joined, int64_t bytes, const lk__groups *g,
+                        lk__bucket *out)
 {
     lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(model));
     int64_t end = joined, n = 0;
@@ -48,17 +46,12 @@ static int64_t cut(const lk_model *model, int64_t joined, int64_t bytes, const l
     return n;
 }
 
-int64_t lk__buckets_count(const lk_model *model, int64_t joined, int64_t bucket)
-{
-    return cut(model, joined, bucket, NULL, NULL);
-}
-
 lk_status lk__buckets_make(lk__groups *g)
 {
     int64_t bytes = g->plan->spec.bucket_bytes;
-    g->n_buckets = (int)cut(g->model, g->joined, bytes, g, NULL);
+    g->n_buckets = (int)lk__buckets_cut(g->model, g->joined, bytes, g, NULL);
     LK_TRY(lk_alloc_zero(&g->bucket, g->n_buckets, sizeof *g->bucket));
-    (void)cut(g->model, g->joined, bytes, g, g->bucket);
+    (void)lk__buckets_cut(g->model, g->joined, bytes, g, g->bucket);
     return LK_OK;
 }
 
@@ -74,14 +67,6 @@ static lk_status start(lk__groups *g, bool all)
     return LK_OK;
 }
 
-/* Let what travels go on. */
-static lk_status advance(lk__groups *g)
-{
-    for (int b = 0; b < g->n_started; b++)
-        LK_TRY(lk__joining_advance(&g->bucket[b].joining));
-    return LK_OK;
-}
-
 /* Gradient hook: a gradient of the last micro-batch is complete. */
 static lk_status on_leaf(void *arg, const lk_tensor *grad)
 {
@@ -94,7 +79,9 @@ static lk_status on_leaf(void *arg, const lk_tensor *grad)
         if (at >= g->bucket[b].first && at < g->bucket[b].first + g->bucket[b].n)
             g->bucket[b].waits--;
     LK_TRY(start(g, false));
-    return LK_TRACE(advance(g));
+    for (int b = 0; b < g->n_started; b++)
+        LK_TRY(lk__joining_advance(&g->bucket[b].joining));
+    return LK_OK;
 }
 
 void lk__groups_overlap_backward(lk__groups *g, lk_tape *tape)

@@ -272,11 +272,6 @@ lk__leaves lk__groups_leaves(const lk__groups *g)
     return lk__plan_leaves(g->plan);
 }
 
-int lk__groups_space(const lk__groups *g)
-{
-    return g->size / g->replicas;
-}
-
 int lk__groups_microbatches(const lk__groups *g, lk_range *out)
 {
     memcpy(out, g->microbatch, (size_t)g->n_microbatches * sizeof *out);

@@ -95,9 +95,6 @@ lk_pass_parts lk__groups_parts(const lk__groups *groups, lk_range pass, int64_t 
 /** Whose gradients, and which losses, accumulators keep by tile. */
 lk__leaves lk__groups_leaves(const lk__groups *groups);
 
-/** Ranks along space: those of a replica. */
-int lk__groups_space(const lk__groups *groups);
-
 /** How the shards of the batch are dealt to ranks, for a loss of tiles or of whole samples; in fast mode each
  * rank is a shard. */
 lk__deal lk__groups_deal(const lk__groups *groups, bool tiled);

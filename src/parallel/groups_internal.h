@@ -142,9 +142,11 @@ int64_t lk__plan_state_elements(const lk_plan *plan, const lk_model *model, int6
 /** Whose gradients passes keep by tile. */
 lk__leaves lk__plan_leaves(const lk_plan *plan);
 
-/** How many buckets of at least `bucket` bytes a model's gradients are, `joined` elements with the
- * statistics. */
-int64_t lk__buckets_count(const lk_model *model, int64_t joined, int64_t bucket);
+/** Cut the slices of a model, `joined` elements with the statistics, from the last to the first, into
+ * buckets of at least `bytes`, and at the borders of groups; returns how many.  `out` may be NULL, and
+ * then `g`: one group. */
+int64_t lk__buckets_cut(const lk_model *model, int64_t joined, int64_t bytes, const lk__groups *g,
+                        lk__bucket *out);
 
 /** Cut the gradients into buckets, if the plan says so. */
 lk_status lk__buckets_make(lk__groups *groups) LK_NODISCARD;

@@ -60,13 +60,6 @@ static lk_status rows_check(lk__chain_row *row, int64_t n)
     return LK_OK;
 }
 
-static lk_status rows_make(const lk_chain *chain, lk__chain_row **out)
-{
-    LK_TRY(lk_alloc(out, rows_count(chain), sizeof **out));
-    rows_write(chain, *out);
-    return LK_OK;
-}
-
 /* Whether the chain can run, and whether it has a model anywhere that is not built. */
 static lk_status table_check(const lk_chain *chain, const lk__rank_rows *all, bool *open)
 {
@@ -85,10 +78,12 @@ static lk_status table_agree(const lk_chain *chain, bool *open)
 {
     lk__chain_row *own = NULL;
     lk__rank_rows all = {.first = NULL};
-    lk_status st;
-    LK_TRY_TO(done, lk_agree(chain->comm, rows_make(chain, &own)));
-    LK_TRY_TO(done, lk__rank_rows_gather(chain->comm, own, rows_count(chain), LK__ROW_WORDS,
-                                         "chain: components", &all));
+    int64_t n = rows_count(chain);
+    lk_status st = lk_alloc(&own, n, sizeof *own);
+    LK_TRY_TO(done, lk_agree(chain->comm, st));
+    rows_write(chain, own);
+    LK_TRY_TO(done,
+              lk__rank_rows_gather(chain->comm, own, n, LK__ROW_WORDS, "chain: components", &all));
     LK_TRY_TO(done, table_check(chain, &all, open));
 done:
     lk_free(own);

@@ -40,14 +40,6 @@ static lk_range recorded_of(const lk_plan *p, const lk_model *model)
     return (lk_range){first, first < end ? end - first : 0};
 }
 
-/* What backward does again of each layer. */
-static lk_status again_find(const lk_plan *p, const lk_model *model, lk__again *again)
-{
-    if (p->spec.recompute > 1)
-        LK_TRY(lk__segments_note(model, p->spec.recompute, p->part, recorded_of(p, model), again));
-    return LK_OK;
-}
-
 lk_status lk__transfers_again(lk_plan *p, const lk_model *model, const lk__sent_forward *sent,
                               int64_t *max)
 {
@@ -59,7 +51,9 @@ lk_status lk__transfers_again(lk_plan *p, const lk_model *model, const lk__sent_
         p->stage < p->stages - 1) /* the last one runs in backward alone */
         LK_TRY(range_again(p, net, 0, forward, max));
     LK_TRY(lk_alloc_zero(&again, p->n_layers, sizeof *again));
-    LK_TRY_TO(done, again_find(p, model, again));
+    if (p->spec.recompute > 1)
+        LK_TRY_TO(done, lk__segments_note(model, p->spec.recompute, p->part, recorded_of(p, model),
+                                          again));
     for (int64_t i = 0; i < p->n_layers && st == LK_OK; i++)
         if (again[i] != LK__NOT_AGAIN)
             st = range_again(p, net, again[i] == LK__RUN_AGAIN ? sent[i].first : sent[i].after,

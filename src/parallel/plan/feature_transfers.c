@@ -102,22 +102,6 @@ lk__feature_calls lk__feature_calls_of(const lk_plan *p, const lk_model *model, 
     return out;
 }
 
-/* Those of the loss or of metrics, `add` for each row of what comes out; a tile at a time where it is tiled. */
-static lk__feature_calls out_calls(const lk_plan *p, const lk_model *model,
-                                   void add(const count *c, int64_t rows, lk_tensor_type type))
-{
-    lk__feature_calls out = {0};
-    lk_tensor_type type = lk_model_out(model);
-    const lk_tile *tile = p->out == LK_BY_TILE ? p->loss : NULL;
-    int64_t leaves = p->loss_tiled ? lk_tiling_leaves(p->tiling) : 1;
-    if (!p->out_cut || p->split->size == 1)
-        return out;
-    add(&(count){p, NULL, &out}, rows_of(type, tile ? &tile->x.tile : NULL), type);
-    out.joins *= leaves;
-    out.gathers *= leaves;
-    return out;
-}
-
 static void loss_count(const count *c, int64_t rows, lk_tensor_type type)
 {
     for (int i = 0; i < 3; i++) /* the largest, the sum, and that of the label */
@@ -134,12 +118,18 @@ static void metrics_count(const count *c, int64_t rows, lk_tensor_type type)
         gathered(c, rows, type, last_of(type));
 }
 
-lk__feature_calls lk__feature_loss_calls(const lk_plan *p, const lk_model *model)
+/* A tile at a time where it is tiled. */
+lk__feature_calls lk__feature_out_calls(const lk_plan *p, const lk_model *model, bool metrics)
 {
-    return out_calls(p, model, loss_count);
-}
-
-lk__feature_calls lk__feature_metric_calls(const lk_plan *p, const lk_model *model)
-{
-    return out_calls(p, model, metrics_count);
+    lk__feature_calls out = {0};
+    lk_tensor_type type = lk_model_out(model);
+    const lk_tile *tile = p->out == LK_BY_TILE ? p->loss : NULL;
+    int64_t rows = rows_of(type, tile ? &tile->x.tile : NULL);
+    int64_t leaves = p->loss_tiled ? lk_tiling_leaves(p->tiling) : 1;
+    if (!p->out_cut || p->split->size == 1)
+        return out;
+    (metrics ? metrics_count : loss_count)(&(count){p, NULL, &out}, rows, type);
+    out.joins *= leaves;
+    out.gathers *= leaves;
+    return out;
 }

@@ -24,7 +24,6 @@ typedef struct lk__feature_calls {
  * the loss, and of metrics. */
 lk__feature_calls lk__feature_calls_of(const lk_plan *p, const lk_model *model, int64_t layer,
                                        bool forward, bool needs);
-lk__feature_calls lk__feature_loss_calls(const lk_plan *p, const lk_model *model);
-lk__feature_calls lk__feature_metric_calls(const lk_plan *p, const lk_model *model);
+lk__feature_calls lk__feature_out_calls(const lk_plan *p, const lk_model *model, bool metrics);
 
 #endif /* LK_PARALLEL_PLAN_FEATURES_H */

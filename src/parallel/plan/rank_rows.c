@@ -7,12 +7,6 @@
 
 #include <limits.h>
 
-static lk_status counts_make(int size, int64_t **count, int64_t **first)
-{
-    LK_TRY(lk_alloc(count, size, sizeof **count));
-    return LK_TRACE(lk_alloc(first, (int64_t)size + 1, sizeof **first));
-}
-
 /* Where the rows of each rank begin, and how many numbers it gives; the same on all ranks. */
 static lk_status counts_place(lk_comm *comm, int64_t words, int64_t *count, int64_t *first)
 {
@@ -32,7 +26,10 @@ lk_status lk__rank_rows_gather(lk_comm *comm, const void *own, int64_t n, int64_
     lk_status st;
     int64_t *count = NULL;
     int size = lk_comm_size(comm);
-    LK_TRY_TO(done, lk_agree(comm, counts_make(size, &count, &out->first)));
+    st = lk_alloc(&count, size, sizeof *count);
+    if (st == LK_OK)
+        st = lk_alloc(&out->first, (int64_t)size + 1, sizeof *out->first);
+    LK_TRY_TO(done, lk_agree(comm, st));
     LK_TRY_TO(done, lk_allgather(comm, &n, count, 1, LK_I64, name));
     LK_TRY_TO(done, counts_place(comm, words, count, out->first));
     LK_TRY_TO(done, lk_agree(comm, lk_alloc(&out->row, out->first[size] * words, sizeof(int64_t))));

@@ -111,10 +111,10 @@ static lk_status layer_features_add(walk *w, lk_step_phase when, int64_t number)
 static lk_status out_features_add(walk *w)
 {
     bool by_tile = w->plan->out == LK_BY_TILE;
-    LK_TRY(
-        features_add(w, LK_IN_FORWARD, "loss", by_tile, lk__feature_loss_calls(w->plan, w->model)));
+    LK_TRY(features_add(w, LK_IN_FORWARD, "loss", by_tile,
+                        lk__feature_out_calls(w->plan, w->model, false)));
     return LK_TRACE(features_add(w, LK_IN_FORWARD, "metrics", by_tile,
-                                 lk__feature_metric_calls(w->plan, w->model)));
+                                 lk__feature_out_calls(w->plan, w->model, true)));
 }
 
 static lk_status fetch_add(walk *w, lk_step_phase when, int64_t number, const lk_fetch *fetch)
@@ -430,7 +430,7 @@ static lk_status buckets_add(walk *w)
     lk_transfer all = {LK_IN_BACKWARD, LK_JOINED, "gradients", w->all, 0, joined}, scales;
     if (p->spec.bucket_bytes == 0)
         return LK_OK;
-    all.calls = lk__buckets_count(w->model, joined / elem, p->spec.bucket_bytes);
+    all.calls = lk__buckets_cut(w->model, joined / elem, p->spec.bucket_bytes, NULL, NULL);
     LK_TRY(lk__wire_transfers(p, w->model, &all, &scales));
     return add(w, all);
 }
