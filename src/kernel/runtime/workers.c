@@ -74,23 +74,18 @@ static bool spin_while(const lk__workers *p, _Atomic uint32_t *word, uint32_t va
     return false;
 }
 
-/* All chunks of a part that are not taken yet. */
-static void part_do(lk__workers *p, lk__task_part *part)
-{
-    for (;;) {
-        int64_t first = atomic_fetch_add_explicit(&part->next, p->chunk, memory_order_relaxed);
-        if (first >= part->end)
-            return;
-        int64_t left = part->end - first;
-        p->fn(p->arg, first, first + (left < p->chunk ? left : p->chunk));
-    }
-}
-
-/* The part of thread `own`, the caller is 0, and then those of others. */
+/* All chunks that no thread has taken: of the part of thread `own`, the caller is 0, and then of others. */
 static void chunks_do(lk__workers *p, int own)
 {
-    for (int i = 0; i < p->n_parts; i++)
-        part_do(p, &p->part[(own + i) % p->n_parts]);
+    for (int i = 0; i < p->n_parts; i++) {
+        lk__task_part *part = &p->part[(own + i) % p->n_parts];
+        int64_t first;
+        while ((first = atomic_fetch_add_explicit(&part->next, p->chunk, memory_order_relaxed)) <
+               part->end) {
+            int64_t left = part->end - first;
+            p->fn(p->arg, first, first + (left < p->chunk ? left : p->chunk));
+        }
+    }
 }
 
 static bool gate_enter(lk__workers *p)
