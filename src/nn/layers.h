@@ -42,6 +42,31 @@ typedef struct lk__window_options {
     int pad; /* of "none same": how `padding` is filled in if it is not given */
 } lk__window_options;
 
+/** Options of a window, an lk__window_options `window` in `type`: `size` is the name of its positions, and
+ * `by_default` the stride in words. */
+#define LK__WINDOW_OPTIONS(type, size, by_default)                                                \
+    {size,                                                                                        \
+     LK_OPTION_INTS,                                                                              \
+     offsetof(type, window.kernel),                                                               \
+     .min = 1,                                                                                    \
+     .max = 1e6,                                                                                  \
+     .flags = LK_OPTION_REQUIRED,                                                                 \
+     .help = "positions of a window: one number, or one for each spatial axis"},                  \
+        {"stride",                                                                                \
+         LK_OPTION_INTS,                                                                          \
+         offsetof(type, window.stride),                                                           \
+         .min = 1,                                                                                \
+         .max = 1e6,                                                                              \
+         .help = "positions from one window to the next; " by_default " by default"},             \
+        {"padding", LK_OPTION_INTS, offsetof(type, window.padding),                               \
+         .min = 0,  .max = 1e6,     .help = "positions before the first and behind the last"},    \
+    {                                                                                             \
+        "pad", LK_OPTION_CHOICE, offsetof(type, window.pad),                                      \
+            .def = "none", .choices = "none same",                                                \
+            .help =                                                                               \
+                "same: pad so that there are as many windows as positions, divided by the stride" \
+    }
+
 /** Fill in a window over the spatial axes of an input [in..., channels], and the `positions` of its
  * output along each; `stride` is the default stride, 0: the kernel.  Errors: LK_ESHAPE for an input
  * without 1 to 3 spatial axes, or smaller than the window; LK_EINVAL. */
@@ -86,29 +111,6 @@ lk_status lk__layer_fit(const lk_build *build, int ndim, lk_conv_attr *attr,
 typedef struct lk__pool_options {
     lk__window_options window;
 } lk__pool_options;
-
-#define LK__POOL_OPTIONS                                                                          \
-    {"size",                                                                                      \
-     LK_OPTION_INTS,                                                                              \
-     offsetof(lk__pool_options, window.kernel),                                                   \
-     .min = 1,                                                                                    \
-     .max = 1e6,                                                                                  \
-     .flags = LK_OPTION_REQUIRED,                                                                 \
-     .help = "positions of a window: one number, or one for each spatial axis"},                  \
-        {"stride",                                                                                \
-         LK_OPTION_INTS,                                                                          \
-         offsetof(lk__pool_options, window.stride),                                               \
-         .min = 1,                                                                                \
-         .max = 1e6,                                                                              \
-         .help = "positions from one window to the next; the size by default"},                   \
-        {"padding", LK_OPTION_INTS, offsetof(lk__pool_options, window.padding),                   \
-         .min = 0,  .max = 1e6,     .help = "positions before the first and behind the last"},    \
-    {                                                                                             \
-        "pad", LK_OPTION_CHOICE, offsetof(lk__pool_options, window.pad),                          \
-            .def = "none", .choices = "none same",                                                \
-            .help =                                                                               \
-                "same: pad so that there are as many windows as positions, divided by the stride" \
-    }
 
 /** Build of a pooling layer; its data is an lk_pool_attr. */
 lk_status lk__pool_build(lk_build *build, const void *options, lk_tensor_type in,

@@ -1,7 +1,7 @@
 /* avgpool: the mean of each window, padding left out, over 1 to 3 spatial axes, channels last. */
 #include "nn/layers.h"
 
-static const lk_option options[] = {LK__POOL_OPTIONS, {0}};
+static const lk_option options[] = {LK__WINDOW_OPTIONS(lk__pool_options, "size", "the size"), {0}};
 
 static lk_status avgpool_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                  lk_var *out)

@@ -11,16 +11,7 @@ typedef struct local_options {
 static const lk_option options[] = {
     {"filters", LK_OPTION_INT, offsetof(local_options, filters), .value = "N", .min = 1, .max = 1e9,
      .flags = LK_OPTION_REQUIRED, .help = "channels of the output"},
-    {"kernel", LK_OPTION_INTS, offsetof(local_options, window.kernel), .min = 1, .max = 1e6,
-     .flags = LK_OPTION_REQUIRED,
-     .help = "positions of a window: one number, or one for each spatial axis"},
-    {"stride", LK_OPTION_INTS, offsetof(local_options, window.stride), .min = 1, .max = 1e6,
-     .help = "positions from one window to the next; 1 by default"},
-    {"padding", LK_OPTION_INTS, offsetof(local_options, window.padding), .min = 0, .max = 1e6,
-     .help = "positions before the first and behind the last"},
-    {"pad", LK_OPTION_CHOICE, offsetof(local_options, window.pad), .def = "none",
-     .choices = "none same",
-     .help = "same: pad so that there are as many windows as positions, divided by the stride"},
+    LK__WINDOW_OPTIONS(local_options, "kernel", "1"),
     {"unit_norm", LK_OPTION_FLAG, offsetof(local_options, unit_norm), .def = "false",
      .help = "behind each update the weights of each position and filter are divided by their "
              "norm; what they begin with is not"},
