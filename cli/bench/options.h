@@ -16,7 +16,7 @@
 #define BENCH_SECONDS_OPTION(field, seconds, each)                                  \
     {                                                                               \
         .name = "seconds", .type = LK_OPTION_REAL, .offset = (field), .value = "S", \
-        .def = seconds, .min = 0, .max = 600, .help = "time for " each              \
+        .def = seconds, .min = 0, .max = 3600, .help = "time for " each             \
     }
 
 #define BENCH_SCALING_OPTION(field)                                                         \

@@ -50,7 +50,7 @@ static const lk_option options[] = {
     {"ranks", LK_OPTION_INT, FIELD(ranks), .value = "N", .def = "2", .min = 1, .max = LK_MAX_LOCAL,
      .help = "on the transport local"},
     BENCH_SECONDS_OPTION(FIELD(seconds), "0.5", "each size, everybody together"),
-    {"json", LK_OPTION_FLAG, FIELD(json), .help = "print one JSON object for each size"},
+    BENCH_JSON_OPTION(FIELD(json)),
     {.name = NULL},
 };
 

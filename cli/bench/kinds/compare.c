@@ -1,4 +1,5 @@
 /* lockstep bench compare: two runs of a bench, case by case. */
+#include "bench/options.h"
 #include "bench/results.h"
 #include "bench/summary.h"
 #include "report.h"
@@ -12,7 +13,7 @@ struct compare_options {
 };
 
 static const lk_option options[] = {
-    {"json", LK_OPTION_FLAG, offsetof(struct compare_options, json), .help = "print JSON objects"},
+    BENCH_JSON_OPTION(offsetof(struct compare_options, json)),
     {.name = NULL},
 };
 

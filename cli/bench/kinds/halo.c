@@ -1,6 +1,7 @@
 /* lockstep bench halo: convolutions on tiles over two ranks, against two threads of one. */
 #include "bench/halo.h"
 
+#include "bench/options.h"
 #include "bench/path.h"
 #include "bench/peers/peers.h"
 #include "verb.h"
@@ -26,9 +27,8 @@ static const lk_option options[] = {
      .help = "of every layer"},
     {"against", LK_OPTION_TEXT, FIELD(against), .value = "NAME", .def = "none",
      .help = "onednn, which does the convolutions with two threads, or none"},
-    {"seconds", LK_OPTION_REAL, FIELD(seconds), .value = "S", .def = "20", .min = 0, .max = 3600,
-     .help = "time for each case, everybody together"},
-    {"json", LK_OPTION_FLAG, FIELD(json), .help = "print one JSON object for each case"},
+    BENCH_SECONDS_OPTION(FIELD(seconds), "20", "each case, everybody together"),
+    BENCH_JSON_OPTION(FIELD(json)),
     {.name = NULL},
 };
 

@@ -38,8 +38,7 @@ static const lk_option options[] = {
      .help = "our instruction set (oneDNN's: DNNL_MAX_CPU_ISA in the environment)"},
     {"dtype", LK_OPTION_TEXT, FIELD(dtype), .value = "NAME", .def = "f32", .help = "f32 or f64"},
     BENCH_SCALING_OPTION(FIELD(scaling)),
-    {"json", LK_OPTION_FLAG, FIELD(json),
-     .help = "print one JSON object for each case and library"},
+    BENCH_JSON_OPTION(FIELD(json)),
     {.name = NULL},
 };
 

@@ -181,11 +181,11 @@ static bool names_right(const lk_option_names *names, const char *const *known, 
 static int peers_start(struct bench *b)
 {
     const lk_option_names *against = &b->o->against;
-    int usual = b->ranks > 1 ? STEP_PEERS : 1;
+    int by_default = b->ranks > 1 ? STEP_PEERS : 1;
     for (int i = 0; i < STEP_PEERS; i++) {
         bench_torch *t = &b->with.peer[b->with.n_peers];
         bool named = has(against, peer_names[i]);
-        if (!named && (against->n > 0 || i >= usual))
+        if (!named && (against->n > 0 || i >= by_default))
             continue;
         b->with.peers[b->with.n_peers] = peer_names[i];
         if (torch_start(t, b->o->python, "lockstep-peer-torch-steps.py", peer_names[i], b->ranks)) {

@@ -118,7 +118,7 @@ err 'option --isa: "scalar" is in the list twice'
 status 2 "$lockstep" selfcheck --seed -1
 err 'option --seed: "-1" is out of range, it must be from 0 to 1000000000000000'
 status 2 "$lockstep" bench kernels --seconds -0.5
-err 'it must be from 0 to 600'
+err 'it must be from 0 to 3600'
 status 0 "$lockstep" selfcheck --help
 out 'from 0 to 1000000000000000 (default 1)'
 status 2 "$lockstep" selfcheck --threads 99999999999999999999
