@@ -60,13 +60,6 @@ static void show_line(void *arg, const thing *t)
     printf("  %-23s %s\n", t->name, t->about);
 }
 
-static void show_kind(int kind)
-{
-    printf("%s: %s\n\n", things_plural(kind), things_about(kind));
-    things_each(kind, NULL, show_line, NULL);
-    printf("\nlockstep help %s NAME explains one\n", things_singular(kind));
-}
-
 /* The kinds of verbs, "ckpt diff": where they are explained. */
 static void show_verb_kinds(const char *name, struct answer *a)
 {
@@ -124,7 +117,9 @@ static void show_all(const char *name, struct answer *a)
 {
     int kind = things_find(name);
     if (kind >= 0 && !verb_named(name)) {
-        show_kind(kind);
+        printf("%s: %s\n\n", things_plural(kind), things_about(kind));
+        things_each(kind, NULL, show_line, NULL);
+        printf("\nlockstep help %s NAME explains one\n", things_singular(kind));
         a->n++;
     }
     for (int i = 0; things_plural(i); i++) {

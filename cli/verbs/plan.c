@@ -91,16 +91,7 @@ static int phase_refuse(const lk_experiment *e, const char *name)
                        near ? "; did you mean \"" : "", near ? s.best : "", near ? "\"?" : "");
 }
 
-/* Draw the features of a plan that has them, and no tiles, otherwise the tiles of a layer. */
-static int plan_picture(const struct plan_options *o, const lk_job *job, const lk_plan *plan,
-                        const char *word)
-{
-    if (plan_has_features(plan) && !plan_has_space(plan) && !o->layer)
-        return plan_draw_features(plan, lk_trainer_model(lk_job_trainer(job)), word, o->draw);
-    return plan_draw(plan, word, o->layer, o->draw);
-}
-
-/* Draw and print a plan. */
+/* Print a plan; draw the features of one that has them, and no tiles, otherwise the tiles of a layer. */
 static int plan_show(const struct plan_options *o, const plan_asked *asked, const lk_job *job,
                      const lk_plan *plan)
 {
@@ -109,7 +100,12 @@ static int plan_show(const struct plan_options *o, const plan_asked *asked, cons
     if (named.data == 0)
         named.data = plan->ranks;
     lk_mesh_shape_text(&named, word);
-    int status = o->draw ? plan_picture(o, job, plan, word) : LK_EXIT_DONE;
+    bool features = plan_has_features(plan) && !plan_has_space(plan) && !o->layer;
+    int status = LK_EXIT_DONE;
+    if (o->draw)
+        status = features ? plan_draw_features(plan, lk_trainer_model(lk_job_trainer(job)), word,
+                                               o->draw)
+                          : plan_draw(plan, word, o->layer, o->draw);
     if (status != LK_EXIT_DONE)
         return status;
     int notes = plan_fit_notes(asked, job, plan, note);

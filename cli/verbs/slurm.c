@@ -49,20 +49,11 @@ static const lk_option options[] = {
     {.name = NULL},
 };
 
-static bool asks_for_tasks(const lk_slurm_cluster_options *o)
-{
-    return o->num_param_servers != -1 || o->starting_port != 2222 || o->network;
-}
-
-static bool asks_for_job(const slurm_script_options *o)
-{
-    return o->ranks || o->nodes || o->tasks_per_node || o->cpus_per_task || o->time || o->signal ||
-           o->mpi;
-}
-
 /* What is asked for together that does not belong together; NULL: nothing. */
 static const char *mixed(const struct slurm_options *o, int n)
 {
+    const lk_slurm_cluster_options *c = &o->cluster;
+    const slurm_script_options *j = &o->job;
     if (o->test && o->script)
         return "--test runs now, --script is for later: give one of them";
     if (o->script && o->json)
@@ -71,11 +62,12 @@ static const char *mixed(const struct slurm_options *o, int n)
         return "--script needs FILE.yaml, the experiment to train";
     if (!o->script && n > 0)
         return "an experiment is for --script";
-    if (!o->script && asks_for_job(&o->job))
+    if (!o->script && (j->ranks || j->nodes || j->tasks_per_node || j->cpus_per_task || j->time ||
+                       j->signal || j->mpi))
         return "--ranks, --nodes, --tasks-per-node, --cpus-per-task, --time, --signal and --mpi "
-               "are "
-               "for --script";
-    if ((o->script || o->test) && asks_for_tasks(&o->cluster))
+               "are for --script";
+    if ((o->script || o->test) &&
+        (c->num_param_servers != -1 || c->starting_port != 2222 || c->network))
         return "--num-param-servers, --starting-port and --network are for the list of tasks, "
                "without --test and --script";
     return NULL;
