@@ -194,7 +194,7 @@ static void place_judge(struct verify *v, const verify_config *p, verify_trace *
 static int place_verify(struct verify *v, const verify_config *p)
 {
     verify_trace trace;
-    char why[VERIFY_WHY] = "", place[VERIFY_PLACE];
+    char why[VERIFY_WHY] = "", place[VERIFY_CONFIG_TEXT];
     int status = LK_EXIT_DONE;
     progress_show(&v->progress, (double)v->done++ / (double)v->total, "layout %s", p->layout->word);
     if (verify_trace_new(v->o->steps, &trace) != LK_OK)
@@ -212,7 +212,7 @@ static int place_verify(struct verify *v, const verify_config *p)
         if (v->skipped++ == 0)
             snprintf(v->why, sizeof v->why, "%s", why);
     } else if (v->o->layouts) {
-        fprintf(stderr, "  with %s\n", verify_place_text(p, place));
+        fprintf(stderr, "  with %s\n", verify_config_text(p, place));
     }
     verify_trace_free(&trace);
     return status;

@@ -160,25 +160,25 @@ static lk_status process_set(const verify_config *p)
     return LK_OK;
 }
 
-int verify_run(const verify_config *place, const char *snapshot, verify_trace *out,
+int verify_run(const verify_config *config, const char *snapshot, verify_trace *out,
                char why[VERIFY_WHY])
 {
-    const verify_setting setting = {verify_version_of(place), place->steps, out->steps, snapshot};
+    const verify_setting setting = {verify_version_of(config), config->steps, out->steps, snapshot};
     why[0] = '\0';
     verify_algorithm_set(NULL); /* processes get it on their command line */
-    if (place->launcher)
-        return run_processes(place, &setting, out, why);
-    return process_set(place) == LK_OK ? run_local(place, &setting, out, why) : verb_failed();
+    if (config->launcher)
+        return run_processes(config, &setting, out, why);
+    return process_set(config) == LK_OK ? run_local(config, &setting, out, why) : verb_failed();
 }
 
-static int trace_print(lk_comm *comm, const verify_config *place, const verify_setting *setting,
+static int trace_print(lk_comm *comm, const verify_config *config, const verify_setting *setting,
                        verify_trace *trace)
 {
     char why[VERIFY_WHY];
     lk_status st = verify_trace_new(setting->until, trace);
     if (st == LK_OK)
         st = verify_train(comm, setting, trace);
-    if (is_skipped(place->algorithm, st, why)) {
+    if (is_skipped(config->algorithm, st, why)) {
         if (lk_comm_rank(comm) == 0)
             printf("skipped %s\n", why);
         return LK_EXIT_DONE;
@@ -196,21 +196,21 @@ static int trace_print(lk_comm *comm, const verify_config *place, const verify_s
     return LK_EXIT_DONE;
 }
 
-int verify_print(const verify_config *place, const verify_setting *setting)
+int verify_print(const verify_config *config, const verify_setting *setting)
 {
     lk_comm *comm;
     verify_trace trace = {.steps = 0};
     lk_isa now;
     bool threads = ranks_are_threads(); /* what is set for the process is not theirs alone */
-    if (threads && (place->algorithm || lk_isa_now(&now) != LK_OK || now != place->isa))
+    if (threads && (config->algorithm || lk_isa_now(&now) != LK_OK || now != config->isa))
         return verb_refuse(
             "lockstep verify: on ranks that are threads, set LK_ALLREDUCE and LK_ISA "
             "instead of --algorithms and --isa");
-    if (!threads && process_set(place) != LK_OK)
+    if (!threads && process_set(config) != LK_OK)
         return verb_failed();
     int status = ranks_open(&comm);
     if (status == LK_EXIT_DONE)
-        status = trace_print(comm, place, setting, &trace);
+        status = trace_print(comm, config, setting, &trace);
     ranks_close(comm);
     verify_trace_free(&trace);
     return status;

@@ -24,7 +24,7 @@ typedef struct verify_config {
 } verify_config;
 
 /** How the experiment is trained there. */
-const verify_version *verify_version_of(const verify_config *place);
+const verify_version *verify_version_of(const verify_config *config);
 
 /**
  * Train there as many of the steps as `out` has, with a snapshot at the end unless `snapshot` is NULL.  Returns
@@ -33,12 +33,12 @@ const verify_version *verify_version_of(const verify_config *place);
  *
  * Processes are started as `lockstep verify --trace`, whose output is read.
  */
-int verify_run(const verify_config *place, const char *snapshot, verify_trace *out,
+int verify_run(const verify_config *config, const char *snapshot, verify_trace *out,
                char why[VERIFY_WHY]);
 
-/** On the ranks of a launcher: train, and let rank 0 print the trace, for verify_run().  Of `place`,
+/** On the ranks of a launcher: train, and let rank 0 print the trace, for verify_run().  Of `config`,
  * threads, instruction set and algorithm count. */
-int verify_print(const verify_config *place, const verify_setting *setting);
+int verify_print(const verify_config *config, const verify_setting *setting);
 
 /** The algorithm that the environment named when this was first called, for `train` as for verify; NULL:
  * none, it is taken by cost. */

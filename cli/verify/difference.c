@@ -11,11 +11,11 @@
 #include "verb.h"
 #include "verify/snapshot.h"
 
-const char *verify_place_text(const verify_config *p, char buf[VERIFY_PLACE])
+const char *verify_config_text(const verify_config *p, char buf[VERIFY_CONFIG_TEXT])
 {
-    snprintf(buf, VERIFY_PLACE, "layout %s, %d rank%s, %d thread%s, %s, %s, %s", p->layout->word,
-             p->layout->ranks, plural(p->layout->ranks), p->threads, plural(p->threads),
-             p->launcher ? p->launcher->mpi : "local", lk_isa_name(p->isa),
+    snprintf(buf, VERIFY_CONFIG_TEXT, "layout %s, %d rank%s, %d thread%s, %s, %s, %s",
+             p->layout->word, p->layout->ranks, plural(p->layout->ranks), p->threads,
+             plural(p->threads), p->launcher ? p->launcher->mpi : "local", lk_isa_name(p->isa),
              p->algorithm ? p->algorithm : "auto");
     return buf;
 }
@@ -68,9 +68,9 @@ static void explain(const verify_config *a, const verify_config *b, int64_t step
 void verify_print_difference(const verify_config *a, const verify_config *b,
                              const verify_difference *d)
 {
-    char one[VERIFY_PLACE], other[VERIFY_PLACE];
+    char one[VERIFY_CONFIG_TEXT], other[VERIFY_CONFIG_TEXT];
     fprintf(stderr, "error: after step %lld the bits differ between (%s) and (%s)\n",
-            (long long)d->step, verify_place_text(a, one), verify_place_text(b, other));
+            (long long)d->step, verify_config_text(a, one), verify_config_text(b, other));
     if (*d->text)
         fprintf(stderr, "  %s\n", d->text);
     if (d->state_step > d->step)

@@ -6,10 +6,10 @@
 #include "verify/compare.h"
 #include "verify/config.h"
 
-enum { VERIFY_PLACE = 256 };
+enum { VERIFY_CONFIG_TEXT = 256 };
 
 /** "layout 2x2, 4 ranks, 1 thread, local, avx2, auto", in `buf`, which is returned. */
-const char *verify_place_text(const verify_config *place, char buf[VERIFY_PLACE]);
+const char *verify_config_text(const verify_config *config, char buf[VERIFY_CONFIG_TEXT]);
 
 /** Print on stderr which configurations differ after which step, and if their states do, train both
  * again up to that step and name the first layer and tensor. */
