@@ -1,7 +1,7 @@
 /* What a job and the command that started it tell each other past MPI's launcher.
  *
- * Up goes how far each rank is, and the job's status: MPICH's launcher forgets it at times, when ranks
- * got a signal.  Down goes a request to stop: launchers lose signals, or hang, while they start their
+ * Up goes how far each rank is, and the job's status: MPICH's launcher (seen with 4.0.2 of Debian 12)
+ * forgets it at times, when ranks got a signal.  Down goes a request to stop: launchers lose signals, or hang, while they start their
  * ranks; a mailbox is found by a rank however late it is.
  *
  * The mailbox is a memfd of the command, which tells ranks where it is in LK_NOTE: a path of /proc, that
