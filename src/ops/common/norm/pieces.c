@@ -81,7 +81,7 @@ lk_status lk__pieces_map(lk_call *c, const lk__pieces *s, const lk__pieces_in *i
     return LK_TRACE(terms_map(c, s, in, term, c->overwrite));
 }
 
-/* Give the terms to a joiner that adds them up itself. */
+/* Give the terms to a combiner that adds them up itself. */
 static lk_status terms_give(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
                             const lk__sum_term term[2])
 {

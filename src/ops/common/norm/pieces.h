@@ -43,7 +43,7 @@ typedef struct lk__pieces_in {
     const void *x[LK_PIECES_MAX_X];
     const void *v[LK_PIECES_MAX_V];
     bool shared[LK_PIECES_MAX_V]; /* one number for each channel, for all pieces */
-    void *y;    /* the output; of sums, room of x's size for a joiner that sums itself */
+    void *y;    /* the output; of sums, room of x's size for a combiner that sums itself */
     lk_act act; /* of the output of a map */
 } lk__pieces_in;
 
