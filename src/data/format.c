@@ -137,12 +137,13 @@ static lk_status guess_folder(const char *path, lk_arena *arena, const char **ou
         {"data_batch_1.bin", "cifar10"},    {"train.bin", "cifar100"},
     };
     char file[LK_PATH_SIZE];
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (snprintf(file, sizeof file, "%s/%s", path, known[i].file) < LK_PATH_SIZE &&
-            lk__path_exists(file)) {
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        LK_TRY(lk__path_join(path, known[i].file, file, sizeof file));
+        if (lk__path_exists(file)) {
             *out = known[i].format;
             return LK_OK;
         }
+    }
     const char **name;
     int64_t n;
     LK_TRY(lk__storage_list(path, "", arena, &name, &n));
