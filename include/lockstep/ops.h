@@ -425,6 +425,7 @@ LK_API lk_status lk_local_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *
 typedef struct lk_pool_attr {
     lk_window window;   /* without dilation; of as many axes as x has */
     bool count_padding; /* lk_avg_pool(): divide by the window's size, not by its valid positions */
+    bool relu; /* lk_max_pool(): of lk_relu() of x, the same bits in fewer passes over memory */
 } lk_pool_attr;
 
 /**
@@ -441,7 +442,7 @@ typedef struct lk_pool_attr {
 LK_API lk_status lk_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out,
                              lk_var *index) LK_NODISCARD;
 
-/** lk_max_pool() of lk_relu(): the same bits in fewer passes over memory, forward and backward. */
+/** lk_max_pool() with attr->relu. */
 LK_API lk_status lk_relu_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out) LK_NODISCARD;
 
 /** The mean of each window; 0 for one of padding alone.  Otherwise as lk_max_pool(). */

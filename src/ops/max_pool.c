@@ -1,18 +1,20 @@
-/* max_pool: the largest of each window, and where it was.
+/* max_pool: the largest of each window, and where it was; with the attribute `relu` of x < 0 ? 0 : x.
  *
  *   y[o] = max over valid taps of x,  index[o] = the position of the first of the largest, i64
  *   dx[i] = sum over windows o with index[o] = i of dy[o]              (scatter)
  *
  * Given index, both are linear; the adjoint of the scatter is the gather y[o] = x[index[o]], 0 where
- * the index is -1.
+ * the index is -1.  The y of a window is that of relu at its index.  So relu's gradient, which is dy where
+ * its output is above 0, can be taken for each window instead of each position.
  */
 #include "kernel/runtime/isa.h"
 #include "kernel/runtime/parallel.h"
+#include "ops/common/act.h"
 #include "ops/common/ops.h"
 #include "ops/common/windows/pool.h"
 #include "tensor/tensor.h"
 
-lk_status lk__max_pool_infer(lk_call *c, lk_output_spec *out)
+static lk_status max_pool_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(lk__pool_infer(c, &out[0]));
     out[1].dtype = LK_I64;
@@ -20,10 +22,9 @@ lk_status lk__max_pool_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-lk_status lk__max_pool_compute(lk_call *c, bool relu)
+static lk_status max_pool_forward(lk_call *c)
 {
     lk_pool_shape s = lk__pool_shape_of(c->attr, c->x[0], c->y[0]);
-    s.relu = relu;
     return LK_TRACE(lk_pool_max(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
                                 (int64_t *)(void *)lk__tensor_start(c->y[1])));
 }
@@ -122,21 +123,15 @@ static const lk_op max_pool_gather = {.name = "max_pool_gather",
                                       .forward = gather_forward,
                                       .backward = gather_backward};
 
-lk_status lk__max_pool_gradient(lk_call *c, lk_var dy, lk_var *dx)
-{
-    lk__pool_back b = {*(const lk_pool_attr *)c->attr, lk_shape_of(c->in[0])};
-    return LK_TRACE(
-        lk_apply_gradient(c, 0, &max_pool_scatter, (lk_var[]){dy, c->out[1]}, 2, &b, dx));
-}
-
-static lk_status max_pool_forward(lk_call *c)
-{
-    return LK_TRACE(lk__max_pool_compute(c, false));
-}
-
 static lk_status max_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    return LK_TRACE(lk__max_pool_gradient(c, dout[0], &din[0]));
+    const lk_pool_attr *a = c->attr;
+    lk__pool_back b = {*a, lk_shape_of(c->in[0])};
+    lk_var dy = dout[0];
+    if (a->relu)
+        LK_TRY(lk__act_grad(LK_ACT_RELU, dy, c->out[0], &dy));
+    return LK_TRACE(
+        lk_apply_gradient(c, 0, &max_pool_scatter, (lk_var[]){dy, c->out[1]}, 2, &b, &din[0]));
 }
 
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})
@@ -150,6 +145,13 @@ static const lk_op_sample samples[] = {
     {.n_in = 1,
      .in = {LK_IN(1, 3, 3, 2, 2)},
      .attr = ATTR(.window.kernel = {2, 2, 2}, .window.stride = {1, 1, 2})},
+    {.n_in = 1,
+     .in = {LK_IN(2, 4, 2)},
+     .attr = ATTR(.window.kernel = {2}, .window.stride = {2}, .relu = true)},
+    {.n_in = 1,
+     .in = {LK_IN(1, 4, 5, 2)},
+     .attr = ATTR(.window.kernel = {2, 3}, .window.stride = {2, 2}, .window.pad_lo = {1, 1},
+                  .window.pad_hi = {0, 2}, .relu = true)},
     {0}};
 
 const lk_op lk__op_max_pool = {
@@ -157,7 +159,7 @@ const lk_op lk__op_max_pool = {
     .summary = "the largest of each window of x and its position, in 1 to 3 dimensions",
     LK_ARITY(1, 2),
     .attr_size = sizeof(lk_pool_attr),
-    .infer = lk__max_pool_infer,
+    .infer = max_pool_infer,
     .forward = max_pool_forward,
     .backward = max_pool_backward,
     .samples = samples,
@@ -175,4 +177,12 @@ lk_status lk_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out, lk_var *i
     if (index)
         *index = both[1];
     return LK_OK;
+}
+
+lk_status lk_relu_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
+{
+    lk_pool_attr with = {.relu = true};
+    if (attr)
+        with.window = attr->window;
+    return LK_TRACE(lk_max_pool(x, attr ? &with : NULL, out, NULL));
 }

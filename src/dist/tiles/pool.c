@@ -10,7 +10,7 @@
  * Windows are placed in x_reads, which has all positions that they reach, in forward and in backward:
  * valid taps are counted as in the whole, and an index counts the positions of x_reads.  Made by
  * lk_dist_tile_pool(), run on the thread of the tape.  The formulas are those of ops/max_pool.c,
- * avg_pool.c, l2_pool.c and relu_max_pool.c.
+ * avg_pool.c and l2_pool.c.
  */
 #include "ops/common/windows/pool.h"
 

@@ -35,7 +35,8 @@ lk_pool_shape lk__pool_shape_of(const lk_pool_attr *a, const lk_tensor *x, const
                        .window = a->window,
                        .batch = x->shape.dim[0],
                        .channels = x->shape.dim[ndim + 1],
-                       .count_padding = a->count_padding};
+                       .count_padding = a->count_padding,
+                       .relu = a->relu};
     s.window.ndim = ndim;
     for (int d = 0; d < ndim; d++) {
         s.in[d] = x->shape.dim[d + 1];

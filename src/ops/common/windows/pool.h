@@ -25,9 +25,4 @@ lk_status lk__pool_back_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 /** The pooling between x and y. */
 lk_pool_shape lk__pool_shape_of(const lk_pool_attr *a, const lk_tensor *x, const lk_tensor *y);
 
-/** The infer and forward of max_pool, of relu of x on request, and the gradient of x from that of y. */
-lk_status lk__max_pool_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
-lk_status lk__max_pool_compute(lk_call *c, bool relu) LK_NODISCARD;
-lk_status lk__max_pool_gradient(lk_call *c, lk_var dy, lk_var *dx) LK_NODISCARD;
-
 #endif /* LK_OPS_COMMON_POOL_H */
