@@ -157,26 +157,11 @@ static lk_status get(lk__shm_call *c, int64_t s, bool *done)
     return LK_OK;
 }
 
-/* c->segment is the time, from -1 on: segment t + 1 is put before t is got. */
 static lk_status stages_pass(lk__shm_call *c, bool *end)
 {
     int64_t n = (largest(c) + LK_STAGE_BYTES - 1) / LK_STAGE_BYTES;
-    for (; c->segment < n; c->segment++) {
-        bool done = c->next >= c->area->n || c->segment + 1 == n;
-        if (!done)
-            LK_TRY(put(c, c->segment + 1, &done));
-        if (!done)
-            return LK_OK;
-        c->next = c->next < c->area->n ? c->area->n : c->next;
-        done = c->segment < 0;
-        if (!done)
-            LK_TRY(get(c, c->segment, &done));
-        if (!done)
-            return LK_OK;
-        c->next = 0;
-    }
-    c->area->stages += (uint64_t)n;
-    *end = true;
+    LK_TRY(lk__shm_area_stages(c, n, put, get, end));
+    c->area->stages += *end ? (uint64_t)n : 0;
     return LK_OK;
 }
 

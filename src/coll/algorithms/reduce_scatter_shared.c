@@ -180,29 +180,6 @@ static lk_status join(lk__shm_call *c, int64_t s, bool *done)
     return LK_OK;
 }
 
-/* c->segment is the time, from -1 on; c->next says how far it has gone. */
-static lk_status stage(lk__shm_call *c, bool *end)
-{
-    int64_t n = segments_of(c);
-    *end = false;
-    for (; c->segment < n; c->segment++) {
-        bool done = c->next >= c->area->n || c->segment + 1 == n;
-        if (!done)
-            LK_TRY(put(c, c->segment + 1, &done));
-        if (!done)
-            return LK_OK;
-        c->next = c->next < c->area->n ? c->area->n : c->next;
-        done = c->segment < 0;
-        if (!done)
-            LK_TRY(join(c, c->segment, &done));
-        if (!done)
-            return LK_OK;
-        c->next = 0;
-    }
-    *end = true;
-    return LK_OK;
-}
-
 /* The last one waits until all have joined what is in its area. */
 static lk_status stage_end(lk__shm_call *c, bool *end)
 {
@@ -252,7 +229,7 @@ lk_status lk__parts_advance(lk__shm_call *c, bool *end)
         LK_TRY(all ? all_arrived(c) : LK_OK);
     }
     if (c->step == STAGE) {
-        LK_TRY(stage(c, &all));
+        LK_TRY(lk__shm_area_stages(c, segments_of(c), put, join, &all));
         c->step = all ? LAST : STAGE;
     }
     if (c->step == LAST)

@@ -323,6 +323,28 @@ lk_status lk__shm_area_start(const lk__coll_args *k, int number,
     return LK_OK;
 }
 
+lk_status lk__shm_area_stages(lk__shm_call *c, int64_t n, lk__stage_fn *put, lk__stage_fn *get,
+                              bool *end)
+{
+    *end = false;
+    for (; c->segment < n; c->segment++) {
+        bool done = c->next >= c->area->n || c->segment + 1 == n;
+        if (!done)
+            LK_TRY(put(c, c->segment + 1, &done));
+        if (!done)
+            return LK_OK;
+        c->next = c->next < c->area->n ? c->area->n : c->next;
+        done = c->segment < 0;
+        if (!done)
+            LK_TRY(get(c, c->segment, &done));
+        if (!done)
+            return LK_OK;
+        c->next = 0;
+    }
+    *end = true;
+    return LK_OK;
+}
+
 /* The schedule has been numbered, which the past tells. */
 static void part_begin(lk_request *part)
 {

@@ -175,6 +175,14 @@ static inline void lk__shm_area_put(lk__shm_call *c)
     lk__shm_area_publish_last(c, LK_PUT, &slot->call_number);
 }
 
+/** What is done of a stage that the area has room for; c->next says how far it has gone. */
+typedef lk_status lk__stage_fn(lk__shm_call *c, int64_t stage, bool *done);
+
+/** Go on with n segments by way of stages: segment t + 1 is put, c->next from 0 to the number of ranks, before
+ * t is got, c->next from there to twice that.  c->segment is the time t, from -1 on. */
+lk_status lk__shm_area_stages(lk__shm_call *c, int64_t n, lk__stage_fn *put, lk__stage_fn *get,
+                              bool *end) LK_NODISCARD;
+
 /** Wake who may sleep. */
 void lk__shm_area_wake(lk__shm_call *c);
 
