@@ -3,6 +3,7 @@
 #define LK_TEST_JOB_MEMORY_H
 
 #include "harness.h"
+#include "trainers.h"
 
 #include <lockstep/extra/plan.h>
 #include <lockstep/train.h>
@@ -34,6 +35,29 @@ static inline void job_use(lk_job *job, int steps)
     for (int i = 0; i < steps; i++)
         ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
     ASSERT_OK(lk_trainer_evaluate(lk_job_trainer(job), lk_job_evaluation(job, &name), &score));
+}
+
+/* What the ranks of this process hold behind steps and an evaluation of a network, without their sets: tapes
+ * keep what they had at most. */
+static inline int64_t job_memory_counted(lk_comm *comm, const char *network,
+                                         const char *const *settings, bool alone)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    ASSERT_OK(lk_barrier(comm, "begin"));
+    int64_t before = lk_alloc_stats_now().live_bytes;
+    ASSERT_OK(lk_barrier(comm, "known"));
+    ASSERT_OK(job_of(network, comm, settings, &e, &job));
+    job_use(job, 3);
+    int64_t sets = sets_bytes(job);
+    if (!alone)
+        ASSERT_OK(lk_allreduce(comm, NULL, &sets, 1, LK_I64, LK_REDUCE_SUM, "sets"));
+    ASSERT_OK(lk_barrier(comm, "trained"));
+    int64_t now = lk_alloc_stats_now().live_bytes;
+    ASSERT_OK(lk_barrier(comm, "counted"));
+    job_end(job, e);
+    ASSERT_OK(lk_barrier(comm, "freed")); /* what is planned next is counted, too */
+    return now - before - sets;
 }
 
 #endif /* LK_TEST_JOB_MEMORY_H */

@@ -196,27 +196,6 @@ static lk_plan *plan_of(int ranks, int rank)
     return plan;
 }
 
-/* What the ranks of this process hold behind steps and an evaluation, without their sets. */
-static int64_t memory_counted(lk_comm *comm, const char *const *settings, bool alone)
-{
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
-    ASSERT_OK(lk_barrier(comm, "begin"));
-    int64_t before = lk_alloc_stats_now().live_bytes;
-    ASSERT_OK(lk_barrier(comm, "known"));
-    ASSERT_OK(job_of(wide, comm, settings, &e, &job));
-    job_use(job, 3);
-    int64_t sets = sets_bytes(job);
-    if (!alone)
-        ASSERT_OK(lk_allreduce(comm, NULL, &sets, 1, LK_I64, LK_REDUCE_SUM, "sets"));
-    ASSERT_OK(lk_barrier(comm, "trained"));
-    int64_t now = lk_alloc_stats_now().live_bytes;
-    ASSERT_OK(lk_barrier(comm, "counted"));
-    job_end(job, e);
-    ASSERT_OK(lk_barrier(comm, "freed"));
-    return now - before - sets;
-}
-
 RANKS_TEST(features_take_what_was_planned)
 {
     int size = lk_comm_size(comm), rank = lk_comm_rank(comm);
@@ -226,8 +205,9 @@ RANKS_TEST(features_take_what_was_planned)
         return;
     snprintf(layout, sizeof layout, "parallel={features: %d}", size);
     const char *settings[MAX_SETTINGS] = {layout};
-    (void)memory_counted(comm, settings, alone); /* once: what threads keep for their kernels */
-    int64_t counted = memory_counted(comm, settings, alone), of = 0;
+    (void)job_memory_counted(comm, wide, settings,
+                             alone); /* once: what threads keep for their kernels */
+    int64_t counted = job_memory_counted(comm, wide, settings, alone), of = 0;
     for (int r = 0; r < size && (alone || rank == 0); r++) {
         if (alone && r != rank)
             continue;

@@ -149,28 +149,6 @@ static int64_t memory_planned(const char *const *settings, int ranks, int rank)
     return sum;
 }
 
-/* What the ranks of this process hold behind steps and an evaluation, without their sets: tapes keep what they
- * had at most. */
-static int64_t memory_counted(lk_comm *comm, const char *const *settings, bool alone)
-{
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
-    ASSERT_OK(lk_barrier(comm, "begin"));
-    int64_t before = lk_alloc_stats_now().live_bytes;
-    ASSERT_OK(lk_barrier(comm, "known"));
-    ASSERT_OK(job_of(wide, comm, settings, &e, &job));
-    job_use(job, 3);
-    int64_t sets = sets_bytes(job);
-    if (!alone)
-        ASSERT_OK(lk_allreduce(comm, NULL, &sets, 1, LK_I64, LK_REDUCE_SUM, "sets"));
-    ASSERT_OK(lk_barrier(comm, "trained"));
-    int64_t now = lk_alloc_stats_now().live_bytes;
-    ASSERT_OK(lk_barrier(comm, "counted"));
-    job_end(job, e);
-    ASSERT_OK(lk_barrier(comm, "freed")); /* what is planned next is counted, too */
-    return now - before - sets;
-}
-
 RANKS_TEST(stages_take_what_was_planned)
 {
     static const char *const options[] = {"schedule: 1f1b", "schedule: gpipe",
@@ -184,8 +162,8 @@ RANKS_TEST(stages_take_what_was_planned)
         snprintf(lone, sizeof lone, "parallel={%s}", options[i]);
         const char *settings[MAX_SETTINGS] = {layout}, *alike[MAX_SETTINGS] = {lone};
         if (i == 0) /* once: what threads keep for their kernels */
-            (void)memory_counted(comm, settings, alone);
-        int64_t counted = memory_counted(comm, settings, alone);
+            (void)job_memory_counted(comm, wide, settings, alone);
+        int64_t counted = job_memory_counted(comm, wide, settings, alone);
         if (!alone && rank > 0)
             continue;
         int64_t of = memory_planned(alike, size, alone ? rank : -1);

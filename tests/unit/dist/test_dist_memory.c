@@ -33,15 +33,12 @@ static void side_end(void *side)
     lk_multi_node_batch_norm_free(s->norm);
 }
 
-#define BACKWARD(s) LK_TRY(lk_backward((s)->tape, NULL, 0, 0))
-
 static lk_status allreduce(void *side)
 {
     struct side *s = side;
     lk_var y;
     LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status allreduce_prod(void *side)
@@ -49,8 +46,7 @@ static lk_status allreduce_prod(void *side)
     struct side *s = side;
     lk_var y;
     LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_PROD, "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status allreduce_max(void *side)
@@ -58,8 +54,7 @@ static lk_status allreduce_max(void *side)
     struct side *s = side;
     lk_var y;
     LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_MAX, "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status allreduce_list(void *side)
@@ -67,8 +62,7 @@ static lk_status allreduce_list(void *side)
     struct side *s = side;
     lk_var xs[3] = {s->x, s->x, s->x};
     LK_TRY(lk_dist_allreduce_list(s->comm, xs, 3, LK_REDUCE_SUM, "x", xs));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status reduce(void *side)
@@ -77,8 +71,7 @@ static lk_status reduce(void *side)
     lk_var y;
     LK_TRY(lk_dist_reduce(s->comm, s->x, LK_REDUCE_SUM, 0, "x", &y));
     LK_TRY(lk_dist_reduce(s->comm, s->x, LK_REDUCE_MIN, 0, "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status locations(void *side)
@@ -87,8 +80,7 @@ static lk_status locations(void *side)
     lk_var y, at;
     LK_TRY(lk_dist_allreduce_loc(s->comm, s->x, LK_NO_VAR, LK_REDUCE_MAXLOC, "x", &y, &at));
     LK_TRY(lk_dist_reduce_loc(s->comm, s->x, at, LK_REDUCE_MINLOC, 0, "x", &y, &at));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status bcast(void *side)
@@ -96,8 +88,7 @@ static lk_status bcast(void *side)
     struct side *s = side;
     lk_var y;
     LK_TRY(lk_dist_bcast(s->comm, s->x, 0, "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status bcast_list(void *side)
@@ -106,8 +97,7 @@ static lk_status bcast_list(void *side)
     lk_var at[2] = {s->x, s->x};
     lk_list list = {at, s->rank == 0 ? 2 : 0, 2};
     LK_TRY(lk_dist_bcast_list(s->tape, s->comm, 0, "x", &list));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status allgather(void *side)
@@ -115,8 +105,7 @@ static lk_status allgather(void *side)
     struct side *s = side;
     lk_var y;
     LK_TRY(lk_dist_allgather(s->comm, s->x, 1, "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status allgather_list(void *side)
@@ -124,8 +113,7 @@ static lk_status allgather_list(void *side)
     struct side *s = side;
     lk_var y[MEMORY_RANKS];
     LK_TRY(lk_dist_allgather_list(s->comm, s->x, "x", y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status gather(void *side)
@@ -133,8 +121,7 @@ static lk_status gather(void *side)
     struct side *s = side;
     lk_var y;
     LK_TRY(lk_dist_gather(s->comm, s->x, 1, 0, "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status gather_list(void *side)
@@ -142,8 +129,7 @@ static lk_status gather_list(void *side)
     struct side *s = side;
     lk_var y[MEMORY_RANKS];
     LK_TRY(lk_dist_gather_list(s->comm, s->x, 0, "x", y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status scatter(void *side)
@@ -151,8 +137,7 @@ static lk_status scatter(void *side)
     struct side *s = side;
     lk_var y;
     LK_TRY(lk_dist_scatter(s->comm, s->x, 1, s->rank == 0 ? 6 : 0, 0, "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status scatter_list(void *side)
@@ -160,8 +145,7 @@ static lk_status scatter_list(void *side)
     struct side *s = side;
     lk_var y, xs[MEMORY_RANKS] = {s->x, s->x, s->x, s->x};
     LK_TRY(lk_dist_scatter_list(s->tape, s->comm, xs, 0, "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status reduce_scatter(void *side)
@@ -169,8 +153,7 @@ static lk_status reduce_scatter(void *side)
     struct side *s = side;
     lk_var y;
     LK_TRY(lk_dist_reduce_scatter(s->comm, s->x, 1, s->rank == 0 ? 6 : 0, "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status alltoall(void *side)
@@ -179,8 +162,7 @@ static lk_status alltoall(void *side)
     lk_var y;
     LK_TRY(lk_dist_alltoall(s->comm, s->x, 0, 1, s->rank == 0 ? 6 : 0, "x", &y));
     LK_TRY(lk_dist_alltoall(s->comm, s->x, 1, 1, 6, "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status alltoall_list(void *side)
@@ -188,8 +170,7 @@ static lk_status alltoall_list(void *side)
     struct side *s = side;
     lk_var xs[MEMORY_RANKS] = {s->x, s->x, s->x, s->x};
     LK_TRY(lk_dist_alltoall_list(s->comm, xs, "x", xs));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status neighbour(void *side)
@@ -200,8 +181,7 @@ static lk_status neighbour(void *side)
     const int64_t n[] = {3, 3};
     LK_TRY(lk_dist_neighbor_alltoall(s->comm, s->x, 1, &(lk_neighbours){2, rank, n, n, opposite},
                                      "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status halo(void *side)
@@ -211,8 +191,7 @@ static lk_status halo(void *side)
     lk_var y;
     LK_TRY(lk_grid_make(s->comm, 1, (int[]){s->size}, NULL, &grid));
     LK_TRY(lk_dist_halo(s->comm, &grid, s->x, &(lk_halo){1, 0, 1, 2, true}, 1, "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status halo_add(void *side)
@@ -222,16 +201,14 @@ static lk_status halo_add(void *side)
     lk_var y;
     LK_TRY(lk_grid_make(s->comm, 1, (int[]){s->size}, NULL, &grid));
     LK_TRY(lk_dist_halo_add(s->comm, &grid, s->x, &(lk_halo){1, 0, 1, 2, true}, 1, "x", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status barrier(void *side)
 {
     struct side *s = side;
     LK_TRY(lk_dist_barrier(s->tape, s->comm, "x"));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 /* From rank 0 to rank 1, with the shape that is expected and without. */
@@ -247,8 +224,7 @@ static lk_status message(void *side)
         LK_TRY(lk_dist_recv(s->tape, s->comm, 0, 1, LK_F64, LK_SHAPE(4, 6), "x", &y));
         LK_TRY(lk_dist_recv(s->tape, s->comm, 0, 1, LK_ANY_DTYPE, LK_ANY_SHAPE, "x", &y));
     }
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status message_list(void *side)
@@ -260,8 +236,7 @@ static lk_status message_list(void *side)
         LK_TRY(lk_dist_send_list(s->comm, at, 2, 1, 1, "x", NULL));
     if (s->rank == 1)
         LK_TRY(lk_dist_recv_list(s->tape, s->comm, 0, 1, "x", &list));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status ring(void *side)
@@ -275,8 +250,7 @@ static lk_status ring(void *side)
     LK_TRY(lk_dist_wait(sent, NULL));
     LK_TRY(lk_dist_sendrecv(s->tape, s->comm, &(lk_dist_send_arg){y, s->right, 1},
                             &(lk_dist_recv_arg){s->left, 1, LK_F64, LK_SHAPE(4, 6)}, "y", &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status batch_norm(void *side)
@@ -288,8 +262,7 @@ static lk_status batch_norm(void *side)
     LK_TRY(lk_full(s->tape, LK_F64, LK_SHAPE(6), 1, &scale));
     (void)lk__alloc_fail_here(at);
     LK_TRY(lk_dist_batch_norm(&batch, s->x, scale, scale, NULL, "x", y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status multi_node_batch_norm(void *side)
@@ -297,8 +270,7 @@ static lk_status multi_node_batch_norm(void *side)
     struct side *s = side;
     lk_var y;
     LK_TRY(lk_multi_node_batch_norm_forward(s->norm, s->x, NULL, true, &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static lk_status sums(lk_tape *tape, void *arg, lk_var *out)
@@ -313,8 +285,7 @@ static lk_status segment(void *side)
     struct side *s = side;
     lk_var y;
     LK_TRY(lk_recompute(s->tape, sums, s, 1, &y));
-    BACKWARD(s);
-    return LK_OK;
+    return LK_TRACE(lk_backward(s->tape, NULL, 0, 0));
 }
 
 static const struct memory_sides sides = {sizeof(struct side), side_begin, side_end};
