@@ -42,59 +42,43 @@ static void warnings_report(const lk__run *r)
     lk__out_clear(warnings);
 }
 
+/* What rank 0 is to write. */
+typedef struct to_write {
+    enum { STEP, REPORT, END, SYNC } what;
+    lk__output *output;
+    const void *report; /* of the step, the epoch or the run */
+    bool before;
+} to_write;
+
+static lk_status files_do(void *arg)
+{
+    const to_write *w = arg;
+    switch (w->what) {
+    case STEP: return lk__output_step(w->output, w->report);
+    case REPORT: return lk__output_report(w->output, w->report);
+    case END: return lk__output_end(w->output, w->report, w->before);
+    case SYNC: return lk__output_sync(w->output);
+    }
+    return LK_OK;
+}
+
 /* Let rank 0 write to its files, while the others wait.  Of what it could not write there is a warning,
  * and the run goes on or stops, as the experiment says. */
-static lk_status files_do(lk__run *r, lk__work_fn *fn, void *arg)
+static lk_status files_write(lk__run *r, int what, const void *report)
 {
     lk__disk disk = {.comm = r->comm, .message = disk_message, .arg = r};
+    to_write w = {.what = what, .output = r->output, .report = report};
+    w.before = r->result.resumed >= 0 && r->result.steps == 0 && !r->result.stopped;
     if (!r->options->output)
         return LK_OK;
-    lk_status st = lk__disk_do(&disk, r->output ? fn : NULL, arg);
+    lk_status st = lk__disk_do(&disk, r->output ? files_do : NULL, &w);
     warnings_report(r);
     return LK_TRACE(failed(r, NULL, lk_agree(r->comm, st)));
 }
 
-/* What one of the calls below is to write. */
-typedef struct to_write {
-    lk__output *output;
-    const void *report;
-    bool before;
-} to_write;
-
-static lk_status step_write(void *arg)
-{
-    const to_write *w = arg;
-    return lk__output_step(w->output, w->report);
-}
-
-static lk_status report_write(void *arg)
-{
-    const to_write *w = arg;
-    return lk__output_report(w->output, w->report);
-}
-
-static lk_status end_write(void *arg)
-{
-    const to_write *w = arg;
-    return lk__output_end(w->output, w->report, w->before);
-}
-
-static lk_status sync_write(void *arg)
-{
-    const to_write *w = arg;
-    return lk__output_sync(w->output);
-}
-
-static lk_status files_write(lk__run *r, lk__work_fn *fn, const void *report)
-{
-    to_write w = {.output = r->output, .report = report};
-    w.before = r->result.resumed >= 0 && r->result.steps == 0 && !r->result.stopped;
-    return LK_TRACE(files_do(r, fn, &w));
-}
-
 lk_status lk__run_write_step(lk__run *r, const lk_step_report *report)
 {
-    return LK_TRACE(files_write(r, step_write, report));
+    return LK_TRACE(files_write(r, STEP, report));
 }
 
 /* The weights of a chain, or of a model of which ranks hold parts, which they write together.  What cannot be written is as any other file of
@@ -120,7 +104,7 @@ lk_status lk__run_write_report(lk__run *r, const lk_epoch_report *report)
 {
     if (lk__trainer_has_parts(r->trainer) && r->options->output && report->best)
         LK_TRY(weights_write(r, LK_MISSING_BEST, report->step));
-    return LK_TRACE(files_write(r, report_write, report));
+    return LK_TRACE(files_write(r, REPORT, report));
 }
 
 /* Weights of which ranks have parts, at the end of the run, unless they are there. */
@@ -182,7 +166,7 @@ lk_status lk__run_save(lk__run *r, bool wait)
     uint64_t hash;
     LK_TRY(lk__run_save_finish(r));
     LK_TRY(lk_trainer_hash(r->trainer, &hash)); /* ranks that differ end the run */
-    LK_TRY(files_write(r, sync_write, NULL));
+    LK_TRY(files_write(r, SYNC, NULL));
     LK_TRY(files_share(r));
     lk_status st = lk__saver_begin(r->saver, hash);
     if (st != LK_OK)
@@ -285,7 +269,7 @@ lk_status lk__run_finish(lk__run *r)
     r->result.done = true;
     LK_TRY(last_weights_write(r));
     stop_report(r);
-    LK_TRY(files_write(r, end_write, &r->result));
+    LK_TRY(files_write(r, END, &r->result));
     LK_TRY(files_share(r));
     bool wanted = r->saver && (r->options->checkpoint.every.n > 0 || r->result.stopped);
     if (r->saver)
