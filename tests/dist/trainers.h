@@ -62,6 +62,25 @@ static inline outcome train_steps(const char *network, lk_comm *comm, const char
     return out;
 }
 
+/* A parameter of one rank that is not a number stops all of `network` in the same step. */
+static inline void expect_stop_at_nan(const char *network, lk_comm *comm)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_tensor *w = NULL;
+    ASSERT_OK(
+        job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job));
+    ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
+    lk_slab *params = lk_model_params(lk_trainer_model(lk_job_trainer(job)));
+    ASSERT_OK(lk_slab_find(params, "linear1.bias", &w));
+    if (lk_comm_rank(comm) == 0)
+        ASSERT_OK(lk_tensor_set_f64(w, LK_AT(3), (double)NAN));
+    lk_tensor_free(w);
+    ASSERT_FAILS(lk_trainer_step(lk_job_trainer(job), NULL), LK_ENAN,
+                 "parameter linear1.bias is not finite at element 3");
+    job_end(job, e);
+}
+
 enum { SMALL_SAMPLES = 30, SMALL_FEATURES = 4 };
 
 typedef struct small_trainer {

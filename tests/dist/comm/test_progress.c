@@ -5,11 +5,11 @@
  */
 #include "comm/comm.h"
 #include "ranks.h"
+#include "thread_count.h"
 
 #include <lockstep/coll.h>
 #include <lockstep/extra/clock.h>
 
-#include <dirent.h>
 #include <sys/resource.h>
 
 enum { N = 100000 };
@@ -124,23 +124,12 @@ RANKS_TEST(it_can_be_switched)
     ASSERT_OK(lk_comm_set_progress(comm, true));
 }
 
-static int n_threads(void)
-{
-    int n = 0;
-    DIR *d = opendir("/proc/self/task");
-    ASSERT_TRUE(d);
-    for (const struct dirent *e; (e = readdir(d));)
-        n += e->d_name[0] != '.';
-    closedir(d);
-    return n;
-}
-
 /* A thread that has ended is listed for a moment longer. */
 static void expect_threads(int n)
 {
-    for (int tries = 0; n_threads() != n && tries < 1000; tries++)
+    for (int tries = 0; count_threads() != n && tries < 1000; tries++)
         usleep(1000);
-    ASSERT_EQ(n_threads(), n);
+    ASSERT_EQ(count_threads(), n);
 }
 
 static double cpu_s(void)
@@ -168,7 +157,7 @@ RANKS_TEST(it_sleeps)
     ASSERT_OK(lk_send(comm, &x, 1, LK_F32, lk_comm_rank(comm), 1, "late"));
     ASSERT_OK(lk_wait(&r, NULL));
     if (strcmp(lk_comm_transport(comm), "mpi") == 0) {
-        int with = n_threads();
+        int with = count_threads();
         ASSERT_OK(lk_comm_set_progress(comm, false));
         expect_threads(with - 1);
         ASSERT_OK(lk_comm_set_progress(comm, true));

@@ -503,18 +503,5 @@ RANKS_TEST(a_step_that_one_rank_cannot_do_is_done_by_none)
 /* A parameter that is not a number stops all ranks in the same step, with the same words. */
 RANKS_TEST(what_is_not_finite_stops_all_ranks)
 {
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
-    ASSERT_OK(
-        job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job));
-    ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
-    lk_tensor *w = NULL;
-    lk_slab *params = lk_model_params(lk_trainer_model(lk_job_trainer(job)));
-    ASSERT_OK(lk_slab_find(params, "linear1.bias", &w));
-    if (lk_comm_rank(comm) == 0)
-        ASSERT_OK(lk_tensor_set_f64(w, LK_AT(3), (double)NAN));
-    lk_tensor_free(w);
-    ASSERT_FAILS(lk_trainer_step(lk_job_trainer(job), NULL), LK_ENAN,
-                 "parameter linear1.bias is not finite at element 3");
-    job_end(job, e);
+    expect_stop_at_nan(network, comm);
 }

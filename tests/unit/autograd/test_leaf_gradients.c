@@ -1,6 +1,7 @@
 /* Gradients go straight into their leaves, with the bits of lk_grad()'s results added up by hand:
  * whatever a gradient held before, however often its leaf is used, and however it lies in memory. */
 #include "faults.h"
+#include "odd_op.h"
 #include "real.h"
 
 #include <lockstep/lockstep.h>
@@ -470,35 +471,8 @@ TEST(leaves_that_share_a_gradient_add_in_the_order_of_inputs)
     }
 }
 
-/* z = 0, whose backward gives an input itself as the gradient of the other. */
-static lk_status odd_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    (void)dout;
-    din[0] = c->in[1];
-    return LK_OK;
-}
-
-static lk_status odd_infer(lk_call *c, lk_output_spec *out)
-{
-    out->dtype = lk_tensor_dtype(c->x[0]);
-    out->shape = lk_tensor_shape(c->x[0]);
-    return LK_OK;
-}
-
-static lk_status odd_forward(lk_call *c)
-{
-    return LK_TRACE(lk_tensor_fill_f64(c->y[0], 0));
-}
-
 TEST(a_constant_may_share_elements_with_a_gradient)
 {
-    static const lk_op odd = {.name = "odd",
-                              .min_in = 2,
-                              .max_in = 2,
-                              .n_out = 1,
-                              .infer = odd_infer,
-                              .forward = odd_forward,
-                              .backward = odd_backward};
     for (int k = 0; k < 4; k++) {
         int64_t row = k / 2,
                 at = row * COLS; /* where the gradient begins; the constant in the other */
@@ -511,7 +485,7 @@ TEST(a_constant_may_share_elements_with_a_gradient)
         ASSERT_OK(lk_tensor_slice(both, 0, 1 - row, 1 - row + ROWS, 1, &c));
         ASSERT_OK(lk_leaf(tape, x, grad, &in[0]));
         ASSERT_OK(lk_constant(tape, c, &in[1]));
-        ASSERT_OK(k % 2 ? lk_apply(tape, &odd, in, 2, NULL, &y) : lk_mul(in[0], in[1], &y));
+        ASSERT_OK(k % 2 ? lk_apply(tape, &odd_op, in, 2, NULL, &y) : lk_mul(in[0], in[1], &y));
         ASSERT_OK(lk_backward(tape, &(lk_seed){y, seed}, 1, 0));
         const double *was = lk_tensor_data(old), *is = lk_tensor_data(both);
         const double *s = lk_tensor_data(seed);

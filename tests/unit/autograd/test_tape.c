@@ -1,4 +1,5 @@
 /* The tape: values, backward, memory, and what it refuses. */
+#include "odd_op.h"
 #include "tape_fixture.h"
 
 #include <lockstep/extra/alloc.h>
@@ -433,43 +434,12 @@ TEST(a_gradient_and_its_value_may_be_parts_of_one_tensor)
     fixture_free(&f);
 }
 
-/* z = x y, whose backward gives an input itself as gradient. */
-static lk_status odd_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    (void)dout;
-    din[0] = c->in[1];
-    return LK_OK;
-}
-
-static lk_status odd_infer(lk_call *c, lk_output_spec *out)
-{
-    out->dtype = lk_tensor_dtype(c->x[0]);
-    out->shape = lk_tensor_shape(c->x[0]);
-    return LK_OK;
-}
-
-static lk_status odd_forward(lk_call *c)
-{
-    void *y;
-    LK_TRY(lk_tensor_writable_data(c->y[0], &y));
-    memset(y, 0, sizeof(double));
-    return LK_OK;
-}
-
 TEST(a_recorded_value_may_be_a_gradient)
 {
-    const lk_op odd = {.name = "odd",
-                       .min_in = 2,
-                       .max_in = 2,
-                       .n_out = 1,
-                       .saves_in = 3,
-                       .infer = odd_infer,
-                       .forward = odd_forward,
-                       .backward = odd_backward};
     struct fixture f = fixture_new();
     lk_var x = fixture_leaf(&f, LK_SHAPE(1), 3, 0), y, in[2] = {x}, h, q, g;
     ASSERT_OK(lk_square(x, &in[1])); /* 9 */
-    ASSERT_OK(lk_apply(f.tape, &odd, in, 2, NULL, &y));
+    ASSERT_OK(lk_apply(f.tape, &odd_op, in, 2, NULL, &y));
     for (int i = 0; i < 5; i++) /* takes places that are free too early */
         ASSERT_OK(lk_mul(y, y, &q));
     ASSERT_OK(lk_backward(f.tape, &(lk_seed){.of = y}, 1, 0));

@@ -2,8 +2,7 @@
 #include "data_files.h"
 #include "faults.h"
 #include "tensors.h"
-
-#include <dirent.h>
+#include "thread_count.h"
 
 enum { COUNT = 23 };
 
@@ -57,23 +56,12 @@ static uint64_t hash_of(lk_dataset *ds)
     return hash;
 }
 
-static int threads(void)
-{
-    DIR *dir = opendir("/proc/self/task");
-    int n = 0;
-    ASSERT_TRUE(dir != NULL);
-    while (readdir(dir))
-        n++;
-    closedir(dir);
-    return n;
-}
-
 TEST(nothing_is_prepared_ahead)
 {
     lk_dataset *ds = empty_of("samples=1000000000000000", LK_TRAIN);
     lk_loader *l;
     lk_batch b;
-    int before = threads();
+    int before = count_threads();
     ASSERT_OK(lk_loader_new(ds, "batch=100 prefetch=8", 7, &l));
     ASSERT_OK(lk_loader_read_batch(l, 0, 0, 0, 100, &b));
     int64_t calls = lk_alloc_stats_now().calls;
@@ -81,7 +69,7 @@ TEST(nothing_is_prepared_ahead)
         ASSERT_OK(lk_loader_read_batch(l, i, i, i, i, &b));
     ASSERT_EQ(lk_alloc_stats_now().calls, calls);
     ASSERT_OK(lk_loader_read_batch(l, 0, INT64_C(9999999999999), 0, 100, &b));
-    ASSERT_EQ(threads(), before);
+    ASSERT_EQ(count_threads(), before);
     lk_loader_free(l);
     lk_dataset_free(ds);
 }

@@ -7,11 +7,11 @@
 #include "harness.h"
 #include "kernel/runtime/parallel.h"
 #include "processors.h"
+#include "thread_count.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/reduce.h>
 
-#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -79,17 +79,6 @@ static void start_plain(void)
     unsetenv("LK_THREADS");
     ASSERT_OK(lk_threads_set(0));
     ASSERT_OK(lk__thread_bind(NULL));
-}
-
-static int count_threads(void)
-{
-    DIR *dir = opendir("/proc/self/task");
-    ASSERT_TRUE(dir);
-    int n = 0;
-    for (struct dirent *e; (e = readdir(dir));)
-        n += e->d_name[0] != '.';
-    closedir(dir);
-    return n;
 }
 
 static void *nothing(void *arg)

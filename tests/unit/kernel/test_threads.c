@@ -2,11 +2,11 @@
 #include "base/fpenv.h"
 #include "harness.h"
 #include "kernel/runtime/parallel.h"
+#include "thread_count.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/reduce.h>
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fenv.h>
@@ -355,17 +355,6 @@ TEST(workers_have_names_stacks_no_signals_and_canonical_arithmetic)
     ASSERT_EQ(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
     for (int sig = 1; sig < NSIG; sig++)
         ASSERT_EQ(sigismember(&before, sig), sigismember(&after, sig));
-}
-
-static int count_threads(void)
-{
-    DIR *dir = opendir("/proc/self/task");
-    ASSERT_TRUE(dir);
-    int n = 0;
-    for (struct dirent *e; (e = readdir(dir));)
-        n += e->d_name[0] != '.';
-    closedir(dir);
-    return n;
 }
 
 /* The number once it stays the same: a joined thread may still be on its way out. */
