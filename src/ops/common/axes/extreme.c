@@ -199,9 +199,7 @@ static const lk_op extreme_where = {
  *   pick    y[k] = x[group k][at[k]]                       dx = place of dy
  */
 
-static lk_status group_place(lk_var x, lk_var at, const lk_axes *axes, lk_shape shape, lk_var *out);
-
-static lk_status group_pick(lk_var x, lk_var at, const lk_axes *axes, lk_var *out);
+static const lk_op pick;
 
 typedef struct pick_attr {
     lk_axes axes;
@@ -264,8 +262,7 @@ static lk_status place_forward(lk_call *c)
 
 static lk_status place_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    const pick_attr *a = c->attr;
-    return LK_TRACE(group_pick(dout[0], c->in[1], &a->axes, &din[0]));
+    return LK_TRACE(lk_apply(c->tape, &pick, (lk_var[]){dout[0], c->in[1]}, 2, c->attr, &din[0]));
 }
 
 static const lk_op place = {
@@ -294,8 +291,7 @@ static lk_status pick_forward(lk_call *c)
 
 static lk_status pick_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    const pick_attr *a = c->attr;
-    return LK_TRACE(group_place(dout[0], c->in[1], &a->axes, a->shape, &din[0]));
+    return LK_TRACE(lk_apply(c->tape, &place, (lk_var[]){dout[0], c->in[1]}, 2, c->attr, &din[0]));
 }
 
 static const lk_op pick = {
@@ -309,18 +305,6 @@ static const lk_op pick = {
     .forward = pick_forward,
     .backward = pick_backward,
 };
-
-static lk_status group_place(lk_var x, lk_var at, const lk_axes *axes, lk_shape shape, lk_var *out)
-{
-    pick_attr a = {*axes, shape};
-    return LK_TRACE(lk_apply(x.tape, &place, (lk_var[]){x, at}, 2, &a, out));
-}
-
-static lk_status group_pick(lk_var x, lk_var at, const lk_axes *axes, lk_var *out)
-{
-    pick_attr a = {*axes, lk_shape_of(x)};
-    return LK_TRACE(lk_apply(x.tape, &pick, (lk_var[]){x, at}, 2, &a, out));
-}
 
 lk_status lk__extreme_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
