@@ -49,8 +49,11 @@ void lk__conv_run_rows(const lk__conv_strip *s, const lk__conv_call *call, int64
 {
     const lk__conv_pass *p = s->pass;
     int64_t channel = s->group * p->c_group, tap = 0;
-    /* The last tap is ahead of the others: what it reads no tile before has read. */
-    int64_t last_tap = s->n_taps > 0 ? lk__conv_strip_tap(s, s->n_taps - 1).a : 0;
+    /* The last tap is ahead of the others: what it reads no tile before has read.  Rows that share lines
+     * are dense enough for the processor to ask by itself. */
+    enum { LINE = 64 };
+    const bool asks = s->n_taps > 0 && p->a_group * p->elem >= LINE;
+    const int64_t last_tap = asks ? lk__conv_strip_tap(s, s->n_taps - 1).a : 0;
     lk__segment seg[MAX_SEGMENTS];
     lk__rows_args t = {.seg = seg, .start = call->start, .w_packed = true};
     t.a = (const char *)call->a + (s->sample * p->a_sample + s->group * p->a_group) * p->elem;
@@ -70,7 +73,7 @@ void lk__conv_run_rows(const lk__conv_strip *s, const lk__conv_call *call, int64
                 n = low + (k < n_high);
                 t.a_off = s->a_off + m;
                 t.c_off = s->c_off + m;
-                if (i == first)
+                if (asks && i == first)
                     rows_ask(s, (const char *)t.a + last_tap * p->elem, m + n, n);
                 p->rows->tile[b->pick][n](&t);
             }
