@@ -59,7 +59,7 @@ static reduction_groups groups_of(lk_shape shape, unsigned bits)
  * a branch; only where one beats what was found, or is a NaN, they are looked at one by one.
  */
 
-enum { STRETCH = 64 };
+enum { STRETCH = 32 };
 
 typedef struct extreme_job {
     reduction_groups g;
