@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-/* Rows ahead that are asked for where a block has a part of each: the processor sees no pattern in parts that
- * are pages apart. */
-enum { AHEAD = 16 };
+/* Rows ahead that are asked for where a block has a part of each, and they are more than a page apart: the
+ * processor sees no pattern in that. */
+enum { AHEAD = 16, PAGE = 4096 };
 
 #define VEC LK_VEC_F32
 #define LANE(name) LK_CAT(name, _f32)

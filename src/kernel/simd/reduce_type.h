@@ -52,8 +52,9 @@
         V(elem) *lane = t->lane;                                                        \
         int64_t w = t->width, n = t->n * w, head = lk__min((LK_LANES - first) * w, n);  \
         if (w != t->ld) {                                                               \
+            const bool far = t->ld * (int64_t)sizeof *x > PAGE;                         \
             for (int64_t j = 0; j < t->n; j++) {                                        \
-                if (j + AHEAD < t->n)                                                   \
+                if (far && j + AHEAD < t->n)                                            \
                     lk__ask(x + (j + AHEAD) * t->ld, w * (int64_t)sizeof *x);           \
                 LANE(steps_##op)(lane + (first + j) % LK_LANES * w, x + j * t->ld, w);  \
             }                                                                           \
