@@ -23,7 +23,13 @@
 
 #include <lockstep/dtype.h>
 
-enum { LK_MICRO_MR = 12, LK_COLUMNS_MR = 16, LK_MICRO_OWN = 6, LK_MICRO_WIDTHS = 4, LK_MICRO_TILES = 5 };
+enum {
+    LK_MICRO_MR = 12,
+    LK_COLUMNS_MR = 16,
+    LK_MICRO_OWN = 6,
+    LK_MICRO_WIDTHS = 4,
+    LK_MICRO_TILES = 5
+};
 
 /* Where a chain starts. */
 typedef enum lk__start { LK_START_ZERO, LK_START_BIAS, LK_START_C } lk__start;

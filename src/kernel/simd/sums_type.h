@@ -136,30 +136,25 @@ LK__SUMS_ALONG(ALONG_DEFINE)
 
 /* ---- down columns ---- */
 
-/* lane0[i] = (lane0[i] + `first` of the first row) + ..., for V_lanes elements or the first `rest`, and the
- * same of `second`, if it is a term, in lane1. */
+/* lane[0][i] = (lane[0][i] + `first` of the first row) + ..., for V_lanes elements or the first `rest`, and the
+ * same of `second`, if it is a term, in lane[1]. */
 LK_INLINE void LANE(down_vector)(const int first, const int second, const int group,
-                                 const LANE(row) * row, V(elem) * lane0, V(elem) * lane1, int64_t i,
+                                 const LANE(row) * row, V(elem) *const lane[2], int64_t i,
                                  const bool all, int rest)
 {
     const V(mask) some = V(mask_first)(rest);
-    VEC acc0 = all ? V(load)(lane0 + i) : V(load_mask)(lane0 + i, some), acc1 = acc0;
+    VEC acc0 = all ? V(load)(lane[0] + i) : V(load_mask)(lane[0] + i, some), acc1 = acc0;
     if (second)
-        acc1 = all ? V(load)(lane1 + i) : V(load_mask)(lane1 + i, some);
+        acc1 = all ? V(load)(lane[1] + i) : V(load_mask)(lane[1] + i, some);
     LK_UNROLL for (int g = 0; g < group; g++)
     {
         acc0 = V(add)(acc0, LANE(term)(first, &row[g], i, all, rest));
         if (second)
             acc1 = V(add)(acc1, LANE(term)(second, &row[g], i, all, rest));
     }
-    if (all)
-        V(store)(lane0 + i, acc0);
-    else
-        V(store_first)(lane0 + i, acc0, rest);
-    if (second && all)
-        V(store)(lane1 + i, acc1);
-    else if (second)
-        V(store_first)(lane1 + i, acc1, rest);
+    V(store_first)(lane[0] + i, acc0, all ? V(lanes) : rest);
+    if (second)
+        V(store_first)(lane[1] + i, acc1, all ? V(lanes) : rest);
 }
 
 /* `group` rows of lane l, from row r on.  `shared`: inputs from number ROWS_IN on are the same for all rows, and
@@ -176,13 +171,13 @@ LK_INLINE void LANE(down_group)(const int first, const int second, const int gro
                                                                                              .x[k];
     }
     const int64_t n = t->n;
-    V(elem) *lane0 = (V(elem) *)t->lane[0] + l * n;
-    V(elem) *lane1 = second ? (V(elem) *)t->lane[1] + l * n : lane0;
+    V(elem) *const lane[] = {(V(elem) *)t->lane[0] + l * n,
+                             second ? (V(elem) *)t->lane[1] + l * n : NULL};
     int64_t i = 0;
     for (; i + V(lanes) <= n; i += V(lanes))
-        LANE(down_vector)(first, second, group, row, lane0, lane1, i, true, 0);
+        LANE(down_vector)(first, second, group, row, lane, i, true, 0);
     if (i < n)
-        LANE(down_vector)(first, second, group, row, lane0, lane1, i, false, (int)(n - i));
+        LANE(down_vector)(first, second, group, row, lane, i, false, (int)(n - i));
 }
 
 LK_INLINE void LANE(down)(const int first, const int second, const lk__sheet *t)
