@@ -1,4 +1,5 @@
 /* lockstep eval: loss and metrics of weights on the sets of an experiment. */
+#include "ckpt/tensors.h"
 #include "job.h"
 #include "ranks.h"
 #include "score.h"
@@ -42,6 +43,20 @@ static void print_score(const struct eval_options *o, const lk_job *job, const l
     printf(",\"samples\":%lld}\n", (long long)score->samples);
 }
 
+/* Load them into the model; rank 0 names newer checkpoints of a folder that do not verify. */
+static lk_status weights_load(lk_model *model, const char *path)
+{
+    lk_checkpoint *checkpoint;
+    if (!ranks_is_root() || !lk_checkpoint_exists(path))
+        return LK_TRACE(lk_weights_load(model, path));
+    LK_TRY(checkpoint_open(path, &checkpoint));
+    if (*checkpoint->messages)
+        fprintf(stderr, "weights of %s\n", checkpoint->path);
+    lk_status st = lk_weights_load(model, checkpoint->path);
+    lk_checkpoint_free(checkpoint);
+    return LK_TRACE(st);
+}
+
 /* Read the weights; a model that has none needs no file. */
 static int load(const struct eval_options *o, const lk_job *job)
 {
@@ -59,7 +74,7 @@ static int load(const struct eval_options *o, const lk_job *job)
     if (n >= (int)sizeof path)
         return usage("the path of the weights is too long");
     lk_comm *comm = lk_trainer_mesh(lk_job_trainer(job))->world;
-    lk_status st = lk_agree(comm, lk_weights_load(model, path));
+    lk_status st = lk_agree(comm, weights_load(model, path));
     return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
 }
 

@@ -34,6 +34,20 @@ status 2 "$lockstep" eval "$work/few.yaml" --weights "$work/w.csv" parallel.data
 err 'w.csv: this is neither a .safetensors, .npz or .npy file nor a checkpoint, which are what is read'
 [ "$(wc -l <"$work/err")" = 1 ] || fail 'more than a line'
 
+# Of a folder of checkpoints the newest that verifies is taken; those that do not are named, once.
+status 0 "$lockstep" train --quiet "$work/few.yaml" "train.output=$work/kept" \
+    'train.checkpoint={every: 1 epoch, keep: 3}'
+newest=$(find "$work/kept/checkpoints" -name 'step-*' | sort | tail -n 1)
+status 0 "$lockstep" eval "$work/few.yaml" --weights "$work/kept/checkpoints"
+cmp -s "$work/alone" "$work/out" || fail 'other numbers from a checkpoint'
+no_err
+truncate -s 1000 "$newest/part-00000.safetensors"
+status 0 "$lockstep" eval "$work/few.yaml" --weights "$work/kept/checkpoints" parallel.data=2
+err "warning: left out: $newest/part-00000.safetensors: offset 1000: ends here"
+err "weights of $work/kept/checkpoints/step-"
+[ "$(wc -l <"$work/err")" = 2 ] || fail 'not two lines'
+! cmp -s "$work/alone" "$work/out" || fail 'the numbers of a checkpoint that does not verify'
+
 # Weights of NumPy's formats, as exported; those of another model are refused by name.
 status 0 "$lockstep" ckpt export "$work/run/weights.safetensors" "$work/weights.npz"
 status 0 "$lockstep" eval "$work/few.yaml" --weights "$work/weights.npz"
