@@ -218,8 +218,13 @@ static int model_run(check *c, gradcheck_model *m)
     lk_experiment *e = NULL;
     lk_job *job = NULL;
     lk_status st = gradcheck_model_read(m, one_rank, &e);
+    if (st == LK_ENOMEM)
+        return verb_failed();
+    if (st != LK_OK && !m->path)
+        return verb_refuse(COMMAND ": KEY=VALUE goes to each of its models, also to %s: %s",
+                           m->name, lk_error_message());
     if (st != LK_OK)
-        return st == LK_ENOMEM ? verb_failed() : verb_refuse("%s", lk_error_message());
+        return verb_refuse("%s", lk_error_message());
     int64_t phases = phases_trained(e);
     int status = LK_EXIT_DONE;
     if (c->o->steps < phases)
