@@ -106,16 +106,11 @@ void lk_subtree_partition(int64_t total, int parts, int64_t *first)
 
 /* ---- tiles and blocks ---- */
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b > 0);
-}
-
 static int64_t tile_first(int64_t n, int64_t t, int64_t tiles, int64_t grid)
 {
     /* t * n / (tiles * grid) without the product: n = q * tiles * grid + rest. */
     int64_t unit = tiles * grid, q = n / unit, rest = n % unit;
-    return lk__min(n, grid * (t * q + ceil_div(t * rest, unit)));
+    return lk__min(n, grid * (t * q + lk__div_up(t * rest, unit)));
 }
 
 lk_range lk_tile_range(int64_t n, int64_t t, int64_t tiles, int64_t grid)
@@ -127,7 +122,7 @@ lk_range lk_tile_range(int64_t n, int64_t t, int64_t tiles, int64_t grid)
 int64_t lk_block_size(int64_t n, int64_t blocks, int64_t least)
 {
     int64_t unit = lk__min(16, least < 1 ? 1 : least);
-    int64_t size = ceil_div(ceil_div(n, blocks), unit) * unit;
+    int64_t size = lk__div_up(lk__div_up(n, blocks), unit) * unit;
     return size < least ? least : size < 1 ? 1 : size;
 }
 

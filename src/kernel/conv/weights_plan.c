@@ -2,6 +2,7 @@
  * workspace. */
 #include "kernel/conv/weights_plan.h"
 
+#include "base/integer.h"
 #include "kernel/runtime/parallel.h"
 
 #include <lockstep/extra/alloc.h>
@@ -28,25 +29,10 @@ const lk__weights_aims lk__weights_default = {
     .sums_bytes = 4 << 20,
 };
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t div_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* The smallest o with o * stride >= position. */
 static int64_t first_at(int64_t position, int64_t stride)
 {
-    return position > 0 ? div_up(position, stride) : -(-position / stride);
+    return position > 0 ? lk__div_up(position, stride) : -(-position / stride);
 }
 
 static lk__range range_of(int64_t lo, int64_t hi)
@@ -58,8 +44,8 @@ static lk__range range_of(int64_t lo, int64_t hi)
 static lk__range valid_out(const lk__conv_shape *s, int axis, int64_t tap)
 {
     int64_t shift = s->window.pad_lo[axis] - tap * s->window.dilation[axis];
-    return range_of(max64(0, first_at(shift, s->window.stride[axis])),
-                    min64(s->out[axis], first_at(s->in[axis] + shift, s->window.stride[axis])));
+    return range_of(lk__max(0, first_at(shift, s->window.stride[axis])),
+                    lk__min(s->out[axis], first_at(s->in[axis] + shift, s->window.stride[axis])));
 }
 
 lk__range lk__weights_reach(const lk__conv_shape *s, int axis, lk__range out)
@@ -67,7 +53,7 @@ lk__range lk__weights_reach(const lk__conv_shape *s, int axis, lk__range out)
     int64_t first = out.lo * s->window.stride[axis] - s->window.pad_lo[axis];
     int64_t last = (out.hi - 1) * s->window.stride[axis] - s->window.pad_lo[axis] +
                    (s->window.kernel[axis] - 1) * s->window.dilation[axis];
-    return range_of(max64(0, first), min64(s->in[axis], last + 1));
+    return range_of(lk__max(0, first), lk__min(s->in[axis], last + 1));
 }
 
 /* Where an input column is in a row of x: as it lies, or as it is packed. */
@@ -84,7 +70,7 @@ static void tap_columns(lk__weights_plan *p, int64_t tap, lk__range out)
 {
     const lk__conv_shape *s = &p->s;
     lk__range v = p->valid[2][tap];
-    v = range_of(max64(v.lo, out.lo), min64(v.hi, out.hi));
+    v = range_of(lk__max(v.lo, out.lo), lk__min(v.hi, out.hi));
     lk__weights_columns *c = &p->columns[tap];
     *c = (lk__weights_columns){.out = v.lo, .phase = &p->phases[tap], .n_phase = v.hi > v.lo};
     c->phase[0] = (lk__phase){0, v.hi - v.lo, ~0U};
@@ -109,9 +95,9 @@ static void slice_columns(lk__weights_plan *p, int64_t i, lk__range out)
             if (v.lo <= at && at < v.hi)
                 mask |= 1U << m;
             if (v.lo > at)
-                next = min64(next, v.lo);
+                next = lk__min(next, v.lo);
             if (v.hi > at)
-                next = min64(next, v.hi);
+                next = lk__min(next, v.hi);
         }
         if (mask == 0)
             continue;
@@ -156,10 +142,10 @@ static void cut(const int64_t *within, int64_t pixels, int64_t *part)
 {
     int64_t inner = 1;
     for (int d = LK_CUTS - 1; d >= 0; d--) {
-        int64_t n = max64(1, min64(within[d], pixels / inner));
+        int64_t n = lk__max(1, lk__min(within[d], pixels / inner));
         if (d == LK_CUT_COLUMN && within[d] / LONG_ROW < n)
             n = within[d];
-        part[d] = div_up(within[d], div_up(within[d], n));
+        part[d] = lk__div_up(within[d], lk__div_up(within[d], n));
         if (part[d] < within[d])
             pixels = 0;
         inner *= within[d];
@@ -172,7 +158,7 @@ static int64_t crew_pixels(const lk__weights_plan *p, double x_pixels)
 {
     const lk__conv_shape *s = &p->s;
     double work = (double)p->n_taps * (double)p->n_rows * (double)p->groups *
-                  (double)div_up(p->n_cols, p->lanes);
+                  (double)lk__div_up(p->n_cols, p->lanes);
     double x_copied = p->x.packed ? (double)p->x.width : p->spread ? (double)s->out_channels : 0;
     double y_copied = p->y.packed ? (double)p->y.width : 0;
     double pixels = (double)p->aims.chunk_work * p->crew / work;
@@ -196,8 +182,8 @@ static int64_t chunk_pixels(const lk__weights_plan *p)
     double aim = (double)(p->x.packed || p->y.packed ? p->aims.packed_bytes : p->aims.place_bytes);
     int64_t least = p->aims.chunk_pixels;
     if (p->crew > 1)
-        least = max64(least, crew_pixels(p, x_pixels));
-    return max64(least, (int64_t)(aim / bytes));
+        least = lk__max(least, crew_pixels(p, x_pixels));
+    return lk__max(least, (int64_t)(aim / bytes));
 }
 
 /* One stretch, all threads to share its tiles. */
@@ -212,16 +198,16 @@ static void batch_whole(lk__weights_plan *p)
 static void batch_cut(lk__weights_plan *p)
 {
     const lk__conv_shape *s = &p->s;
-    int64_t pieces = div_up(s->batch, s->piece), run = 1, n = pieces;
+    int64_t pieces = lk__div_up(s->batch, s->piece), run = 1, n = pieces;
     double positions = (double)s->piece;
     for (int d = 0; d < LK_CONV_AXES; d++)
         positions *= (double)s->out[d];
     while (n > 1 && (positions * (double)run < (double)p->aims.stretch_positions ||
                      n > (int64_t)STRETCHES * p->threads)) {
         run *= 2;
-        n = div_up(pieces, run);
+        n = lk__div_up(pieces, run);
     }
-    double busy = (double)pieces / (double)run / (double)(div_up(n, p->threads) * p->threads);
+    double busy = (double)pieces / (double)run / (double)(lk__div_up(n, p->threads) * p->threads);
     double sums = (double)n * (double)s->w_extent * (double)s->elem;
     batch_whole(p);
     if (p->threads == 1 || busy < least_busy || sums > (double)p->aims.sums_bytes)
@@ -246,7 +232,8 @@ static int64_t strip_samples(const lk__weights_plan *p)
     double bytes = ((double)p->x.slice[0].width * pixels[0] +
                     (double)p->y.slice[0].width * pixels[1]) *
                    (double)s->elem;
-    return max64(1, min64(p->chunk[LK_CUT_SAMPLE], (int64_t)((double)p->aims.strip_bytes / bytes)));
+    return lk__max(
+        1, lk__min(p->chunk[LK_CUT_SAMPLE], (int64_t)((double)p->aims.strip_bytes / bytes)));
 }
 
 static void positions_cut(lk__weights_plan *p)
@@ -295,11 +282,11 @@ static lk_status workspace_size(lk__weights_plan *p)
             int axis = d - 1;
             n = (n - 1) * s->window.stride[axis] +
                 (s->window.kernel[axis] - 1) * s->window.dilation[axis] + 1;
-            n = min64(n, s->in[axis]);
+            n = lk__min(n, s->in[axis]);
         }
         if (d == LK_CUT_COLUMN) {
-            p->pack_columns = div_up(n, s->window.stride[2]);
-            n = p->pack_row = p->pack_columns * min64(n, s->window.stride[2]);
+            p->pack_columns = lk__div_up(n, s->window.stride[2]);
+            n = p->pack_row = p->pack_columns * lk__min(n, s->window.stride[2]);
         }
         x_pixels *= n;
     }
@@ -307,10 +294,10 @@ static lk_status workspace_size(lk__weights_plan *p)
     if (p->spread)
         LK_TRY(room_make(&p->x, s->out_channels, x_pixels));
     LK_TRY(panels_place(&p->y, p->groups, y_pixels));
-    int64_t n_pieces = div_up(p->stretch, s->piece);
+    int64_t n_pieces = lk__div_up(p->stretch, s->piece);
     for (p->n_levels = 0; (n_pieces - 1) >> p->n_levels; p->n_levels++)
         ;
-    bool one_call = min64(s->piece, s->batch) == 1 && s->out[0] == 1 &&
+    bool one_call = lk__min(s->piece, s->batch) == 1 && s->out[0] == 1 &&
                     p->strip[LK_CUT_ROW] == s->out[1] && p->chunk[LK_CUT_COLUMN] == s->out[2];
     p->interrupted = !one_call;
     p->n_slots = p->n_levels + p->interrupted;
@@ -345,7 +332,8 @@ lk_status lk__weights_plan_make(const lk__conv_shape *s, const lk__weights_aims 
         positions_cut(p);
     }
     int64_t pairs = p->groups * p->x.per_group * p->y.per_group;
-    p->tap_parts = p->crew > 1 ? min64(p->n_taps, div_up((int64_t)PAIRS * p->crew, pairs)) : 1;
+    p->tap_parts = p->crew > 1 ? lk__min(p->n_taps, lk__div_up((int64_t)PAIRS * p->crew, pairs))
+                               : 1;
     LK_TRY(workspace_size(p));
     lk__weights_columns_set(p, (lk__range){0, p->chunk[LK_CUT_COLUMN]});
     return LK_OK;

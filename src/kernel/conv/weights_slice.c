@@ -8,6 +8,7 @@
  * and for a columns side that is read in place a share of the first term instead of its copies, or nothing if
  * it lies there as a panel would.  Then the rows side is not copied either, unless its pixels are far apart.
  */
+#include "base/integer.h"
 #include "kernel/conv/weights_plan.h"
 
 #include <lockstep/extra/alloc.h>
@@ -21,11 +22,6 @@ enum {
 };
 
 static const double in_place_cost = 0.05, masked_cost = 0.2, never = 1e30;
-
-static int64_t div_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
 
 int lk__weights_width(const lk__columns_type *micro, int64_t rest)
 {
@@ -55,12 +51,12 @@ static double tile_time(int64_t mr, int64_t vectors)
 static double tiles_time(const lk__weights_plan *p, int64_t rows, int64_t cols)
 {
     const lk__columns_type *micro = p->micro;
-    int64_t slices = div_up(rows, height(micro, cols)), high = rows % slices;
+    int64_t slices = lk__div_up(rows, height(micro, cols)), high = rows % slices;
     int64_t low_mr = rows / slices;
     double time = 0;
     for (int64_t first = 0; first < cols; first += micro->width[0]) {
         int width = micro->width[lk__weights_width(micro, cols - first)];
-        int64_t vectors = div_up(width, p->lanes);
+        int64_t vectors = lk__div_up(width, p->lanes);
         time += (double)high * tile_time(low_mr + 1, vectors) +
                 (double)(slices - high) * tile_time(low_mr, vectors);
     }
@@ -114,8 +110,8 @@ static choice choose(const lk__weights_plan *p, bool swapped)
     int64_t cols = swapped ? s->group_in : s->group_out;
     double compute = (double)p->n_taps * tiles_time(p, rows, cols);
     double place = place_time(p, swapped, cols, compute);
-    double rows_copied = (double)div_up(rows, height(p->micro, cols));
-    double cols_copied = (double)div_up(cols, p->lanes);
+    double rows_copied = (double)lk__div_up(rows, height(p->micro, cols));
+    double cols_copied = (double)lk__div_up(cols, p->lanes);
     if (swapped)
         cols_copied *= x_ratio(s);
     else
@@ -155,12 +151,12 @@ static void side_finish(lk__weights_side *v, int64_t groups, int64_t channels)
 /* Slices of the rows side: heights differ by one at most. */
 static lk_status rows_cut(const lk__weights_plan *p, int mr, lk__weights_side *v)
 {
-    int64_t n = p->n_rows, slices = div_up(n, mr), first = 0;
+    int64_t n = p->n_rows, slices = lk__div_up(n, mr), first = 0;
     LK_TRY(side_alloc(v, p->groups, slices));
     for (int64_t i = 0; i < slices; i++) {
         int here = (int)(n / slices + (i < n % slices));
         v->slice[i] = (lk__panel){.first = first, .n = here};
-        v->slice[i].width = (int)div_up(here, p->lanes) * p->lanes;
+        v->slice[i].width = (int)lk__div_up(here, p->lanes) * p->lanes;
         first += here;
     }
     side_finish(v, p->groups, n);
@@ -170,7 +166,7 @@ static lk_status rows_cut(const lk__weights_plan *p, int mr, lk__weights_side *v
 /* Slices of the columns side: the widest as long as they are full, then one for the rest. */
 static lk_status cols_cut(const lk__weights_plan *p, lk__weights_side *v)
 {
-    int64_t n = p->n_cols, slices = div_up(n, p->micro->width[0]), first = 0;
+    int64_t n = p->n_cols, slices = lk__div_up(n, p->micro->width[0]), first = 0;
     LK_TRY(side_alloc(v, p->groups, slices));
     for (int64_t i = 0; i < slices; i++) {
         int width = p->micro->width[lk__weights_width(p->micro, n - first)];

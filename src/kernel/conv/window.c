@@ -5,6 +5,8 @@
  * Tap by tap, the first and the last position of a range that the tap takes from within the other axis;
  * each tap ascends, so that the hull over all taps is exact.
  */
+#include "base/integer.h"
+
 #include <lockstep/extra/conv.h>
 
 typedef struct axis {
@@ -25,21 +27,6 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return -floor_div(-a, b);
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static lk_range range_between(int64_t first, int64_t end)
 {
     return end > first ? (lk_range){first, end - first} : (lk_range){0, 0};
@@ -49,8 +36,8 @@ static lk_range range_between(int64_t first, int64_t end)
  * also those of positions behind the range. */
 static lk_range groups_read(const axis *a, int64_t pad, lk_range range, int64_t n)
 {
-    int64_t from = range.first - pad, groups = ceil_div(range.n, a->grid);
-    return range_between(larger(0, from), smaller(n, from + groups * a->grid + a->kernel - 1));
+    int64_t from = range.first - pad, groups = lk__div_up(range.n, a->grid);
+    return range_between(lk__max(0, from), lk__min(n, from + groups * a->grid + a->kernel - 1));
 }
 
 lk_range lk_window_needs(const lk_window *window, int d, lk_range out, int64_t in)
@@ -63,11 +50,11 @@ lk_range lk_window_needs(const lk_window *window, int d, lk_range out, int64_t i
         return groups_read(&a, a.pad, out, in);
     for (int64_t t = 0; t < a.kernel; t++) {
         int64_t shift = a.pad - t * a.dilation; /* i = o * stride - shift */
-        int64_t low = larger(out.first, ceil_div(shift, a.stride));
-        int64_t high = smaller(out.first + out.n - 1, floor_div(in - 1 + shift, a.stride));
+        int64_t low = lk__max(out.first, lk__div_up(shift, a.stride));
+        int64_t high = lk__min(out.first + out.n - 1, floor_div(in - 1 + shift, a.stride));
         if (low <= high) {
-            first = smaller(first, low * a.stride - shift);
-            end = larger(end, high * a.stride - shift + 1);
+            first = lk__min(first, low * a.stride - shift);
+            end = lk__max(end, high * a.stride - shift + 1);
         }
     }
     return range_between(first, end);
@@ -83,11 +70,11 @@ lk_range lk_window_feeds(const lk_window *window, int d, lk_range in, int64_t ou
         return groups_read(&a, a.kernel - 1 - a.pad, in, out);
     for (int64_t t = 0; t < a.kernel; t++) {
         int64_t shift = a.pad - t * a.dilation; /* o * stride = i + shift */
-        int64_t low = larger(0, ceil_div(in.first + shift, a.stride));
-        int64_t high = smaller(out - 1, floor_div(in.first + in.n - 1 + shift, a.stride));
+        int64_t low = lk__max(0, lk__div_up(in.first + shift, a.stride));
+        int64_t high = lk__min(out - 1, floor_div(in.first + in.n - 1 + shift, a.stride));
         if (low <= high) {
-            first = smaller(first, low);
-            end = larger(end, high + 1);
+            first = lk__min(first, low);
+            end = lk__max(end, high + 1);
         }
     }
     return range_between(first, end);
