@@ -43,8 +43,10 @@ static void warnings_report(const lk__run *r)
 }
 
 /* What rank 0 is to write. */
+enum what { STEP, REPORT, END, SYNC };
+
 typedef struct to_write {
-    enum { STEP, REPORT, END, SYNC } what;
+    enum what what;
     lk__output *output;
     const void *report; /* of the step, the epoch or the run */
     bool before;
@@ -64,7 +66,7 @@ static lk_status files_do(void *arg)
 
 /* Let rank 0 write to its files, while the others wait.  Of what it could not write there is a warning,
  * and the run goes on or stops, as the experiment says. */
-static lk_status files_write(lk__run *r, int what, const void *report)
+static lk_status files_write(lk__run *r, enum what what, const void *report)
 {
     lk__disk disk = {.comm = r->comm, .message = disk_message, .arg = r};
     to_write w = {.what = what, .output = r->output, .report = report};
