@@ -24,8 +24,8 @@
 #include <lockstep/dtype.h>
 
 enum {
-    LK_MICRO_MR = 12,
-    LK_COLUMNS_MR = 16,
+    LK_MICRO_MR = 12,   /* rows of a tile at most */
+    LK_COLUMNS_MR = 16, /* of the columns micro-kernel */
     LK_MICRO_OWN = 6,
     LK_MICRO_WIDTHS = 4,
     LK_MICRO_TILES = 5

@@ -113,7 +113,7 @@ enum { COLUMNS_OWN = 1, COLUMNS_PART = 2, COLUMNS_AHEAD = 4 };
         DEFINE(columns, VEC, NV, 16, 0)
 
 #    ifdef LK_SIMD_avx512
-/* 32 registers: 24 sums, 2 of Y, 1 of X. */
+/* 32 registers: 24 sums, 2 of Y, 1 of X; of one vector 16 sums, so that 16 channels are one tile. */
 DEFINE_HIGH(f32x16, 2)
 DEFINE_HIGH(f32x16, 1)
 DEFINE_TALL(f32x16, 1)
